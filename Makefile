@@ -1,0 +1,69 @@
+# `make` lists the targets. Everything happens in .venv; nothing outside the checkout changes.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+PYTEST := $(PY) -m pytest -q
+JOBS   ?= 2
+N      ?= 20000
+
+# Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
+SANITIZER = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fuzz sanitize golden bench docs doctor clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv and install Openwork with its tools; does nothing the second time
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "$(PYTHON) was not found; name another: make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Openwork needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
+	         "Name another: make PYTHON=python3.12"; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "$(PYTHON) cannot make virtual environments;" \
+	         "on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PY) -m pip install --quiet --upgrade pip
+	@$(PY) -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+demo: setup ## compile five kernels and compare them with SciPy
+	$(PY) -m openwork demo
+
+test: setup ## run the tests, the docstring examples and the examples of the docs (JOBS=2)
+	$(PYTEST) -n $(JOBS) --dist worksteal
+
+check: setup ## lint, formatting, types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy --strict src
+
+fuzz: setup ## random expressions, formats and types against the reference (N=20000)
+	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests
+
+sanitize: setup ## run the kernel tests under ASan and UBSan
+	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -v -s -p no:faulthandler -m 'needs_cc and not fuzz' tests
+
+golden: setup ## rewrite tests/golden from what the compiler emits now
+	$(PYTEST) -m golden --update-golden tests
+
+bench: setup ## measure against hand-written C and SciPy
+	$(PY) bench/run.py
+
+docs: setup ## rewrite the generated pages: docs/errors.md, the tree in docs/architecture.md
+	$(PY) tools/make_errors_page.py
+	$(PY) tools/make_tree.py
+
+doctor: setup ## report the compilers and caches that were found
+	$(PY) -m openwork doctor
+
+clean: ## remove caches and build outputs; keeps .venv
+	rm -rf build dist out bench/out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

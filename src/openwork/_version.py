@@ -1,0 +1,3 @@
+"""The version of Openwork, written once."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Scalar types, operators with their laws, and semirings."""

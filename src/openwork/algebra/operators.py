@@ -1,0 +1,215 @@
+"""Operators as data: what they compute, and the laws that decide how operands are merged.
+
+The compiler never asks for an operator's name. It asks what becomes of an application when an
+operand is absent: an annihilator removes the other side (intersection), an identity leaves it
+(union), anything else must be computed with the fill value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from openwork.algebra.types import BOOL, DType, Kind, Number, number, promote, result_type, strong
+from openwork.errors import ParseError
+
+INF = float("inf")
+
+
+@dataclass(frozen=True)
+class Op:
+    """A scalar operator.
+
+    A law given as a number holds on both sides; `left_*` and `right_*` say it for one argument
+    (`left_annihilator=0`: `0 op x == 0`). Infinities stand for the extreme value of any type.
+    """
+
+    name: str
+    arity: int = 2
+    identity: Number | None = None
+    annihilator: Number | None = None
+    right_identity: Number | None = None
+    left_annihilator: Number | None = None
+    commutes: bool = False
+    associates: bool = False
+    selects: bool = False  # the first argument picks between the other two
+    symbol: str | None = None  # infix spelling, when there is one
+    definition: object = None  # an expression over parameters, for operators that a user defined
+    ufunc: Callable[..., Any] = field(default=np.add, compare=False, repr=False)
+    typing: np.ufunc | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply to expressions or numbers; the first expression among `args` does the building."""
+        for arg in args:
+            build = getattr(arg, "__openwork_apply__", None)
+            if build is not None:
+                return build(self, args)
+        return self.ufunc(*args)
+
+    def result(self, kinds: Sequence[Kind]) -> DType:
+        """The element type of the result for arguments of `kinds`."""
+        if self.selects:
+            return promote(*kinds[1:])
+        if self.typing is None:
+            return promote(*kinds)
+        return result_type(self.typing, tuple(kinds), self.name)
+
+    def argument_type(self, kinds: Sequence[Kind], position: int) -> DType:
+        """The type an argument is converted to before the operator is applied."""
+        if self.selects:
+            return BOOL if position == 0 else self.result(kinds)
+        if self.typing in _KEEP_ARGUMENTS:
+            return strong(kinds[position])
+        if self.typing in _COMPARE:
+            return promote(*kinds)
+        return self.result(kinds)
+
+    def identity_of(self, dtype: DType) -> Number:
+        """The value a reduction over nothing has."""
+        if self.identity is None:
+            raise ParseError(
+                f"{self.name} has no identity, so nothing can be reduced with it",
+                code="E111",
+                hint="declare it: ow.operator(..., identity=...)",
+            )
+        return number(self.identity, dtype)
+
+    def compute(self, values: Sequence[Number], kinds: Sequence[Kind], result: DType) -> Number:
+        """The operator on numbers, in the arithmetic of `kinds`, as a number of type `result`."""
+        args = [
+            np.array(number(v, self.argument_type(kinds, n)), dtype=self.argument_type(kinds, n))
+            for n, v in enumerate(values)
+        ]
+        with np.errstate(all="ignore"):
+            return cast(Number, np.asarray(self.ufunc(*args)).astype(result).item())
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Power that, unlike NumPy's, has a value for negative integer exponents: it truncates."""
+    base, exponent = np.asarray(base), np.asarray(exponent)
+    if np.result_type(base, exponent).kind not in "iu":
+        return np.power(base, exponent)
+    common = np.result_type(base, exponent)
+    base, exponent = np.broadcast_arrays(base.astype(common), exponent.astype(common))
+    if common.kind == "u":
+        return np.power(base, exponent)
+    positive = np.power(base, np.maximum(exponent, 0))
+    odd = np.where(exponent % 2 == 0, 1, base)
+    inverse = np.where(np.abs(base) == 1, odd, 0)
+    return np.where(exponent < 0, inverse, positive).astype(common)
+
+
+def _select(condition: Any, yes: Any, no: Any) -> Any:
+    return np.where(np.asarray(condition) != 0, yes, no)
+
+
+def _real(x: Any) -> Any:
+    return np.real(x)
+
+
+def _imag(x: Any) -> Any:
+    return np.imag(x)
+
+
+def _unary(name: str, ufunc: np.ufunc, symbol: str | None = None) -> Op:
+    return Op(name, 1, ufunc=ufunc, typing=ufunc, symbol=symbol)
+
+
+def _compare(name: str, symbol: str, ufunc: np.ufunc, commutes: bool = False) -> Op:
+    return Op(name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=commutes)
+
+
+_MONOID = {"commutes": True, "associates": True}
+
+ADD = Op("add", 2, identity=0, symbol="+", ufunc=np.add, typing=np.add, **_MONOID)
+SUB = Op("sub", 2, right_identity=0, symbol="-", ufunc=np.subtract, typing=np.subtract)
+MUL = Op(
+    "mul", 2, identity=1, annihilator=0, symbol="*", ufunc=np.multiply, typing=np.multiply,
+    **_MONOID,
+)  # fmt: skip
+DIV = Op(
+    "div", 2, right_identity=1, left_annihilator=0, symbol="/", ufunc=np.true_divide,
+    typing=np.true_divide,
+)  # fmt: skip
+POW = Op("pow", 2, right_identity=1, symbol="**", ufunc=_power, typing=np.power)
+MIN = Op("min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, **_MONOID)
+MAX = Op("max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, **_MONOID)
+AND = Op(
+    "and", 2, identity=True, annihilator=False, symbol="&", ufunc=np.logical_and,
+    typing=np.logical_and, **_MONOID,
+)  # fmt: skip
+OR = Op(
+    "or", 2, identity=False, annihilator=True, symbol="|", ufunc=np.logical_or,
+    typing=np.logical_or, **_MONOID,
+)  # fmt: skip
+XOR = Op(
+    "xor", 2, identity=False, symbol="^", ufunc=np.logical_xor, typing=np.logical_xor, **_MONOID
+)
+NOT = _unary("not", np.logical_not)
+NEG = _unary("neg", np.negative, "-")
+ABS = _unary("abs", np.absolute)
+SQRT, EXP, LOG = _unary("sqrt", np.sqrt), _unary("exp", np.exp), _unary("log", np.log)
+SIN, COS, TAN = _unary("sin", np.sin), _unary("cos", np.cos), _unary("tan", np.tan)
+TANH, FLOOR, CEIL = _unary("tanh", np.tanh), _unary("floor", np.floor), _unary("ceil", np.ceil)
+CONJ = _unary("conj", np.conjugate)
+REAL = Op("real", 1, ufunc=_real, typing=np.absolute)
+IMAG = Op("imag", 1, ufunc=_imag, typing=np.absolute)
+LT, LE = _compare("lt", "<", np.less), _compare("le", "<=", np.less_equal)
+GT, GE = _compare("gt", ">", np.greater), _compare("ge", ">=", np.greater_equal)
+EQ = _compare("eq", "==", np.equal, commutes=True)
+NE = _compare("ne", "!=", np.not_equal, commutes=True)
+SELECT = Op("select", 3, ufunc=_select, selects=True)
+
+_LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
+_KEEP_ARGUMENTS = (np.absolute, *_LOGIC)
+_COMPARE = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+
+BUILTIN: dict[str, Op] = {
+    op.name: op
+    for op in (
+        *(ADD, SUB, MUL, DIV, POW, MIN, MAX, AND, OR, XOR, NOT, NEG, ABS, SQRT, EXP, LOG),
+        *(SIN, COS, TAN, TANH, FLOOR, CEIL, CONJ, REAL, IMAG, LT, LE, GT, GE, EQ, NE, SELECT),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Semiring:
+    """What `+` and `*` mean, and the value `zero` of an absent entry.
+
+    `zero` is the identity of `add` and annihilates under `mul`.
+    """
+
+    name: str
+    add: Op
+    mul: Op
+    zero: Number
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __post_init__(self) -> None:
+        if self.add.identity != self.zero or self.mul.annihilator != self.zero:
+            raise ParseError(
+                f"semiring {self.name}: {self.zero} must be the identity of {self.add} "
+                f"and the annihilator of {self.mul}",
+                code="E111",
+            )
+
+
+PLUS_TIMES = Semiring("plus_times", ADD, MUL, 0)
+MIN_PLUS = Semiring("min_plus", MIN, replace(ADD, annihilator=INF), INF)
+MAX_PLUS = Semiring("max_plus", MAX, replace(ADD, annihilator=-INF), -INF)
+OR_AND = Semiring("or_and", OR, AND, False)
+# Over numbers that are not negative, as in reliabilities: an absent entry is 0.
+MAX_TIMES = Semiring("max_times", replace(MAX, identity=0), MUL, 0)
+
+SEMIRINGS: dict[str, Semiring] = {
+    s.name: s for s in (PLUS_TIMES, MIN_PLUS, MAX_PLUS, OR_AND, MAX_TIMES)
+}

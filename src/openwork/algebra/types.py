@@ -1,0 +1,102 @@
+"""Element types: which exist, and how NumPy's promotion rules combine them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from openwork.errors import FormatError, ParseError
+
+DType = np.dtype[Any]
+# A Python number in an expression is weak: it takes the type of the array it meets (NEP 50).
+Weak = type[int] | type[float] | type[complex]
+Kind = DType | Weak
+Number = bool | int | float | complex
+
+NAMES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+SUPPORTED: dict[str, DType] = {name: np.dtype(name) for name in NAMES}
+_BY_DTYPE: dict[DType, DType] = {t: t for t in SUPPORTED.values()}
+
+BOOL, INT32, INT64 = SUPPORTED["bool"], SUPPORTED["int32"], SUPPORTED["int64"]
+FLOAT32, FLOAT64, COMPLEX128 = SUPPORTED["float32"], SUPPORTED["float64"], SUPPORTED["complex128"]
+_STRONG: dict[type, DType] = {int: INT64, float: FLOAT64, complex: COMPLEX128}
+# Small integers become half precision under NumPy's sqrt, exp, ...; we compute in single instead.
+_NEAREST: dict[DType, DType] = {np.dtype("float16"): FLOAT32}
+
+
+def as_dtype(spec: object) -> DType:
+    """The supported element type that `spec` names, in native byte order.
+
+    >>> as_dtype("float64"), as_dtype(np.int8), as_dtype(float)
+    (dtype('float64'), dtype('int8'), dtype('float64'))
+    """
+    if isinstance(spec, np.dtype) and spec in _BY_DTYPE:
+        return _BY_DTYPE[spec]
+    try:
+        dtype = np.dtype(cast(Any, spec)).newbyteorder("=")
+    except TypeError as error:
+        raise FormatError(f"{spec!r} is not an element type", code="E402") from error
+    if dtype not in _BY_DTYPE:
+        raise FormatError(
+            f"Openwork has no element type {dtype}",
+            code="E402",
+            hint=f"the element types are {', '.join(NAMES)}",
+        )
+    return _BY_DTYPE[dtype]
+
+
+def strong(kind: Kind) -> DType:
+    """The element type of `kind`, with a weak Python number at its default width."""
+    return kind if isinstance(kind, np.dtype) else _STRONG[kind]
+
+
+def promote(*kinds: Kind) -> DType:
+    """The smallest type that holds all of `kinds`, as NumPy has it.
+
+    >>> promote(np.dtype("int8"), np.dtype("float32")), promote(np.dtype("float32"), float)
+    (dtype('float32'), dtype('float32'))
+    """
+    return result_type(np.multiply, kinds)
+
+
+def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None) -> DType:
+    """The element type that `ufunc` gives for arguments of `kinds`."""
+    if all(not isinstance(kind, np.dtype) for kind in kinds):
+        kinds = tuple(strong(kind) for kind in kinds)
+    try:
+        # NumPy resolves Python's own number types as weak, which its stubs do not say yet.
+        dtypes = ufunc.resolve_dtypes(cast(Any, (*kinds, *[None] * ufunc.nout)))
+    except TypeError as error:
+        shown = ", ".join(str(strong(kind)) for kind in kinds)
+        raise ParseError(
+            f"{operator or ufunc.__name__} is not defined for {shown}",
+            code="E108",
+            hint="cast an argument first, as in ow.cast('float64', e)",
+        ) from error
+    return as_dtype(_NEAREST.get(dtypes[-1], dtypes[-1]))
+
+
+def number(value: Number, dtype: DType) -> Number:
+    """`value` as a Python number that `dtype` can hold; infinities become the extreme integers.
+
+    >>> number(float("inf"), np.dtype("int8")), number(0.0, np.dtype("bool"))
+    (127, False)
+    """
+    if dtype.kind == "b":
+        return value == float("inf") or (value != float("-inf") and bool(value))
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if value == float("inf"):
+            return int(limits.max)
+        if value == float("-inf"):
+            return int(limits.min)
+        real = value.real if isinstance(value, complex) else value
+        return 0 if real != real else int(np.array(int(real)).astype(dtype))
+    if isinstance(value, complex) and dtype.kind == "f":
+        value = value.real
+    with np.errstate(over="ignore"):
+        return cast(Number, np.array(value).astype(dtype).item())

@@ -1,0 +1,1 @@
+"""Index notation: what to compute."""

@@ -1,0 +1,87 @@
+"""What is left of an expression where operands have no entry, by the operators' laws alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from openwork.algebra.operators import Op
+from openwork.algebra.types import DType, Kind, Number, number, strong
+from openwork.index.nodes import Absent, Access, Apply, Cast, Expr, Literal, Reduce
+from openwork.tree import Node, bottom_up
+
+
+def without(expr: Expr, absent: Collection[Access]) -> Expr:
+    """`expr` at a coordinate where the accesses in `absent` have no entry.
+
+    `b * absent(0)` is `absent(0)`, `b + absent(0)` is `b`, `cos(absent(0))` is `absent(1)`: a
+    result that is `Absent` needs no computation at all.
+    """
+
+    def rule(node: Node) -> Node | None:
+        match node:
+            case Access() if node in absent:
+                return Absent(number(node.tensor.fill, node.dtype), node.dtype)
+            case Apply(op=op, args=args) if any(isinstance(arg, Absent) for arg in args):
+                return _apply(op, args, node)
+            case Cast(to=to, expr=Absent(value=value)):
+                return Absent(number(value, to), to)
+            case Reduce(op=op, expr=Absent(value=value, typed=typed)):
+                if value == op.identity_of(typed):
+                    return Absent(value, typed)
+                return Reduce(op, node.var, Literal(value, typed))
+        return None
+
+    new = bottom_up(rule)(expr)
+    assert isinstance(new, Expr)  # noqa: S101 - the rules map expressions to expressions
+    return new
+
+
+def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
+    """The application `node` with at least one absent argument."""
+    result = node.dtype
+    kinds = [arg.kind for arg in args]
+    # Laws hold for the values that the operator sees, so arguments are converted first.
+    seen = tuple(
+        converted(arg, _argument_type(op, kinds, n)) if isinstance(arg, Absent) else arg
+        for n, arg in enumerate(args)
+    )
+    for position, arg in enumerate(seen):
+        if isinstance(arg, Absent) and _annihilates(op, position, arg):
+            return Absent(number(arg.value, result), result)
+    if op.selects and isinstance(seen[0], Absent):
+        return converted(args[1] if seen[0].value else args[2], result)
+    if len(args) == 2:
+        for position, arg in enumerate(seen):
+            if isinstance(arg, Absent) and _is_identity(op, position, arg):
+                return converted(args[1 - position], result)
+    if all(isinstance(arg, (Absent, Literal)) for arg in args):
+        values = [arg.value for arg in args if isinstance(arg, (Absent, Literal))]
+        return Absent(op.compute(values, kinds, result), result)
+    return node
+
+
+def _argument_type(op: Op, kinds: list[Kind], position: int) -> DType:
+    if op.definition is not None:
+        return strong(kinds[position])
+    return op.argument_type(kinds, position)
+
+
+def _equals(law: Number | None, arg: Absent) -> bool:
+    return law is not None and number(law, arg.typed) == arg.value
+
+
+def _annihilates(op: Op, position: int, arg: Absent) -> bool:
+    return _equals(op.annihilator, arg) or (position == 0 and _equals(op.left_annihilator, arg))
+
+
+def _is_identity(op: Op, position: int, arg: Absent) -> bool:
+    return _equals(op.identity, arg) or (position == 1 and _equals(op.right_identity, arg))
+
+
+def converted(expr: Expr, dtype: DType) -> Expr:
+    """`expr` as an element of type `dtype`."""
+    if isinstance(expr, Absent) and expr.typed != dtype:
+        return Absent(number(expr.value, dtype), dtype)
+    if isinstance(expr, Literal) and expr.typed != dtype:
+        return Literal(number(expr.value, dtype), dtype)
+    return expr if expr.dtype == dtype else Cast(dtype, expr)

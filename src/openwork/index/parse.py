@@ -1,0 +1,334 @@
+"""Text to index notation: `y(i) = A(i,j) * x(j)`.
+
+    assignment  access sign expression      sign: = += *= |= &= ^= min= max= or an operator's name
+    expression  unary { infix unary }       == != < <= > >= | ^ & + - * /, loosest first, as Python
+    unary       "-" unary | atom [ "**" unary ]
+    atom        number | access | variable | "(" expression ")" | word "(" arguments ")"
+    access      tensor | tensor "(" variables ")" | tensor "[" variables "]"
+
+Faults in names and numbers of variables do not stop the parser; a fault in the syntax ends the
+bracket it stands in, and reading goes on behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from openwork.algebra import operators as ops
+from openwork.algebra.operators import Op
+from openwork.algebra.types import Number
+from openwork.errors import Span, UserError
+from openwork.index.calls import NAMED_FIRST, call, did_you_mean
+from openwork.index.checks import wrong_order
+from openwork.index.nodes import (
+    Access,
+    Apply,
+    Assignment,
+    Expr,
+    IndexVar,
+    Literal,
+    TensorVar,
+)
+from openwork.index.show import COMPARISON, LEVELS
+from openwork.index.tokens import MAX_DEPTH, MAX_NESTING, Reader, SyntaxFault, Token, TooDeep
+from openwork.index.words import (
+    ASSIGNMENT_SIGNS,
+    CONSTANTS,
+    FUNCTIONS,
+    PREFIX,
+    RESERVED,
+    SEMIRING_OPERATORS,
+)
+
+_INFIX: dict[str, Op] = {
+    op.symbol: op for op in ops.BUILTIN.values() if op.symbol is not None and op.arity == 2
+}
+_INTEGERS = range(-(2**63), 2**64)
+_INDEXING = "tensors are indexed by variables alone"
+_TOO_LARGE = "no element type holds this number"
+
+
+def parse_assignment(
+    text: str,
+    tensors: Mapping[str, TensorVar],
+    operators: Mapping[str, Op] | None = None,
+) -> Assignment:
+    """Read an assignment.
+
+    Args:
+        text: such as `"y(i) = A(i,j) * x(j)"`; `A[i,j]` is read as well.
+        tensors: what each name in the text stands for. All other names are index variables.
+        operators: user-defined operators by the name the text calls them.
+
+    Raises:
+        ParseError: with every fault that was found, and carets beneath each.
+
+    >>> from openwork.algebra.types import FLOAT64
+    >>> from openwork.format.formats import CSR, dense
+    >>> A = TensorVar("A", CSR, FLOAT64, shape=(3, 4))
+    >>> x, y = (TensorVar(n, dense(1), FLOAT64, shape=(None,)) for n in "xy")
+    >>> print(parse_assignment("y(i) = A(i,j) * x(j)", {"A": A, "x": x, "y": y}))
+    y[i] = mul(A[i, j], x[j])
+    >>> parse_assignment("y(i) = A(i) * z(j)", {"A": A, "x": x, "y": y})
+    Traceback (most recent call last):
+    ...
+    openwork.errors.ParseError: E104: A has 2 modes, but 1 index variable is given
+      y(i) = A(i) * z(j)
+             ^^^^
+    E103: no tensor or function is called z
+      y(i) = A(i) * z(j)
+                    ^
+      hint: the tensors are A, x, y
+    """
+    parser = _Parser(text, tensors, operators or {})
+    try:
+        assignment = parser.assignment()
+    except RecursionError:
+        parser.faults.add("E102", "the text is nested too deeply", 0, len(text))
+        assignment = None
+    if assignment is None or parser.faults.found:
+        raise parser.faults.error()
+    return assignment
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """An expression with its place in the text."""
+
+    expr: Expr
+    start: int
+    stop: int
+    depth: int = 1
+    is_number: bool = False  # written as a number, so that a minus before it belongs to it
+
+
+def _nothing(start: int, stop: int) -> _Piece:
+    """What stands for a faulty expression, so that reading can go on."""
+    return _Piece(Literal(0), start, stop)
+
+
+class _Parser(Reader):
+    def __init__(
+        self, text: str, tensors: Mapping[str, TensorVar], operators: Mapping[str, Op]
+    ) -> None:
+        super().__init__(text)
+        self.tensors = tensors
+        self.operators = {**FUNCTIONS, **SEMIRING_OPERATORS, **operators}
+
+    # Statements.
+
+    def assignment(self) -> Assignment | None:
+        """The whole text; None when a fault leaves nothing to return."""
+        try:
+            lhs, op = self.left_side()
+            rhs = self.expression()
+            if self.token.kind != "end":
+                self.unexpected("an operator or the end")
+        except (SyntaxFault, TooDeep):
+            return None
+        if not isinstance(lhs, Access):
+            return None
+        return Assignment(lhs, rhs.expr, op, span=Span(self.text, 0, len(self.text)))
+
+    def left_side(self) -> tuple[Expr | None, Op | None]:
+        """The result's access and the assignment sign, up to and with `=`."""
+        try:
+            if self.token.kind != "name":
+                self.unexpected("the result", hint="for example y(i) = A(i,j) * x(j)")
+            return self.result(self.next()), self.assignment_sign()
+        except SyntaxFault:
+            self.skip_to("=")
+            if not self.accepts("="):
+                raise
+            return None, None
+
+    def result(self, name: Token) -> Expr | None:
+        if name.text in self.tensors:
+            return self.access(name).expr
+        self.unknown(name, "no tensor is called", self.tensors)
+        if self.sees("(", "["):
+            self.list_of(self.next(), self.variable, _INDEXING)
+        return None
+
+    def assignment_sign(self) -> Op | None:
+        if self.accepts("="):
+            return None
+        sign = self.token
+        followed = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        if followed.kind != "sign" or followed.text != "=" or self.sees("=="):
+            self.unexpected("`=`", hint="the assignment signs are = += *= |= &= ^= min= max=")
+        self.at += 2
+        if sign.kind == "name":
+            return self.operator(sign)
+        if sign.text not in ASSIGNMENT_SIGNS:
+            hint = "write += and negate the right side" if sign.text == "-" else None
+            self.faults.add(
+                "E102", f"`{sign.text}=` does not assign", sign.start, followed.stop, hint
+            )
+        return ASSIGNMENT_SIGNS.get(sign.text)
+
+    # Expressions.
+
+    def expression(self, level: int = COMPARISON) -> _Piece:
+        left = self.unary()
+        while self.token.kind == "sign" and LEVELS.get(self.token.text, 0) >= level:
+            sign = self.next()
+            mine = LEVELS[sign.text]
+            right = self.expression(mine + 1)
+            left = self.apply(_INFIX[sign.text], [left, right], left.start, right.stop)
+            if mine == COMPARISON and LEVELS.get(self.token.text) == COMPARISON:
+                self.unexpected("the end of the comparison", hint="join two comparisons with &")
+        return left
+
+    def unary(self) -> _Piece:
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            self.too_deep(self.token.start, self.token.stop, MAX_NESTING)
+        if self.sees("-"):
+            sign = self.next()
+            piece = self.negated(self.unary(), sign.start)
+        else:
+            piece = self.atom()
+            if self.accepts("**"):
+                right = self.unary()
+                piece = self.apply(ops.POW, [piece, right], piece.start, right.stop)
+        self.nesting -= 1
+        return piece
+
+    def negated(self, piece: _Piece, start: int) -> _Piece:
+        if not (piece.is_number and isinstance(piece.expr, Literal)):
+            return self.apply(ops.NEG, [piece], start, piece.stop)
+        value = -piece.expr.value
+        if isinstance(value, int) and value not in _INTEGERS:
+            self.faults.add("E101", _TOO_LARGE, start, piece.stop)
+        return _Piece(Literal(value), start, piece.stop)
+
+    def atom(self) -> _Piece:
+        token = self.token
+        if token.kind == "number":
+            self.next()
+            return _Piece(Literal(self.number(token)), token.start, token.stop, is_number=True)
+        if token.kind == "name":
+            return self.named(self.next())
+        if not self.accepts("("):
+            self.unexpected("a tensor, a variable, a number or `(`")
+        inner, stop = self.list_of(token, self.expression)
+        if inner is not None and len(inner) == 1:
+            return replace(inner[0], start=token.start, stop=stop, is_number=False)
+        if inner is not None:
+            self.faults.add("E102", "expected one expression in the brackets", token.start, stop)
+        return _nothing(token.start, stop)
+
+    def number(self, token: Token) -> Number:
+        text = token.text
+        if text.endswith("j"):
+            return complex(0.0, float(text[:-1]))
+        if not text.isdecimal():
+            return float(text)
+        text = text.lstrip("0") or "0"
+        if len(text) > 20 or int(text) not in _INTEGERS:
+            self.faults.add("E101", _TOO_LARGE, token.start, token.stop)
+            return 0
+        return int(text)
+
+    # Names.
+
+    def named(self, name: Token) -> _Piece:
+        """A tensor, a word, or else an index variable."""
+        text = name.text.removeprefix(PREFIX)
+        if name.text in self.tensors:
+            return self.access(name)
+        if self.sees("("):
+            return self.call(name)
+        if text in CONSTANTS:
+            plain = not isinstance(CONSTANTS[text], bool)
+            return _Piece(Literal(CONSTANTS[text]), name.start, name.stop, is_number=plain)
+        if not self.sees("[") and "." not in name.text:
+            return _Piece(IndexVar(name.text), name.start, name.stop)
+        self.unknown(name, "no tensor is called", self.tensors)
+        stop = self.list_of(self.next(), self.expression)[1] if self.sees("[") else name.stop
+        return _nothing(name.start, stop)
+
+    def access(self, name: Token) -> _Piece:
+        tensor = self.tensors[name.text]
+        given: list[IndexVar] | None = []
+        stop = name.stop
+        if self.sees("(", "["):
+            given, stop = self.list_of(self.next(), self.variable, _INDEXING)
+        if given is None:
+            return _nothing(name.start, stop)
+        if len(given) != tensor.ndim:
+            self.faults.add("E104", wrong_order(tensor, len(given)), name.start, stop)
+            return _nothing(name.start, stop)
+        if tensor.name != name.text:  # the text has its own name for the tensor
+            tensor = replace(tensor, name=name.text)
+        span = Span(self.text, name.start, stop)
+        return _Piece(Access(tensor, tuple(given), span), name.start, stop)
+
+    def variable(self) -> IndexVar:
+        if self.token.kind != "name" or "." in self.token.text:
+            self.unexpected("an index variable", hint=_INDEXING)
+        return IndexVar(self.next().text)
+
+    def operator(self, name: Token) -> Op | None:
+        """The operator that a word names where no arguments follow it."""
+        op = self.operators.get(name.text.removeprefix(PREFIX))
+        if op is None:
+            self.unknown(name, "no operator is called", self.operators)
+        return op
+
+    def unknown(self, name: Token, message: str, known: Iterable[str]) -> None:
+        """Note a name that is not `known`, with the nearest one that is."""
+        hint = did_you_mean(name.text, known)
+        if hint is None:
+            hint = f"the tensors are {', '.join(sorted(self.tensors))}" if self.tensors else None
+        self.faults.add("E103", f"{message} {name.text}", name.start, name.stop, hint)
+
+    # Words with arguments.
+
+    def call(self, name: Token) -> _Piece:
+        """A function, a reduction, a conversion, or one of the special forms."""
+        text = name.text.removeprefix(PREFIX)
+        known = text in self.operators or text in RESERVED
+        if not known:
+            names = (*self.tensors, *self.operators, *RESERVED)
+            self.unknown(name, "no tensor or function is called", names)
+        opener = self.next()
+        first = self.word(NAMED_FIRST[text]) if known and text in NAMED_FIRST else None
+        args, stop = self.list_of(opener, self.expression)
+        if not known or args is None:
+            return _nothing(name.start, stop)
+        span = Span(self.text, name.start, stop)
+        depth = 1 + max((arg.depth for arg in args), default=0)
+        return self.checked(
+            lambda: call(text, first, [arg.expr for arg in args], self.operators, span), span, depth
+        )
+
+    def word(self, what: str) -> str:
+        """The name that comes first in a form's arguments, with the comma behind it."""
+        if self.token.kind != "name":
+            self.unexpected(what)
+        text = self.next().text
+        if not self.accepts(",") and not self.sees(")"):
+            self.unexpected("`,`")
+        return text
+
+    # Nodes.
+
+    def apply(self, op: Op, args: Sequence[_Piece], start: int, stop: int) -> _Piece:
+        span = Span(self.text, start, stop)
+        depth = 1 + max(arg.depth for arg in args)
+        return self.checked(lambda: Apply(op, tuple(arg.expr for arg in args), span), span, depth)
+
+    def checked(self, make: Callable[[], Expr], span: Span, depth: int) -> _Piece:
+        """A new node, unless it would be too deep or its arguments do not fit."""
+        if depth > MAX_DEPTH:
+            self.too_deep(span.start, span.stop, MAX_DEPTH)
+        try:
+            expr = make()
+            _ = expr.kind
+        except UserError as error:
+            self.faults.add(error.code, error.message, span.start, span.stop, error.hint)
+            return _nothing(span.start, span.stop)
+        return _Piece(expr, span.start, span.stop, depth)

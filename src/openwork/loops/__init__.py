@@ -1,0 +1,1 @@
+"""Concrete index notation: loops, their order, and how they came about."""

@@ -1,0 +1,176 @@
+"""From an assignment with explicit reductions to loops.
+
+Loops are made in the chosen order. A result variable becomes a loop around everything that
+follows. At a reduction variable the result is accumulated directly where it can be; otherwise each
+reduction over it is computed into a temporary, over the variables that it still has open, and the
+rest of the statement reads that temporary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from openwork.algebra.operators import Op
+from openwork.algebra.types import DType
+from openwork.errors import InternalError
+from openwork.format.formats import Format, dense
+from openwork.format.levels import KeyLevel
+from openwork.index.absence import without
+from openwork.index.nodes import Absent, Access, Expr, IndexVar, Reduce, TensorVar
+from openwork.loops.nodes import Assign, Forall, Stmt, Where
+from openwork.loops.result import Append, Assembly, accesses_of
+from openwork.tree import Node, substitute, walk
+
+
+@dataclass(frozen=True)
+class Concretizer:
+    """What stays the same while the loops of one statement are made."""
+
+    order: tuple[IndexVar, ...]
+    result: TensorVar
+    assembly: Assembly
+    extents: dict[IndexVar, int | None]
+    names: Iterator[str]
+
+    def build(self, at: int, lhs: Access, op: Op | None, rhs: Expr, bound: frozenset[IndexVar]) -> Stmt:
+        """Loops over `order[at:]` for `lhs op= rhs`, with the variables in `bound` already set."""
+        if at == len(self.order):
+            if any(isinstance(node, Reduce) for node in walk(rhs)):
+                raise InternalError(f"a reduction was left over: {rhs}")
+            return Assign(lhs, rhs, op)
+        var = self.order[at]
+        reductions = [r for r in _reductions(rhs) if var in _chain(r)[0]]
+        if reductions:
+            if self._accumulates(lhs, op, rhs, reductions):
+                chain, body = _chain(reductions[0])
+                rest = _wrap(reductions[0].op, tuple(v for v in chain if v != var), body)
+                inner = self.build(at + 1, lhs, reductions[0].op, rest, bound | {var})
+                return Forall(var, inner)
+            return self._through_temporaries(at, lhs, op, rhs, bound, reductions)
+        if var not in lhs.vars or var in bound:
+            return self.build(at + 1, lhs, op, rhs, bound)
+        invariant = [r for r in _reductions(rhs) if r != rhs and var not in _variables(r)]
+        if invariant:
+            return self._through_temporaries(at, lhs, op, rhs, bound, invariant)
+        return Forall(var, self.build(at + 1, lhs, op, rhs, bound | {var}))
+
+    def _accumulates(self, lhs: Access, op: Op | None, rhs: Expr, found: list[Reduce]) -> bool:
+        """Whether the reduction can go straight into `lhs`."""
+        return (
+            found == [rhs]
+            and op in (None, found[0].op)
+            and rhs.dtype == lhs.dtype
+            and not (lhs.tensor == self.result and isinstance(self.assembly, Append))
+        )
+
+    def _through_temporaries(
+        self,
+        at: int,
+        lhs: Access,
+        op: Op | None,
+        rhs: Expr,
+        bound: frozenset[IndexVar],
+        reductions: list[Reduce],
+    ) -> Stmt:
+        """`lhs op= rhs[t...] where t... = reductions`"""
+        reduction = reductions[0]
+        chain, body = _chain(reduction)
+        used = _variables(reduction)
+        open_vars = tuple(
+            v for v in self.order[at:] if v in used and v not in chain and v not in bound
+        )
+        temporary = self._temporary(reduction, body, open_vars)
+        access = Access(temporary, open_vars)
+        producer = self.build(at, access, reduction.op, reduction, bound)
+        consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
+        return Where(consumer, producer, temporary)
+
+    def _temporary(
+        self, reduction: Reduce, body: Expr, open_vars: tuple[IndexVar, ...]
+    ) -> TensorVar:
+        """A scalar; a dense workspace; or one that lists its keys, where sparsity is to be kept."""
+        dtype: DType = reduction.dtype
+        storage = dense(len(open_vars))
+        if isinstance(self.assembly, Append) and any(_sparse_along(body, v) for v in open_vars):
+            last = len(open_vars) - 1
+            storage = Format([KeyLevel(owns=n == 0, unique=n == last) for n in range(last + 1)])
+        shape = tuple(self.extents[v] for v in open_vars)
+        fill = reduction.op.identity_of(dtype)
+        return TensorVar(next(self.names), storage, dtype, fill, shape)
+
+
+def _reductions(expr: Expr) -> list[Reduce]:
+    """The outermost reductions in `expr`, and those inside of them that another operator has."""
+    return list(dict.fromkeys(n for n in _outer_reductions(expr)))
+
+
+def _outer_reductions(node: Node) -> Iterator[Reduce]:
+    if isinstance(node, Reduce):
+        yield node
+        _, body = _chain(node)
+        yield from _outer_reductions(body)
+        return
+    for child in _expr_children(node):
+        yield from _outer_reductions(child)
+
+
+def _expr_children(node: Node) -> Iterator[Node]:
+    for value in vars(node).values():
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (v for v in value if isinstance(v, Expr))
+
+
+def _chain(reduction: Reduce) -> tuple[tuple[IndexVar, ...], Expr]:
+    """The variables of directly nested reductions by one operator, and what they reduce."""
+    variables = [reduction.var]
+    body = reduction.expr
+    while isinstance(body, Reduce) and body.op == reduction.op:
+        variables.append(body.var)
+        body = body.expr
+    return tuple(variables), body
+
+
+def _wrap(op: Op, variables: tuple[IndexVar, ...], body: Expr) -> Expr:
+    for var in reversed(variables):
+        body = Reduce(op, var, body)
+    return body
+
+
+def _variables(expr: Expr) -> frozenset[IndexVar]:
+    return frozenset(node for node in walk(expr) if isinstance(node, IndexVar))
+
+
+def _sparse_along(expr: Expr, var: IndexVar) -> bool:
+    """Whether nothing is left of `expr` where the operands that are sparse along `var` are absent."""
+    sparse = [
+        access
+        for access in accesses_of(expr)
+        if any(
+            v == var and not level.full
+            for level, v in zip(access.tensor.format.levels, access.level_vars, strict=True)
+        )
+    ]
+    return bool(sparse) and isinstance(without(expr, sparse), Absent)
+
+
+def fresh_names(taken: frozenset[str], base: str = "w") -> Iterator[str]:
+    """Names for temporaries that no tensor of the statement has."""
+    number = 0
+    while True:
+        number += 1
+        name = base if number == 1 else f"{base}{number}"
+        if name not in taken:
+            yield name
+
+
+def tag_outermost(stmt: Stmt, change: Callable[[Forall], Stmt]) -> Stmt:
+    """`change` applied to the outermost loop of the statement's last consumer."""
+    match stmt:
+        case Forall():
+            return change(stmt)
+        case Where(consumer=consumer):
+            return replace(stmt, consumer=tag_outermost(consumer, change))
+    return stmt

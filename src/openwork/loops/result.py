@@ -1,0 +1,79 @@
+"""How a result is assembled: written in place, with an operand's pattern, or by appending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.index.absence import without
+from openwork.index.nodes import Absent, Access, Assignment, Expr
+from openwork.tree import walk
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Every position is known beforehand: a dense result, or a scalar."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The first `depth` levels have the pattern of `operand`; the levels below are full."""
+
+    operand: Access
+    depth: int
+
+
+@dataclass(frozen=True)
+class Append:
+    """Coordinates are appended in order while the result is computed."""
+
+
+Assembly = InPlace | Shared | Append
+
+
+def accesses_of(expr: Expr) -> tuple[Access, ...]:
+    """The different accesses in `expr`, in order."""
+    return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Access)))
+
+
+def choose_assembly(assignment: Assignment) -> Assembly:
+    """The cheapest assembly that gives the result its pattern."""
+    result = assignment.lhs
+    if result.tensor.format.is_dense:
+        return InPlace()
+    for operand in accesses_of(assignment.rhs):
+        depth = _shared_depth(assignment, operand)
+        if depth is not None:
+            return Shared(operand, depth)
+    return Append()
+
+
+def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
+    """How many levels the result shares with `operand`, if it has exactly its pattern.
+
+    That is so when the levels and variables agree down to the last that is not full, nothing is
+    left of the right-hand side where `operand` is absent, and no other operand is sparse along
+    the shared variables (it would thin out the pattern).
+    """
+    result = assignment.lhs
+    levels = result.tensor.format.levels
+    depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
+    if (
+        operand.tensor.format.levels[:depth] != levels[:depth]
+        or operand.level_vars[:depth] != result.level_vars[:depth]
+        or len(set(operand.level_vars)) != len(operand.level_vars)
+    ):
+        return None
+    left = without(assignment.rhs, (operand,))
+    if not (isinstance(left, Absent) and left.value == result.tensor.fill):
+        return None
+    shared = set(result.level_vars)
+    for other in accesses_of(assignment.rhs):
+        if other != operand and any(
+            var in shared and not level.full
+            for level, var in zip(other.tensor.format.levels, other.level_vars, strict=True)
+        ):
+            return None
+    below = set(result.level_vars[depth:])
+    if below & set(operand.level_vars):
+        return None
+    return depth

@@ -1,0 +1,1 @@
+"""Merge lattices: which operands are walked together."""

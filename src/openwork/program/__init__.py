@@ -1,0 +1,1 @@
+"""The imperative representation that C and CUDA are made from."""

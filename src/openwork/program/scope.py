@@ -1,0 +1,84 @@
+"""What is known at a place in the program while loops are lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from openwork.index.nodes import Access, IndexVar
+from openwork.program.nodes import INDEX, Expr, Name
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a level, or with `end` the run of positions that share a coordinate."""
+
+    position: Expr
+    end: Expr | None = None
+
+    @property
+    def last(self) -> Expr:
+        """The last position of the run."""
+        return self.position if self.end is None else self.end - 1
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
+
+    `whole`: every position of the result written here is reached exactly once, so the result need
+    not be initialised. `reducing`: some loop around this place is over a reduction variable.
+    `parallel`: threads share a loop around this place.
+    """
+
+    coords: Mapping[IndexVar, Expr] = field(default_factory=dict)
+    places: Mapping[Access, tuple[Place, ...]] = field(default_factory=dict)
+    accumulators: Mapping[Access, Name] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+    lasting: set[str] = field(default_factory=set)  # one set for the whole program
+    whole: bool = True
+    reducing: bool = False
+    parallel: bool = False
+    depth: int = 0
+
+    def fresh(self, base: str, type: str = INDEX, *, lasting: bool = False) -> tuple[Name, Scope]:
+        """A name like `base` that is not in use here, and the scope in which it is.
+
+        A `lasting` name is declared outside of any loop of its own, so that code beside it, which
+        has another scope, must not declare it again.
+        """
+        name, number = base, 1
+        while name in self.taken or name in self.lasting:
+            number += 1
+            name = f"{base}_{number}"
+        if lasting:
+            self.lasting.add(name)
+        return Name(name, type), replace(self, taken=self.taken | {name})
+
+    def bind(self, var: IndexVar, value: Expr) -> Scope:
+        """With `var` at coordinate `value`."""
+        return replace(self, coords=_with(self.coords, var, value))
+
+    def reach(self, access: Access, place: Place) -> Scope:
+        """With the next level of `access` at `place`."""
+        return replace(self, places=_with(self.places, access, (*self.reached(access), place)))
+
+    def accumulate(self, access: Access, name: Name) -> Scope:
+        """With `access` kept in the scalar `name`."""
+        return replace(self, accumulators=_with(self.accumulators, access, name))
+
+    def reached(self, access: Access) -> tuple[Place, ...]:
+        """The places of the levels of `access` that are known so far."""
+        return self.places.get(access, ())
+
+    def is_reached(self, access: Access) -> bool:
+        """Whether the element of `access` itself is known."""
+        return len(self.reached(access)) == access.tensor.ndim
+
+
+def _with(table: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+    return {**table, key: value}

@@ -1,0 +1,104 @@
+"""Simplification: what does nothing goes, and loads that do not change move out of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from openwork.program import nodes as p
+from openwork.tree import Node, bottom_up, children, first_of, map_children, until_stable, walk
+
+
+def flatten(node: Node) -> Node | None:
+    """{ a; { b } } => { a; b }"""
+    if isinstance(node, p.Block) and any(isinstance(s, p.Block) for s in node.body):
+        return p.block(*node.body)
+    return None
+
+
+def drop_empty(node: Node) -> Node | None:
+    """for (...) {} => {}, if (c) {} => {}"""
+    match node:
+        case p.For(body=p.Block(body=())) | p.If(then=p.Block(body=()), otherwise=None):
+            return p.Block(())
+        case p.If(otherwise=p.Block(body=())):
+            return replace(node, otherwise=None)
+    return None
+
+
+def constant_convert(node: Node) -> Node | None:
+    """(int64) 3 => 3"""
+    match node:
+        case p.Convert(expr=p.Value(value=int(value)), type="int64"):
+            return p.Value(value)
+    return None
+
+
+_tidy = until_stable(bottom_up(first_of(flatten, drop_empty, constant_convert)))
+
+
+def simplify(program: p.Program) -> p.Program:
+    """`program` with nothing superfluous, and invariant loads hoisted."""
+    body = _tidy(program.body)
+    constant = {a.array.name for a in program.arguments if a.role == "operand"}
+    taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
+    body = _hoist(body, constant, taken)
+    return replace(program, body=cast(p.Block, _tidy(body)))
+
+
+def _hoist(node: Node, constant: set[str], taken: set[str]) -> Node:
+    """Move loads of operands out of the outermost loop in which they do not change."""
+    if isinstance(node, (p.For, p.While)):
+        before: list[p.Stmt] = []
+        table: dict[Node, Node] = {}
+        changes = _declared(node.body) | ({node.var.name} if isinstance(node, p.For) else set())
+        if not (isinstance(node, p.For) and node.parallel):
+            for load in dict.fromkeys(_values(node.body)):
+                if load.array.name in constant and not (_names(load) & changes):
+                    name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)
+                    before.append(p.Declare(name, load, fixed=True))
+                    table[load] = name
+        new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken))
+        return p.block(*before, new) if before else new
+    return map_children(node, lambda n: _hoist(n, constant, taken))
+
+
+def _replace(node: Node, table: dict[Node, Node]) -> Node:
+    if node in table:
+        return table[node]
+    return map_children(node, lambda n: _replace(n, table)) if table else node
+
+
+def _values(node: Node) -> Iterator[p.Load]:
+    """The loads of elements in `node`; those of index arrays are left where they are."""
+    if isinstance(node, p.Load) and node.array.name.endswith("_vals"):
+        yield node
+    for child in children(node):
+        yield from _values(child)
+
+
+def _declared(node: Node) -> set[str]:
+    """The names that are declared or assigned in `node`."""
+    found = set()
+    for n in walk(node):
+        if isinstance(n, (p.Declare, p.Set)):
+            found.add(n.name.name)
+        elif isinstance(n, p.For):
+            found.add(n.var.name)
+        elif isinstance(n, p.Grow):
+            found.add(n.capacity.name)
+    return found
+
+
+def _names(node: Node) -> set[str]:
+    return {n.name for n in walk(node) if isinstance(n, p.Name)}
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    taken.add(name)
+    return name

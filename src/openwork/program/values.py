@@ -1,0 +1,73 @@
+"""Elements: from index expressions at a place to expressions of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from openwork.algebra.operators import Op
+from openwork.algebra.types import SUPPORTED, number
+from openwork.errors import InternalError
+from openwork.index import nodes as index
+from openwork.program.nodes import Apply, Convert, Expr, Value
+from openwork.program.scope import Scope
+
+Read = Callable[[index.Access, Scope], Expr]
+_NOTHING: Mapping[int, Expr] = MappingProxyType({})
+
+
+def combine(op: Op, old: Expr, value: Expr) -> tuple[Expr, Op | None]:
+    """What to store for `old op= value`, and the operator left for the store to apply.
+
+    A built-in operator is left to the store; a user's own is spelled out.
+    """
+    if op.definition is None:
+        return value, op
+    dtype = SUPPORTED[value.type]
+    given = {0: old, 1: value}
+    node = index.Apply(op, (index.Parameter(0, dtype), index.Parameter(1, dtype)))
+    definition = index.definition_of(node)
+
+    def read(access: index.Access, scope: Scope) -> Expr:
+        raise InternalError(f"{op} reads {access}")
+
+    return converted(lower_value(definition, Scope(), read, given), value.type), None
+
+
+def lower_value(
+    expr: index.Expr, scope: Scope, read: Read, given: Mapping[int, Expr] = _NOTHING
+) -> Expr:
+    """`expr` as an expression of the program; `read` says where an access lies."""
+    match expr:
+        case index.Access():
+            return read(expr, scope)
+        case index.Parameter(position=position):
+            return given[position]
+        case index.Literal() | index.Absent():
+            dtype = expr.dtype
+            return Value(number(expr.value, dtype), dtype.name)
+        case index.IndexVar():
+            return scope.coords[expr]
+        case index.Cast(to=to, expr=inner):
+            return converted(lower_value(inner, scope, read, given), to.name)
+        case index.Apply(op=op, args=args):
+            if op.definition is not None:
+                return lower_value(index.definition_of(expr), scope, read, given)
+            kinds = [arg.kind for arg in args]
+            lowered = tuple(
+                converted(lower_value(arg, scope, read, given), op.argument_type(kinds, n).name)
+                for n, arg in enumerate(args)
+            )
+            return Apply(op, lowered, expr.dtype.name)
+    raise InternalError(f"no value for {expr}")
+
+
+def converted(value: Expr, type: str) -> Expr:
+    """`value` in an element type, converted at once if it is a constant."""
+    if value.type == type:
+        return value
+    if isinstance(value, Value) and not isinstance(value.value, complex):
+        from_float_to_int = isinstance(value.value, float) and "int" in type
+        if not from_float_to_int:
+            return Value(value.value, type)
+    return Convert(value, type)

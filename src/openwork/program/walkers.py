@@ -1,0 +1,195 @@
+"""How operands take part in a loop: walked, located by formula, or found by search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar
+from openwork.program.nodes import (
+    Binary,
+    Declare,
+    Expr,
+    Helper,
+    If,
+    Load,
+    Name,
+    Set,
+    Stmt,
+    Value,
+    While,
+    block,
+    compare,
+)
+from openwork.program.scope import Place, Scope
+from openwork.program.tensors import Names
+from openwork.program.workspace import Workspaces
+
+
+@dataclass(frozen=True)
+class Participant:
+    """What a loop over one variable does for one access.
+
+    `walk` is the level whose run drives the loop, if there is one; then each level in `steps`
+    is reached by the coordinates that are known: by formula, or where `searched`, by a search.
+    """
+
+    access: Access
+    walk: int | None
+    steps: tuple[int, ...]
+    searched: frozenset[int] = field(default=frozenset())
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the access may have no entry at a coordinate."""
+        return self.walk is not None or bool(self.searched)
+
+
+def participant(access: Access, var: IndexVar, scope: Scope) -> Participant | None:
+    """The part that `access` has in a loop over `var`, if any."""
+    levels, variables = access.tensor.format.levels, access.level_vars
+    at = len(scope.reached(access))
+    walk = None
+    if at < len(levels) and variables[at] == var and not levels[at].locates:
+        walk, at = at, at + 1
+    steps: list[int] = []
+    while at < len(levels) and (variables[at] == var or variables[at] in scope.coords):
+        steps.append(at)
+        at += 1
+    if walk is None and not steps:
+        return None
+    searched = frozenset(n for n in steps if not levels[n].locates)
+    return Participant(access, walk, tuple(steps), searched)
+
+
+@dataclass(frozen=True)
+class Walker:
+    """A run of positions that a loop moves along: `position` up to `end`, now at `coordinate`."""
+
+    part: Participant
+    position: Name
+    end: Name
+    coordinate: Name
+    segment: Name | None  # one past the positions that share the coordinate, if there can be many
+    names: Names
+    workspaces: Workspaces
+    parent: Place
+
+    @property
+    def level(self) -> int:
+        """The level that is walked."""
+        if self.part.walk is None:
+            raise InternalError(f"{self.part.access} is not walked")
+        return self.part.walk
+
+    def bounds(self) -> tuple[Expr, Expr]:
+        """The first position, and one past the last."""
+        level = self.part.access.tensor.format.levels[self.level]
+        view = self.workspaces.view(self.part.access, self.level)
+        first, last = self.parent.position, self.parent.last
+        return _expr(level.begin(view, first)), _expr(level.end(view, last))
+
+    def coordinate_at(self, position: Expr) -> Expr:
+        """The coordinate stored at `position`."""
+        level = self.part.access.tensor.format.levels[self.level]
+        view = self.workspaces.view(self.part.access, self.level)
+        return _expr(level.coordinate(view, self.parent.position, position))
+
+    def declare(self) -> list[Stmt]:
+        """The position and end, before the loop."""
+        begin, end = self.bounds()
+        return [Declare(self.position, begin), Declare(self.end, end, fixed=True)]
+
+    def find_segment(self, value: Expr) -> list[Stmt]:
+        """Past all positions with coordinate `value`, where a coordinate may occur many times."""
+        if self.segment is None:
+            return []
+        more = Binary(
+            "&&",
+            compare("<", self.segment, self.end),
+            compare("==", self.coordinate_at(self.segment), value),
+        )
+        step = Set(self.segment, self.segment + 1)
+        return [Declare(self.segment, self.position), While(more, block(step))]
+
+    def advance(self, matched: Expr) -> Stmt:
+        """Step over the current coordinate if it was `matched`."""
+        if self.segment is not None:
+            return Set(self.position, self.segment)
+        return Set(self.position, self.position + matched)
+
+    def place(self) -> Place:
+        """Where the level stands."""
+        return Place(self.position, self.segment)
+
+
+def make_walker(
+    part: Participant,
+    var: str,
+    scope: Scope,
+    names: Names,
+    workspaces: Workspaces,
+    declared: bool,
+) -> tuple[Walker, Scope]:
+    """A walker for the level that `part` walks, with names that are free in `scope`.
+
+    `declared`: the position is declared before the loop, rather than by it.
+    """
+    access, level = part.access, part.walk
+    if level is None:
+        raise InternalError(f"{access} is not walked")
+    tensor = names.of(access.tensor)
+    position, scope = scope.fresh(f"p{tensor}{level + 1}", lasting=declared)
+    end, scope = scope.fresh(f"{position.name}_end", lasting=declared)
+    coordinate, scope = scope.fresh(f"{var}{tensor}")
+    segment = None
+    if not access.tensor.format.levels[level].unique:
+        segment, scope = scope.fresh(f"{position.name}_next")
+    reached = scope.reached(access)
+    parent = reached[-1] if reached else Place(Value(0))
+    walker = Walker(part, position, end, coordinate, segment, names, workspaces, parent)
+    return walker, scope
+
+
+def take_steps(
+    part: Participant, present: Expr | None, scope: Scope, names: Names, workspaces: Workspaces
+) -> tuple[list[Stmt], Expr | None, Scope]:
+    """Reach the levels in `part.steps`; returns code for searches and the condition of presence."""
+    code: list[Stmt] = []
+    access = part.access
+    for n in part.steps:
+        level = access.tensor.format.levels[n]
+        view = workspaces.view(access, n)
+        parent = (scope.reached(access) or (Place(Value(0)),))[-1]
+        coordinate = scope.coords[access.level_vars[n]]
+        if n not in part.searched:
+            place = _expr(level.locate(view, parent.position, coordinate))
+            scope = scope.reach(access, Place(place))
+            continue
+        found, scope = scope.fresh(f"p{names.of(access.tensor)}{n + 1}")
+        stored = level.coordinate(view, parent.position, Value(0))
+        if not isinstance(stored, Load):
+            raise InternalError(f"level {n} of {access} cannot be searched")
+        begin = _expr(level.begin(view, parent.position))
+        end = _expr(level.end(view, parent.last))
+        search = Helper("search", (stored.array, begin, end, coordinate))
+        if present is None:
+            code.append(Declare(found, search, fixed=True))
+        else:
+            code += [Declare(found, Value(-1)), If(present, block(Set(found, search)))]
+        present = compare("<=", Value(0), found)
+        scope = scope.reach(access, Place(found))
+    return code, present, scope
+
+
+def _expr(value: object) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, int):
+        return Value(value)
+    raise InternalError(f"a level's formula gave {value!r}")
+
+
+def without_walk(part: Participant) -> Participant:
+    """`part` once its walked level has been reached."""
+    return replace(part, walk=None)

@@ -1,0 +1,238 @@
+"""Temporaries: scalars, dense workspaces, and workspaces that keep a list of their keys.
+
+A listing workspace is keyed by the linearised coordinates of its modes. With one mode it has a
+value and a mark for every key (`seen`); with more, a hash table finds the slot of a key. Either
+way the keys are sorted before they are read, so that a result is appended to in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from openwork.algebra.operators import Op
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.program.nodes import (
+    INDEX,
+    Allocate,
+    Array,
+    Declare,
+    Do,
+    Expr,
+    For,
+    Free,
+    Grow,
+    Growing,
+    Helper,
+    If,
+    Load,
+    Name,
+    Set,
+    Stmt,
+    Store,
+    Value,
+    block,
+    compare,
+)
+from openwork.program.scope import Place
+from openwork.program.tensors import Names
+from openwork.program.values import combine
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The arrays of one temporary that is no scalar."""
+
+    tensor: TensorVar
+    vars: tuple[IndexVar, ...]
+    names: Names
+
+    @property
+    def lists(self) -> bool:
+        """Whether the keys that were written are listed."""
+        return not self.tensor.format.is_dense
+
+    @property
+    def hashed(self) -> bool:
+        """Whether slots are found through a hash table."""
+        return self.lists and len(self.vars) > 1
+
+    @property
+    def name(self) -> str:
+        """The name in the code."""
+        return self.names.of(self.tensor)
+
+    @property
+    def vals(self) -> Array:
+        """Values by key, or by slot where hashed."""
+        return self.names.values(self.tensor)
+
+    @property
+    def keys(self) -> Array:
+        """The keys that were written."""
+        return Array(f"{self.name}_keys", INDEX)
+
+    @property
+    def slots(self) -> Array:
+        """The slot of each key in `keys`, where hashed."""
+        return Array(f"{self.name}_slots", INDEX)
+
+    @property
+    def seen(self) -> Array:
+        """Whether a key was written, where not hashed."""
+        return Array(f"{self.name}_seen", "bool")
+
+    @property
+    def table(self) -> Array:
+        """The hash table: slots, or -1."""
+        return Array(f"{self.name}_table", INDEX)
+
+    @property
+    def mask(self) -> Name:
+        """The size of the hash table less one."""
+        return Name(f"{self.name}_mask")
+
+    @property
+    def count(self) -> Name:
+        """How many keys were written."""
+        return Name(f"{self.name}_count")
+
+    @property
+    def room(self) -> Name:
+        """How many keys there is memory for, where hashed."""
+        return Name(f"{self.name}_room")
+
+    @property
+    def size(self) -> Expr:
+        """The number of possible keys."""
+        return self.names.size(self.vars)
+
+    def value_index(self, position: Expr) -> Expr:
+        """Where the value of the key at `position` in the sorted list lies."""
+        return Load(self.slots if self.hashed else self.keys, position)
+
+    def _growing(self) -> tuple[Growing, ...]:
+        return tuple(Growing(a, Value(1)) for a in (self.keys, self.slots, self.vals))
+
+    def setup(self) -> list[Stmt]:
+        """Memory, before any loop."""
+        if not self.lists:
+            return [Allocate(self.vals, self.size)]
+        if not self.hashed:
+            return [
+                Allocate(self.vals, self.size),
+                Allocate(self.seen, self.size, zeroed=True),
+                Allocate(self.keys, self.size),
+                Declare(self.count, Value(0)),
+            ]
+        return [
+            Allocate(self.keys, Value(64)),
+            Allocate(self.slots, Value(64)),
+            Allocate(self.vals, Value(64)),
+            Allocate(self.table, Value(0)),
+            Declare(self.mask, Value(-1)),
+            Declare(self.room, Value(64)),
+            Declare(self.count, Value(0)),
+        ]
+
+    def cleanup(self) -> list[Stmt]:
+        """Memory given back, after all loops."""
+        arrays = [self.vals]
+        if self.lists:
+            arrays += [self.keys, *([self.slots, self.table] if self.hashed else [self.seen])]
+        return [Free(array) for array in arrays]
+
+    def prepare(self) -> list[Stmt]:
+        """Before the producer: all values at the identity; a list is already empty."""
+        if self.lists:
+            return []
+        at = Name(f"{self.name}_at")
+        fill = Value(self.tensor.fill, self.tensor.dtype.name)
+        return [For(at, Value(0), self.size, block(Store(self.vals, at, fill)), "clear", simd=True)]
+
+    def insert(self, coordinates: list[Expr], value: Expr, op: Op | None) -> list[Stmt]:
+        """`w[coordinates] op= value`, remembering the key."""
+        key: Expr = Value(0)
+        for var, coordinate in zip(self.vars, coordinates, strict=True):
+            key = key * self.names.extent(var) + coordinate
+        if not self.hashed:
+            first = block(
+                Store(self.seen, key, Value(True, "bool")),
+                Store(self.keys, self.count, key),
+                Set(self.count, self.count + 1),
+                Store(self.vals, key, value),
+            )
+            return [If(Load(self.seen, key), block(self._again(key, value, op)), first)]
+        slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key")
+        find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
+        first = block(
+            Grow(self.room, self.count + 1, self._growing()),
+            Store(self.keys, self.count, at),
+            Store(self.slots, self.count, self.count),
+            Store(self.vals, slot, value),
+            Set(self.count, self.count + 1),
+        )
+        again = block(self._again(slot, value, op))
+        return [
+            Declare(at, key, fixed=True),
+            Declare(slot, find, fixed=True),
+            If(compare("==", slot, self.count), first, again),
+        ]
+
+    def _again(self, at: Expr, value: Expr, op: Op | None) -> Store:
+        if op is not None:
+            value, op = combine(op, Load(self.vals, at), value)
+        return Store(self.vals, at, value, op)
+
+    def finish(self) -> list[Stmt]:
+        """Between producer and consumer: the keys in order."""
+        if not self.lists:
+            return []
+        if self.hashed:
+            return [Do(Helper("sort_pairs", (self.keys, self.slots, self.count)))]
+        return [Do(Helper("sort_keys", (self.keys, self.count, self.seen, self.size)))]
+
+    def reset(self) -> list[Stmt]:
+        """After the consumer: an empty list again."""
+        if not self.lists:
+            return []
+        if self.hashed:
+            return [Do(Helper("clear", (self.table, self.mask))), Set(self.count, Value(0))]
+        at = Name(f"{self.name}_at")
+        unseen = Store(self.seen, Load(self.keys, at), Value(False, "bool"))
+        clear = For(at, Value(0), self.count, block(unseen), "forget the keys")
+        return [clear, Set(self.count, Value(0))]
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """All temporaries of a kernel that are no scalars, by tensor."""
+
+    names: Names
+    table: dict[TensorVar, Workspace]
+
+    def add(self, tensor: TensorVar, variables: tuple[IndexVar, ...]) -> Workspace:
+        """A workspace for `tensor`."""
+        return self.table.setdefault(tensor, Workspace(tensor, variables, self.names))
+
+    def view(self, access: Access, level: int) -> SimpleNamespace:
+        """What the formulas of a level of any tensor are evaluated over."""
+        work = self.table.get(access.tensor)
+        if work is None or not work.lists:
+            return self.names.view(access, level)
+        inner = work.vars[level + 1 :]
+        return SimpleNamespace(
+            keys=work.keys,
+            count=work.count,
+            extent=self.names.extent(work.vars[level]),
+            stride=self.names.size(inner) if inner else None,
+        )
+
+    def element(self, access: Access, place: Place) -> Load:
+        """The value of `access`, whose last level stands at `place`."""
+        work = self.table.get(access.tensor)
+        if work is None:
+            raise InternalError(f"{access.tensor} is no workspace")
+        at = work.value_index(place.position) if work.lists else place.position
+        return Load(work.vals, at)

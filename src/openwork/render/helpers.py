@@ -1,0 +1,275 @@
+"""The small C functions that generated code calls, each emitted only where it is used."""
+
+from __future__ import annotations
+
+from openwork.errors import InternalError
+
+_SEARCH = """\
+// The position of `key` in the sorted run [begin, end), or -1.
+static int64_t search_{type}(const {ctype} *crd, int64_t begin, int64_t end, int64_t key) {{
+  const int64_t stop = end;
+  while (begin < end) {{
+    const int64_t middle = begin + (end - begin) / 2;
+    if (crd[middle] < key) begin = middle + 1;
+    else end = middle;
+  }}
+  return begin < stop && crd[begin] == key ? begin : -1;
+}}
+"""
+
+_CUT = """\
+// Where part `part` of `parts` begins, so that all have the same number of rows and entries.
+static int64_t cut_{type}(const {ctype} *pos, int64_t rows, int64_t part, int64_t parts) {{
+  const int64_t work = pos[rows] - pos[0] + rows;
+  const int64_t goal = work / parts * part + work % parts * part / parts;
+  int64_t begin = 0, end = rows;
+  while (begin < end) {{
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] - pos[0] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }}
+  return begin;
+}}
+"""
+
+_EVEN = """\
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  return begin + count / parts * part + count % parts * part / parts;
+}
+"""
+
+_RESIZE = """\
+// `array` with room for `count` elements; if memory runs out it stays, and the status says so.
+static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
+  void *larger = __builtin_realloc(array, ((size_t)count + 1) * size);
+  if (larger) return larger;
+  *status = 1;
+  return array;
+}
+"""
+
+_ROOM_FOR = """\
+// Memory for `count` elements.
+static void *room_for(int64_t count, size_t size, int32_t *status) {
+  void *array = __builtin_malloc(((size_t)count + 1) * size);
+  if (!array) *status = 1;
+  return array;
+}
+"""
+
+_ZEROS = """\
+// Memory for `count` elements, all zero.
+static void *zeros(int64_t count, size_t size, int32_t *status) {
+  void *array = __builtin_calloc((size_t)count + 1, size);
+  if (!array) *status = 1;
+  return array;
+}
+"""
+
+_LARGER = """\
+// The next capacity: enough, and at least twice as much as before.
+static int64_t larger(int64_t capacity, int64_t needed) {
+  return needed > 2 * capacity ? needed : 2 * capacity;
+}
+"""
+
+_FIND = """\
+// The slot of `key`; a key that is not there yet gets slot `count`. -1 if memory runs out.
+static int64_t find(int64_t **table, int64_t *mask, const int64_t *keys, int64_t count,
+                    int64_t key) {
+  if (2 * count >= *mask) {
+    const int64_t size = *mask < 0 ? 64 : 4 * (*mask + 1);
+    int64_t *larger = __builtin_malloc((size_t)size * sizeof(int64_t));
+    if (!larger) return -1;
+    for (int64_t n = 0; n < size; n++) larger[n] = -1;
+    for (int64_t slot = 0; slot < count; slot++) {
+      int64_t at = (int64_t)((uint64_t)keys[slot] * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
+      while (larger[at] >= 0) at = (at + 1) & (size - 1);
+      larger[at] = slot;
+    }
+    __builtin_free(*table);
+    *table = larger;
+    *mask = size - 1;
+  }
+  int64_t at = (int64_t)((uint64_t)key * 0x9E3779B97F4A7C15u >> 20) & *mask;
+  while ((*table)[at] >= 0) {
+    if (keys[(*table)[at]] == key) return (*table)[at];
+    at = (at + 1) & *mask;
+  }
+  (*table)[at] = count;
+  return count;
+}
+"""
+
+_CLEAR = """\
+// Forget every slot of a hash table.
+static void clear(int64_t *table, int64_t mask) {
+  for (int64_t n = 0; n <= mask; n++) table[n] = -1;
+}
+"""
+
+_SORT = """\
+static void sift_{name}({params}, int64_t root, int64_t count) {{
+  for (;;) {{
+    int64_t child = 2 * root + 1;
+    if (child >= count) return;
+    if (child + 1 < count && keys[child] < keys[child + 1]) child++;
+    if (keys[root] >= keys[child]) return;
+    {swap_root_child}
+    root = child;
+  }}
+}}
+
+// Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
+static void sort_{name}({params}, int64_t count, int64_t depth) {{
+  while (count > 24) {{
+    if (depth-- == 0) {{
+      for (int64_t root = count / 2; root-- > 0;) sift_{name}({args}, root, count);
+      for (int64_t last = count; last-- > 1;) {{
+        {swap_0_last}
+        sift_{name}({args}, 0, last);
+      }}
+      return;
+    }}
+    const int64_t a = keys[0], b = keys[count / 2], c = keys[count - 1];
+    const int64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+    int64_t left = -1, right = count;
+    for (;;) {{
+      do left++; while (keys[left] < pivot);
+      do right--; while (keys[right] > pivot);
+      if (left >= right) break;
+      {swap_left_right}
+    }}
+    sort_{name}({args}, right + 1, depth);
+    {skip}
+    count -= right + 1;
+  }}
+  for (int64_t n = 1; n < count; n++) {{
+    const int64_t key = keys[n];{save}
+    int64_t at = n;
+    for (; at > 0 && keys[at - 1] > key; at--) {{ {shift} }}
+    {put}
+  }}
+}}
+"""
+
+_SORT_KEYS = """\
+// The keys that were seen, in order: sorted, or read off the marks where those are few.
+static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t size) {
+  int64_t depth = 2;
+  for (int64_t n = count; n > 0; n /= 2) depth += 2;
+  if (size / 4 > count * depth) {
+    sort_list(keys, count, depth);
+    return;
+  }
+  int64_t at = 0;
+  for (int64_t key = 0; key < size && at < count; key++)
+    if (seen[key]) keys[at++] = key;
+}
+"""
+
+_SORT_PAIRS = """\
+// Keys in order, each with its slot.
+static void sort_pairs(int64_t *keys, int64_t *slots, int64_t count) {
+  int64_t depth = 2;
+  for (int64_t n = count; n > 0; n /= 2) depth += 2;
+  sort_both(keys, slots, count, depth);
+}
+"""
+
+_EXTREME = """\
+// NaN wins, as in NumPy.
+static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
+  return a {sign} b || a != a ? a : b;
+}}
+"""
+
+_EXTREME_COMPLEX = """\
+static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
+  if (a != a) return a;
+  if (b != b) return b;
+  return __real__ a {sign} __real__ b ||
+         (__real__ a == __real__ b && __imag__ a {sign}= __imag__ b) ? a : b;
+}}
+"""
+
+_LESS_COMPLEX = """\
+// Complex numbers in lexicographic order, as in NumPy.
+static inline _Bool {name}_{type}({ctype} a, {ctype} b) {{
+  return __real__ a {strict} __real__ b || (__real__ a == __real__ b && __imag__ a {sign} __imag__ b);
+}}
+"""
+
+_POWER = """\
+// Integer power by squaring; arithmetic wraps, and a negative exponent truncates.
+static {ctype} pow_{type}({ctype} base, {ctype} exponent) {{
+  {negative}uint64_t factor = (uint64_t)base, result = 1, left = (uint64_t)exponent;
+  for (; left; left >>= 1, factor *= factor)
+    if (left & 1) result *= factor;
+  return ({ctype})result;
+}}
+"""
+
+_NEGATIVE = """\
+if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
+  """
+
+
+def _sort_text(name: str, pairs: bool) -> str:
+    def swap(a: str, b: str) -> str:
+        both = ("keys", "slots") if pairs else ("keys",)
+        return " ".join(
+            f"{{ const int64_t t = {x}[{a}]; {x}[{a}] = {x}[{b}]; {x}[{b}] = t; }}" for x in both
+        )
+
+    return _SORT.format(
+        name=name,
+        params="int64_t *keys, int64_t *slots" if pairs else "int64_t *keys",
+        args="keys, slots" if pairs else "keys",
+        swap_root_child=swap("root", "child"),
+        swap_0_last=swap("0", "last"),
+        swap_left_right=swap("left", "right"),
+        skip="keys += right + 1;" + (" slots += right + 1;" if pairs else ""),
+        save=" const int64_t slot = slots[n];" if pairs else "",
+        shift="keys[at] = keys[at - 1];" + (" slots[at] = slots[at - 1];" if pairs else ""),
+        put="keys[at] = key;" + (" slots[at] = slot;" if pairs else ""),
+    )
+
+
+def helper_text(name: str, type: str, ctype: str) -> str:
+    """The C text of helper `name` for arrays or values of an element type."""
+    match name:
+        case "search":
+            return _SEARCH.format(type=type, ctype=ctype)
+        case "cut":
+            return _CUT.format(type=type, ctype=ctype)
+        case "cut_even":
+            return _EVEN
+        case "find":
+            return _FIND
+        case "resize":
+            return _RESIZE
+        case "room_for":
+            return _ROOM_FOR
+        case "zeros":
+            return _ZEROS
+        case "larger":
+            return _LARGER
+        case "clear":
+            return _CLEAR
+        case "sort_keys":
+            return _sort_text("list", pairs=False) + "\n" + _SORT_KEYS
+        case "sort_pairs":
+            return _sort_text("both", pairs=True) + "\n" + _SORT_PAIRS
+        case "min" | "max":
+            text = _EXTREME_COMPLEX if type.startswith("complex") else _EXTREME
+            return text.format(name=name, type=type, ctype=ctype, sign="<>"[name == "max"])
+        case "lt" | "le" | "gt" | "ge":
+            sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name]
+            return _LESS_COMPLEX.format(name=name, type=type, ctype=ctype, sign=sign, strict=sign[0])
+        case "pow":
+            negative = "" if type.startswith("u") else _NEGATIVE
+            return _POWER.format(type=type, ctype=ctype, negative=negative)
+    raise InternalError(f"no helper {name}")

@@ -1,0 +1,1 @@
+"""Compilers, kernel cache, storage, binding and launch, and the reference evaluator."""

@@ -1,0 +1,347 @@
+"""The kernel cache: compiled files on disk that a second process can trust.
+
+An entry is one directory, named by the digest of everything that can change the compiled file.
+It is made under a temporary name and published by one rename, so that a reader sees all of it or
+nothing. Before an entry is used it is compared with what its key says it must be, and the shared
+object with the hash that was taken when it was built; an entry that differs is thrown away and
+built again. The directory itself must be ours and closed to others, or it is not used at all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from openwork.errors import InternalError, ToolchainError
+
+ABI = 1
+"""The version of the argument layout that kernels and their callers agree on."""
+
+SOURCE, LIBRARY, META = "source.c", "kernel.so", "meta.json"
+
+_STAGED = ".tmp-"
+_FAILED = "failed"
+_STALE_SECONDS = 3600.0
+_TRIES = 8
+_ENTRY_NAME = re.compile(r"[0-9a-f]{64}")
+_OURS = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}.*|{_FAILED}|note-.*\.json")
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """Everything that can change the compiled file, and nothing else."""
+
+    source: str
+    compiler: str  # the whole version text: a path says nothing about what lies there
+    flags: tuple[str, ...]
+    cpu: str  # what "native" stood for when the flags were resolved
+    abi: int = ABI
+
+    def digest(self) -> str:
+        """A name for the entry: equal for equal keys only."""
+        # JSON escapes what it joins, so no two different keys can run together into one text.
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def lookup_or_build(key: CacheKey, build: Callable[[Path], None]) -> Path:
+    """The shared object for `key`, built if no intact one is there.
+
+    Args:
+        key: what is wanted.
+        build: makes `kernel.so` in the directory it is given, which holds `source.c`. What it
+            raises is passed on, and nothing is published.
+
+    Raises:
+        ToolchainError: E603, when neither the cache nor a temporary directory can be written.
+    """
+    root = directory()
+    try:
+        return _entry(root, key, build)
+    except OSError as error:
+        if root == _private.path:
+            raise _unwritable(root, error) from error
+        _warn_once(root, f"it cannot be written ({error.strerror or error})")
+    try:
+        return _entry(_private.directory(), key, build)
+    except OSError as error:
+        raise _unwritable(_private.path, error) from error
+
+
+def directory() -> Path:
+    """The directory that holds the entries: the user's, or a private one if that is not safe."""
+    path = wanted_directory()
+    reason = distrust(path)
+    if reason is None:
+        return path
+    _warn_once(path, reason)
+    return _private.directory()
+
+
+def wanted_directory() -> Path:
+    """Where the cache should lie: `$OPENWORK_CACHE_DIR`, else the platform's place for caches."""
+    named = os.environ.get("OPENWORK_CACHE_DIR")
+    if named:
+        return Path(os.path.abspath(os.path.expanduser(named)))
+    return user_cache_path("openwork", appauthor=False)
+
+
+def distrust(path: Path) -> str | None:
+    """Why `path` must not hold code that will be run, or None; makes the directory if absent."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        # lstat, because a link could be pointed elsewhere after it was looked at.
+        status = path.lstat()
+    except OSError as error:
+        return f"it cannot be made ({error.strerror or error})"
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a directory of its own, but a link or a file"
+    if os.name == "posix":
+        if status.st_uid != os.getuid():
+            return "it belongs to another user"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return "other users may write to it"
+    return None
+
+
+def entries() -> list[Path]:
+    """The directories of all published entries."""
+    return [path for path in _listing(directory()) if _ENTRY_NAME.fullmatch(path.name)]
+
+
+def size() -> int:
+    """The bytes that all published entries take."""
+    total = 0
+    for entry in entries():
+        for file in _listing(entry):
+            with suppress(OSError):
+                total += file.lstat().st_size
+    return total
+
+
+def clear() -> int:
+    """Remove every entry, note and leftover; how many entries there were.
+
+    Only names that the cache itself gives are touched, so that a mistaken
+    `OPENWORK_CACHE_DIR` costs nobody their files. Libraries already loaded stay loaded.
+    """
+    removed = len(entries())
+    root = directory()
+    try:
+        for path in _listing(root):
+            if _OURS.fullmatch(path.name):
+                _discard(path)
+    except OSError as error:
+        raise _unwritable(root, error) from error
+    return removed
+
+
+def collect_garbage(older_than: float = _STALE_SECONDS) -> int:
+    """Remove temporary directories that a killed process left behind; how many."""
+    limit = time.time() - older_than
+    removed = 0
+    for path in _listing(directory()):
+        with suppress(OSError):
+            if path.name.startswith(_STAGED) and path.lstat().st_mtime < limit:
+                shutil.rmtree(path)
+                removed += 1
+    return removed
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary directory inside the cache, removed at the end.
+
+    It lies there and not in the system's temporary place because that one may forbid execution.
+    """
+    root = directory()
+    try:
+        path = Path(tempfile.mkdtemp(prefix=_STAGED, dir=root))
+    except OSError as error:
+        _warn_once(root, f"it cannot be written ({error.strerror or error})")
+        path = Path(tempfile.mkdtemp(prefix=_STAGED, dir=_private.directory()))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def keep_failed(source: str) -> Path | None:
+    """Keep a source that did not compile, for whoever mends it; where it is, if it could be."""
+    folder = directory() / _FAILED
+    path = folder / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.c"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path.write_text(source)
+    except OSError:
+        return None
+    return path
+
+
+def read_note(name: str) -> dict[str, object] | None:
+    """The facts noted under `name`, or None when there are none or they are damaged."""
+    try:
+        note = json.loads((directory() / f"note-{name}.json").read_bytes())
+        facts = note["facts"]
+        return facts if note["sha256"] == _note_hash(facts) and isinstance(facts, dict) else None
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def write_note(name: str, facts: dict[str, object]) -> None:
+    """Note `facts` for later processes. A note saves time only, so failure is no error."""
+    text = json.dumps({"sha256": _note_hash(facts), "facts": facts}, indent=1)
+    with suppress(OSError), scratch() as folder:
+        (folder / "note").write_text(text)
+        (folder / "note").replace(directory() / f"note-{name}.json")
+
+
+def _note_hash(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _entry(root: Path, key: CacheKey, build: Callable[[Path], None]) -> Path:
+    """The library of the entry for `key` below `root`, made if need be."""
+    digest = key.digest()
+    final = root / digest
+    for _ in range(_TRIES):
+        if _intact(final, key, digest):
+            return final / LIBRARY
+        _discard(final)
+        if _publish(root, final, key, digest, build):
+            return final / LIBRARY
+    raise OSError(f"the entry {digest} is damaged again and again")
+
+
+def _publish(
+    root: Path, final: Path, key: CacheKey, digest: str, build: Callable[[Path], None]
+) -> bool:
+    """Build an entry and rename it into place; False when another process was there first."""
+    collect_garbage()
+    staged = Path(tempfile.mkdtemp(prefix=_STAGED, dir=root))
+    try:
+        (staged / SOURCE).write_bytes(key.source.encode())
+        build(staged)
+        if not (staged / LIBRARY).is_file():
+            raise InternalError(f"a build ended without {LIBRARY}")
+        built = hashlib.sha256((staged / LIBRARY).read_bytes()).hexdigest()
+        (staged / META).write_text(json.dumps(_meta(key, digest, built), indent=1))
+        os.rename(staged, final)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return True
+
+
+def _meta(key: CacheKey, digest: str, built: str) -> dict[str, object]:
+    return {
+        "key": digest,
+        "sha256": built,
+        "compiler": key.compiler,
+        "flags": list(key.flags),
+        "cpu": key.cpu,
+        "abi": key.abi,
+    }
+
+
+def _intact(entry: Path, key: CacheKey, digest: str) -> bool:
+    """Whether every file of `entry` is what was published."""
+    try:
+        meta = json.loads((entry / META).read_bytes())
+        library = (entry / LIBRARY).read_bytes()
+        source = (entry / SOURCE).read_bytes()
+    except (OSError, ValueError):
+        return False
+    found = hashlib.sha256(library).hexdigest()
+    return meta == _meta(key, digest, found) and source == key.source.encode()
+
+
+def _discard(path: Path) -> None:
+    """Remove `path`, which may be gone already; nobody sees it half removed."""
+    trash = path.with_name(f"{_STAGED}{path.name[:16]}-{os.getpid()}-{time.monotonic_ns()}")
+    try:
+        os.rename(path, trash)
+    except FileNotFoundError:
+        return
+    if trash.is_dir() and not trash.is_symlink():
+        shutil.rmtree(trash, ignore_errors=True)
+    else:
+        trash.unlink(missing_ok=True)
+
+
+def _listing(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+class _Private:
+    """A directory for this process alone, for when the user's own cannot be trusted."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self._owner = 0
+
+    def directory(self) -> Path:
+        # A forked child gets its own: the parent removes its directory when it ends.
+        if self.path is None or self._owner != os.getpid():
+            try:
+                self.path = Path(tempfile.mkdtemp(prefix="openwork-"))
+            except OSError as error:
+                raise _unwritable(None, error) from error
+            self._owner = os.getpid()
+            atexit.register(self._remove, self.path, self._owner)
+        return self.path
+
+    @staticmethod
+    def _remove(path: Path, owner: int) -> None:
+        if owner == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
+
+
+_private = _Private()
+_warned: set[Path] = set()
+
+
+def _warn_once(path: Path, reason: str) -> None:
+    if path in _warned:
+        return
+    _warned.add(path)
+    warnings.warn(
+        f"E603: the kernel cache {path} is not used: {reason}; kernels are kept for this process "
+        "only. Set OPENWORK_CACHE_DIR to a directory that is yours, with mode 700.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def _unwritable(path: Path | None, error: OSError) -> ToolchainError:
+    where = "no temporary directory" if path is None else f"the kernel cache {path}"
+    verb = "can be made" if path is None else "cannot be written"
+    return ToolchainError(
+        f"{where} {verb}: {error.strerror or error}",
+        code="E603",
+        hint="set OPENWORK_CACHE_DIR to a directory with free space that you may write to",
+    )

@@ -1,0 +1,103 @@
+"""Ctrl-C during a long kernel.
+
+Python answers SIGINT only between its own instructions, so a kernel would run to its end first.
+Around a long call we therefore put a handler in front of Python's: it raises a flag that kernels
+poll, then hands the signal on. The kernel returns early, and the KeyboardInterrupt that
+follows is Python's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from types import TracebackType
+
+from openwork.runtime.support import support_library
+
+# What kernels poll when nobody may stop them: without a compiler, on threads other than the main
+# one (which Python never interrupts), and in calls too short to be watched.
+_quiet = ctypes.c_int32(0)
+_QUIET_ADDRESS = ctypes.addressof(_quiet)
+
+
+class _Switch:
+    """The handler and flag of the support library."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        # Through PyDLL, because giving up the interpreter's lock costs more than these calls.
+        quick = ctypes.PyDLL(library._name, handle=library._handle)
+        self.on = quick.ow_watch_begin
+        self.off = quick.ow_watch_end
+        self.on.restype, self.off.restype = ctypes.c_int32, None
+        self.flag = ctypes.c_int32.in_dll(library, "ow_stop")
+        self.address = ctypes.addressof(self.flag)
+
+
+_switch: _Switch | None = None
+_depth = 0
+
+
+class watching:
+    """While the block runs, Ctrl-C raises the flag whose address `with` gives.
+
+    On other threads than the main one the block is not watched, and the address is that of a flag
+    which stays down. Blocks may be nested. A block whose flag was raised always ends with an
+    exception, for a kernel that was stopped has no result: Python's KeyboardInterrupt, or, if the
+    program has a SIGINT handler of its own that raises nothing, one raised here.
+    """
+
+    __slots__ = ("_watched",)
+
+    def __enter__(self) -> int:
+        global _depth
+        self._watched = False
+        if threading.current_thread() is not threading.main_thread():
+            return _QUIET_ADDRESS
+        switch = _switch or _find_switch()
+        if switch is None:
+            return _QUIET_ADDRESS
+        # Each level lowers the flag anew and puts the handler back if it is gone, so that a level
+        # whose end was cut short by an exception leaves nothing behind that could stop a kernel.
+        # Nothing below can be interrupted: Python looks for signals at calls and jumps back.
+        if switch.on():
+            self._watched = True
+            _depth += 1
+            return switch.address
+        return _QUIET_ADDRESS
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        global _depth
+        switch = _switch
+        if switch is None or not self._watched:
+            return
+        _depth -= 1
+        if _depth == 0:
+            switch.off()
+        if switch.flag.value:
+            switch.flag.value = 0
+            if kind is None:
+                raise KeyboardInterrupt
+
+
+def stop_flag() -> int:
+    """The address of the int32 flag that a kernel launched now should poll.
+
+    Ask for it at each launch: inside `watching()` on the main thread it is the flag that Ctrl-C
+    raises, everywhere else one that stays zero.
+    """
+    watched = _depth > 0 and threading.current_thread() is threading.main_thread()
+    return _switch.address if watched and _switch is not None else _QUIET_ADDRESS
+
+
+def _find_switch() -> _Switch | None:
+    global _switch
+    library = support_library()
+    # The first library found serves for good: a flag must not move while a kernel polls it.
+    if library is not None and _switch is None:
+        _switch = _Switch(library)
+    return _switch

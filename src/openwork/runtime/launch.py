@@ -1,0 +1,101 @@
+"""Calling a compiled kernel: arrays and sizes in, status and new arrays out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.program.nodes import Program
+from openwork.render.c import FIRST_SIZE, INTERRUPTED, NO_MEMORY, OK, OVERFLOWED
+from openwork.runtime.interrupt import stop_flag, watching
+from openwork.runtime.storage import Array
+from openwork.runtime.threads import thread_count
+
+# Below this many elements to look at, starting threads costs more than they give.
+SERIAL_BELOW = 20_000
+# Above this many a call may take long enough for somebody to press Ctrl-C.
+WATCHED_ABOVE = 1_000_000
+
+
+class PositionOverflow(Exception):
+    """The result has more entries than its position arrays can count; wider ones are needed."""
+
+
+_free = ctypes.CDLL(None).free
+_free.argtypes = [ctypes.c_void_p]
+_free.restype = None
+
+
+class _Memory:
+    """Memory that a kernel allocated, given back when the last array over it is gone."""
+
+    def __init__(self, address: int, count: int, dtype: np.dtype[Any]) -> None:
+        self.address = address
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (count,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        _free(self.address)
+
+
+class Executable:
+    """A loaded kernel and the layout of its arguments."""
+
+    def __init__(self, program: Program, function: Any) -> None:
+        self._function = function
+        function.restype = ctypes.c_int32
+        self._made = [
+            (n, np.dtype(argument.array.type))
+            for n, argument in enumerate(program.arguments)
+            if argument.role == "made"
+        ]
+        first = FIRST_SIZE + len(program.sizes)
+        self._pointers = ctypes.c_void_p * (1 + len(program.arguments))
+        self._sizes = ctypes.c_int64 * (first + len(self._made))
+        self._first_length = first
+
+    def run(self, pointers: Sequence[int], extents: Sequence[int], work: float, room: int) -> list[Array]:
+        """Call the kernel.
+
+        Args:
+            pointers: the addresses of all arguments; those of arrays to be made may be left out.
+            extents: the extents of the index variables.
+            work: about how many elements will be looked at.
+            room: how many entries of a new result to make room for at first.
+
+        Returns:
+            The arrays that the kernel made, in the order of its arguments.
+        """
+        threads = 1 if work < SERIAL_BELOW else thread_count()
+        sizes = self._sizes(threads, room, *extents)
+        if work < WATCHED_ABOVE:
+            arrays = self._pointers(stop_flag(), *pointers)
+            status = self._function(arrays, sizes)
+        else:
+            with watching() as flag:
+                arrays = self._pointers(flag, *pointers)
+                status = self._function(arrays, sizes)
+        if status == OK:
+            return self._collect(arrays, sizes) if self._made else []
+        if status == NO_MEMORY:
+            raise MemoryError("the kernel ran out of memory")
+        if status == OVERFLOWED:
+            raise PositionOverflow
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        raise InternalError(f"a kernel returned {status}")
+
+    def _collect(self, arrays: Any, sizes: Any) -> list[Array]:
+        made = []
+        for n, (position, dtype) in enumerate(self._made):
+            count = sizes[self._first_length + n]
+            made.append(np.asarray(_Memory(arrays[1 + position], count, dtype)))
+        return made

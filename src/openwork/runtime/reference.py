@@ -1,0 +1,337 @@
+"""The reference evaluator: what a statement means, spelled out in dense NumPy.
+
+Every subexpression is computed at every point of the iteration space, together with whether it is
+*present* there. A present element follows the arithmetic of its type. An absent one is a constant
+that obeys the laws of the operators it meets. Nothing here is shared with the compiler, which is
+tested against this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import cast
+
+import numpy as np
+
+from openwork.algebra.operators import Op
+from openwork.algebra.types import DType, Kind, Number, number, strong
+from openwork.errors import InternalError
+from openwork.index.nodes import (
+    Absent,
+    Access,
+    Apply,
+    Assignment,
+    Cast,
+    Expr,
+    IndexVar,
+    Literal,
+    Reduce,
+)
+from openwork.runtime.storage import Array, Storage
+from openwork.tree import walk
+
+# More points than this are refused: the evaluator holds several arrays of that size at once.
+LIMIT = 2**28
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """A tensor written out: `values` of its shape, and where an entry is `present`."""
+
+    values: Array
+    present: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Element:
+    """A subexpression at every point: one axis per variable, of length 1 where it does not matter.
+
+    `literal` says where the element is a number written in the statement. Such an element is
+    present, yet an operator that meets only it and absent elements has nothing to compute.
+    """
+
+    values: Array
+    present: Array
+    literal: Array
+
+    @property
+    def constant(self) -> Array:
+        """Where the value is known without looking at any stored entry or coordinate."""
+        return cast(Array, self.literal | ~self.present)
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The iteration space: the tensors, and the axis and extent of each variable."""
+
+    operands: Mapping[str, Masked]
+    extents: Mapping[IndexVar, int]
+    axes: Mapping[IndexVar, int]
+
+    def coordinates(self, var: IndexVar) -> Array:
+        """0, 1, 2, ... along the axis of `var`."""
+        shape = [1] * len(self.axes)
+        shape[self.axes[var]] = self.extents[var]
+        return np.arange(self.extents[var], dtype=np.int64).reshape(shape)
+
+    def read(self, array: Array, variables: Sequence[IndexVar]) -> Array:
+        """The elements `array[i, j, ...]` for all values of `variables`."""
+        if not variables:
+            return array.reshape([1] * len(self.axes))
+        self.allow({var: self.extents[var] for var in variables}.values())
+        return cast(Array, array[tuple(map(self.coordinates, variables))])
+
+    def write(self, array: Array, variables: Sequence[IndexVar], new: Array) -> None:
+        """Set the elements `array[i, j, ...]` for all values of `variables`."""
+        free = [n for n in new.shape if n != 1]
+        if len(free) > len(set(variables)) or (not variables and new.size != 1):
+            raise InternalError(f"the result runs over {variables}, the right side over more")
+        array[tuple(map(self.coordinates, variables))] = new if variables else new.reshape(())
+
+    @staticmethod
+    def allow(shape: Iterable[int]) -> None:
+        """Refuse shapes that would exhaust the memory, before anything is allocated."""
+        points = prod(shape)
+        if points > LIMIT:
+            raise MemoryError(
+                f"the reference evaluator would need {points} points in a dense array "
+                f"(at most {LIMIT}); a compiled kernel does not"
+            )
+
+
+def evaluate(
+    assignment: Assignment,
+    operands: Mapping[str, Masked],
+    extents: Mapping[IndexVar, int],
+    out: Masked | None = None,
+) -> Masked:
+    """The result of `assignment`, in which every reduction is written out.
+
+    Args:
+        assignment: the statement, after `index.einstein.explicit`.
+        operands: every tensor on the right side, by name.
+        extents: how far each variable of the statement runs.
+        out: the result's old entries, which `lhs op= rhs` combines with; left out, it has none.
+
+    Returns:
+        The values in the result's element type, and which of them are entries: those where the
+        right side is present, or is not the value that absent entries of the result have.
+    """
+    variables = dict.fromkeys(n for n in walk(assignment) if isinstance(n, IndexVar))
+    axes = {var: axis for axis, var in enumerate(variables)}
+    space = _Space(operands, extents, axes)
+    lhs, dtype = assignment.lhs, assignment.lhs.tensor.dtype
+    shape = tuple(extents[var] for var in lhs.vars)
+    space.allow(shape)
+    fill = np.array(number(lhs.tensor.fill, dtype), dtype)
+    values, present = np.full(shape, fill), np.zeros(shape, dtype=bool)
+    with np.errstate(all="ignore"):
+        new = _element(assignment.rhs, space)
+        new = _Element(convert(new.values, dtype), new.present, new.literal)
+        if assignment.op is not None:
+            if out is not None:
+                present = out.present.copy()
+                values = np.where(present, convert(out.values, dtype), fill)
+            old = _read(Masked(values, present), lhs.vars, space)
+            new = _apply_to_result(assignment.op, old, new, dtype)
+        space.write(values, lhs.vars, new.values)
+        space.write(present, lhs.vars, new.present | ~_same(new.values, fill))
+    return Masked(values, present)
+
+
+def _apply_to_result(op: Op, old: _Element, new: _Element, dtype: DType) -> _Element:
+    """`old op new`, in the arithmetic of the result's type."""
+    kinds = (dtype, dtype)
+    args = [
+        _Element(convert(e.values, op.argument_type(kinds, n)), e.present, e.literal)
+        for n, e in enumerate((old, new))
+    ]
+    return _obey(op, args, kinds, dtype)
+
+
+def _element(expr: Expr, space: _Space) -> _Element:
+    """`expr` at every point of the iteration space."""
+    match expr:
+        case Access(tensor=tensor, vars=variables):
+            operand = space.operands[tensor.name]
+            if operand.values.shape != tuple(space.extents[var] for var in variables):
+                raise InternalError(f"{expr} with data of shape {operand.values.shape}")
+            fill = np.array(number(tensor.fill, tensor.dtype), tensor.dtype)
+            known = np.where(operand.present, convert(operand.values, tensor.dtype), fill)
+            return _read(Masked(known, operand.present), variables, space)
+        case Literal(value=value):
+            return _constant(value, expr.dtype, space, present=True)
+        case Absent(value=value):
+            return _constant(value, expr.dtype, space, present=False)
+        case IndexVar():
+            coordinates = space.coordinates(expr)
+            return _Element(coordinates, _all(coordinates, True), _all(coordinates, False))
+        case Cast(to=to, expr=inner):
+            element = _element(inner, space)
+            return _Element(convert(element.values, to), element.present, element.literal)
+        case Apply(op=op, args=inner):
+            kinds = [arg.kind for arg in inner]
+            args = [_argument(op, kinds, n, arg, space) for n, arg in enumerate(inner)]
+            return _obey(op, args, kinds, expr.dtype)
+        case Reduce(op=op, var=var, expr=inner):
+            return _combine(op, _element(inner, space), space, var, expr.dtype)
+    raise InternalError(f"the reference evaluator has no rule for {type(expr).__name__}")
+
+
+def _read(tensor: Masked, variables: Sequence[IndexVar], space: _Space) -> _Element:
+    values, present = (space.read(each, variables) for each in (tensor.values, tensor.present))
+    return _Element(values, present, _all(present, False))
+
+
+def _constant(value: Number, dtype: DType, space: _Space, present: bool) -> _Element:
+    values = np.full([1] * len(space.axes), number(value, dtype), dtype)
+    return _Element(values, _all(values, present), _all(values, present))
+
+
+def _argument(op: Op, kinds: Sequence[Kind], n: int, arg: Expr, space: _Space) -> _Element:
+    """Argument `n` of `op`, converted to the type that `op` computes in."""
+    to = strong(kinds[n]) if op.definition is not None else op.argument_type(kinds, n)
+    if isinstance(arg, Literal):  # Python's numbers take their type here, and only here
+        return _constant(arg.value, to, space, present=True)
+    element = _element(arg, space)
+    return _Element(convert(element.values, to), element.present, element.literal)
+
+
+def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType) -> _Element:
+    """`op` applied to `args` of `kinds`, by the first of these that holds at a point:
+
+    1. an absent argument is the operator's annihilator: absent, with that value;
+    2. an absent argument is the operator's identity: the other argument, as it is;
+    3. the operator selects and its condition is absent: the branch that it picks, as it is;
+    4. every argument is absent or a written number, and one is absent: absent, with their value;
+    5. the computed value, present.
+    """
+    shape = np.broadcast_shapes(*(arg.values.shape for arg in args))
+    _Space.allow(shape)
+    values = np.broadcast_to(_compute(op, [arg.values for arg in args], kinds, dtype), shape)
+    constant = reduce(np.logical_and, [arg.constant for arg in args])
+    literal = np.broadcast_to(reduce(np.logical_and, [arg.literal for arg in args]), shape)
+    present = ~constant | literal
+    # What is written last wins, so the laws come in reverse.
+    if op.selects:
+        condition, yes, no = args
+        picks, take = ~condition.present, condition.values
+        present = np.where(picks, np.where(take, yes.present, no.present), present)
+        literal = np.where(picks, np.where(take, yes.literal, no.literal), literal)
+    if op.arity == 2:
+        for n, law in ((1, op.right_identity), (1, op.identity), (0, op.identity)):
+            holds, other = _absent_as(args[n], law), args[1 - n]
+            values = np.where(holds, convert(other.values, dtype), values)
+            present = np.where(holds, other.present, present)
+            literal = np.where(holds, other.literal, literal)
+    for n, arg in reversed(list(enumerate(args))):
+        for law in (op.annihilator, op.left_annihilator if n == 0 else None):
+            holds = _absent_as(arg, law)
+            values = np.where(holds, _number(law, dtype), values)
+            present, literal = present & ~holds, literal & ~holds
+    return _Element(values, present, literal)
+
+
+def _combine(op: Op, element: _Element, space: _Space, var: IndexVar, dtype: DType) -> _Element:
+    """`element` reduced over `var`: absent identities are passed over, all else takes part."""
+    axis = space.axes[var]
+    shape = list(element.values.shape)
+    shape[axis] = space.extents[var]
+    space.allow(shape)
+    values = np.broadcast_to(convert(element.values, dtype), shape)
+    start = np.array(op.identity_of(dtype), dtype)
+    takes_part = np.broadcast_to(element.present, shape) | ~_same(values, start)
+    if isinstance(op.ufunc, np.ufunc) and _stays(op.ufunc, dtype):
+        total = op.ufunc.reduce(
+            values, axis=axis, dtype=dtype, keepdims=True, initial=start[()], where=takes_part
+        )
+    else:
+
+        def step(total: Array, at: int) -> Array:
+            value, takes = values.take([at], axis), takes_part.take([at], axis)
+            return np.where(takes, _compute(op, [total, value], (dtype, dtype), dtype), total)
+
+        shape[axis] = 1
+        total = reduce(step, range(space.extents[var]), np.full(shape, start))
+    present = np.asarray(takes_part.any(axis=axis, keepdims=True))
+    return _Element(np.asarray(total), present, _all(present, False))
+
+
+def _stays(ufunc: np.ufunc, dtype: DType) -> bool:
+    """Whether `ufunc` on two elements of `dtype` gives one again."""
+    return bool(ufunc.resolve_dtypes((dtype, dtype, None))[-1] == dtype)
+
+
+def _compute(op: Op, values: Sequence[Array], kinds: Sequence[Kind], dtype: DType) -> Array:
+    """`op` on arrays that are converted already, as an array of `dtype`."""
+    args: list[Array | Number] = list(values)
+    if op.definition is not None:  # a user's operator converts for itself, Python's numbers last
+        args = [
+            value if isinstance(kind, np.dtype) else value.item()
+            for value, kind in zip(values, kinds, strict=True)
+        ]
+    return convert(np.asarray(op.ufunc(*args)), dtype)
+
+
+def convert(values: Array, dtype: DType) -> Array:
+    """`values` as `dtype`, as C converts: truncated, wrapped, imaginary parts dropped."""
+    if values.dtype.kind == "c" and dtype.kind not in "cb":
+        values = values.real
+    return values.astype(dtype, copy=False)
+
+
+def _same(values: Array, value: Array) -> Array:
+    """Where `values` are `value`; a NaN is the same as a NaN."""
+    return cast(Array, (values == value) | ((values != values) & (value != value)))
+
+
+def _absent_as(arg: _Element, law: Number | None) -> Array:
+    """Where `arg` is absent and has the value that `law` speaks of."""
+    if law is None:
+        return np.zeros((), dtype=bool)
+    return cast(Array, ~arg.present & _same(arg.values, _number(law, arg.values.dtype)))
+
+
+def _number(value: Number | None, dtype: DType) -> Array:
+    return np.array(number(0 if value is None else value, dtype), dtype)
+
+
+def _all(like: Array, value: bool) -> Array:
+    return np.full(like.shape, value)
+
+
+def to_masked(storage: Storage) -> Masked:
+    """`storage` written out, level by level through the formulas of its format.
+
+    The values at absent places are the storage's fill.
+    """
+    _Space.allow(storage.shape)
+    parents = np.zeros(1, dtype=np.int64)
+    modes: dict[int, Array] = {}
+    for n, (level, mode) in enumerate(
+        zip(storage.format.levels, storage.format.order, strict=True)
+    ):
+        view = storage.level_view(n)
+        begin = np.asarray(level.begin(view, parents), dtype=np.int64)
+        counts = np.asarray(level.end(view, parents), dtype=np.int64) - begin
+        total = int(counts.sum())
+        runs = np.repeat(np.arange(len(parents)), counts)
+        first = np.cumsum(counts) - counts
+        positions = np.arange(total, dtype=np.int64) - first[runs] + begin[runs]
+        modes = {m: coordinates[runs] for m, coordinates in modes.items()}
+        modes[mode] = np.asarray(level.coordinate(view, parents[runs], positions))
+        parents = positions
+    at = tuple(modes[mode] for mode in range(len(storage.shape))) or ...
+    values = np.full(storage.shape, number(storage.fill, storage.dtype), storage.dtype)
+    present = np.zeros(storage.shape, dtype=bool)
+    values[at], present[at] = storage.values[parents], True
+    return Masked(values, present)
+
+
+def masked_to_coo(tensor: Masked) -> tuple[Array, Array]:
+    """Coordinates, of shape (order, entries), and values of the present entries, row by row."""
+    coords = np.ascontiguousarray(np.argwhere(tensor.present).T)
+    return coords, tensor.values[tensor.present]

@@ -1,0 +1,1 @@
+"""Tensors: data with a format, and the operations users call on them."""

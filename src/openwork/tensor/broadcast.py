@@ -1,0 +1,156 @@
+"""Which modes of operands meet: NumPy's broadcasting and matrix product, as index variables."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from openwork.algebra.operators import Op
+from openwork.errors import ShapeError
+from openwork.format.formats import Format
+from openwork.runtime.storage import Storage
+from openwork.tensor.pack import pack, unpack
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The number of the index variable of each mode, of every operand and of the result.
+
+    `dropped` lists the modes of extent 1 that have no variable because they are stretched.
+    """
+
+    operands: tuple[tuple[int, ...], ...]
+    result: tuple[int, ...]
+    dropped: tuple[tuple[int, ...], ...]
+
+
+def broadcast(shapes: Sequence[Shape], names: Sequence[str], op: Op) -> Layout:
+    """How operands meet element by element: aligned at the last mode, extents of 1 stretched.
+
+    >>> from openwork.algebra.operators import ADD
+    >>> broadcast([(3, 4), (4,)], "AB", ADD)
+    Layout(operands=((0, 1), (1,)), result=(0, 1), dropped=((), ()))
+    """
+    try:
+        _, operands, dropped = _align(shapes)
+    except ValueError:
+        raise ShapeError(
+            f"{op} cannot combine {_listed(shapes, names)}: the shapes do not fit",
+            code="E204",
+            hint="extents must agree from the last mode on; an extent of 1 is stretched",
+        ) from None
+    order = max((len(shape) for shape in shapes), default=0)
+    return Layout(operands, tuple(range(order)), dropped)
+
+
+def _align(
+    shapes: Sequence[Shape],
+) -> tuple[Shape, tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """The common shape, and per operand the variables and the stretched modes."""
+    order = max((len(shape) for shape in shapes), default=0)
+    common = [1] * order
+    for shape in shapes:
+        for place, extent in enumerate(shape, order - len(shape)):
+            if extent != 1 and common[place] not in (1, extent):
+                raise ValueError
+            common[place] = extent if extent != 1 else common[place]
+    operands, dropped = [], []
+    for shape in shapes:
+        places = range(order - len(shape), order)
+        stretched = [n for n, p in enumerate(places) if shape[n] != common[p]]
+        operands.append(tuple(p for n, p in enumerate(places) if n not in stretched))
+        dropped.append(tuple(stretched))
+    return tuple(common), tuple(operands), tuple(dropped)
+
+
+def matmul_layout(shapes: tuple[Shape, Shape], names: tuple[str, str]) -> Layout:
+    """How two operands of `@` meet: rows with columns, stacks of matrices by broadcasting.
+
+    >>> matmul_layout(((2, 3), (3,)), ("A", "x"))
+    Layout(operands=((0, 1), (1,)), result=(0,), dropped=((), ()))
+    """
+    left, right = shapes
+    if not left or not right:
+        raise ShapeError(
+            f"{names[0 if not left else 1]} is a number, which @ does not multiply",
+            code="E204",
+            hint="scale with *",
+        )
+    inner = (left[-1], right[-2] if len(right) > 1 else right[0])
+    if inner[0] != inner[1]:
+        raise ShapeError(
+            f"cannot multiply {_listed(shapes, names)}: {inner[0]} columns meet {inner[1]} rows",
+            code="E204",
+        )
+    try:
+        stack, operands, dropped = _align((left[:-2], right[:-2]))
+    except ValueError:
+        raise ShapeError(
+            f"cannot multiply {_listed(shapes, names)}: the stacks do not fit", code="E204"
+        ) from None
+    # The variables of the stack come first, then rows, the inner one, columns.
+    row, middle, column = range(len(stack), len(stack) + 3)
+    rows = () if len(left) == 1 else (row,)
+    columns = () if len(right) == 1 else (column,)
+    used = [*range(len(stack)), *rows, middle, *columns]
+    number = {var: n for n, var in enumerate(used)}
+    modes = ((*operands[0], *rows, middle), (*operands[1], middle, *columns))
+    result = (*range(len(stack)), *rows, *columns)
+    return Layout(
+        tuple(tuple(number[v] for v in variables) for variables in modes),
+        tuple(number[v] for v in result),
+        dropped,
+    )
+
+
+def _listed(shapes: Sequence[Shape], names: Sequence[str]) -> str:
+    return " and ".join(f"{name} of shape {s}" for name, s in zip(names, shapes, strict=True))
+
+
+def check_axes(axis: int | Sequence[int] | None, order: int, name: str) -> tuple[int, ...]:
+    """The modes that `axis` names, each once, counted from the front.
+
+    >>> check_axes(-1, 3, "A"), check_axes(None, 2, "A")
+    ((2,), (0, 1))
+    """
+    if axis is None:
+        return tuple(range(order))
+    try:
+        listed = [operator.index(axis)] if not isinstance(axis, Sequence) else list(axis)
+        modes = [operator.index(each) for each in listed]
+    except TypeError as error:
+        raise ShapeError(f"{axis!r} is not a mode: {error}", code="E204") from error
+    if any(not -order <= mode < order for mode in modes):
+        raise ShapeError(f"{name} has {order} modes, and axis is {axis}", code="E204")
+    modes = [mode % order for mode in modes]
+    if len(set(modes)) != len(modes):
+        raise ShapeError(f"axis {axis} names a mode twice", code="E204")
+    return tuple(modes)
+
+
+def squeeze(storage: Storage, modes: Sequence[int]) -> Storage:
+    """`storage` without `modes`, which have extent 1. Free where they are stored densely."""
+    if not modes:
+        return storage
+    kept = [mode for mode in range(len(storage.shape)) if mode not in modes]
+    shape = tuple(storage.shape[mode] for mode in kept)
+    levels = [n for n, mode in enumerate(storage.format.order) if mode in kept]
+    format = Format(
+        [storage.format.levels[n] for n in levels],
+        [kept.index(storage.format.order[n]) for n in levels],
+    )
+    gone = [n for n in range(storage.format.ndim) if n not in levels]
+    if all(storage.format.levels[n].full and not storage.levels[n] for n in gone):
+        arrays = tuple(storage.levels[n] for n in levels)
+        return replace(storage, shape=shape, format=format, levels=arrays)
+    coords, values = unpack(storage)
+    return pack(coords[kept], values, shape, format, storage.fill)
+
+
+def permute(storage: Storage, modes: Sequence[int]) -> Storage:
+    """The same arrays with the modes in another order: new mode `m` is old mode `modes[m]`."""
+    shape = tuple(storage.shape[mode] for mode in modes)
+    return replace(storage, shape=shape, format=storage.format.permuted(modes))

@@ -1,0 +1,157 @@
+"""Making tensors: from other libraries' objects, from arrays, empty ones, and placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra.types import Number, as_dtype
+from openwork.errors import FormatError
+from openwork.format.formats import Format, as_format, dense
+from openwork.tensor.interop import Wish, from_levels, storage_from
+from openwork.tensor.pack import check_order, pack
+from openwork.tensor.tensor import Tensor, auto_name, signature_of
+from openwork.tensor.validate import check_shape
+
+
+def tensor(
+    obj: object,
+    format: Format | str | None = None,
+    name: str | None = None,
+    dtype: object = None,
+    fill: Number | None = None,
+    shape: object = None,
+) -> Tensor:
+    """A tensor that holds what `obj` holds, without a copy where the layout agrees.
+
+    Args:
+        obj: a NumPy array, a SciPy sparse array or matrix, a number, nested lists, a pair
+            `(coords, values)` together with `shape`, a tensor, or anything that NumPy can view.
+            Of coordinates that come twice the values are summed; explicit zeros are kept.
+        format: how to store it, as in `ow.CSR` or `"CSR"`. Left out, the object's own: dense
+            arrays stay row- or column-major, CSR and CSC stay what they are, other sparse
+            matrices become CSR, and more modes CSF. A sparse format takes from a dense array only
+            what differs from `fill`.
+        name: what statements and messages call the tensor; left out, T1, T2, ...
+        dtype: the element type; left out, the object's.
+        fill: the value of absent entries; left out, 0, or a tensor's own.
+        shape: the extents, needed only for `(coords, values)`.
+
+    Raises:
+        FormatError: E405 when `obj` is nothing of this, E401 when the format does not fit.
+        DataError: E501 to E505 when the object's arrays are malformed.
+
+    >>> tensor([[1.0, 0.0, 2.0]], format="CSR", name="A")
+    <Tensor A: 1x3 float64, ow.CSR, 2 stored>
+    >>> tensor(([[0, 0], [1, 1]], [3.0, 4.0]), shape=(2, 2)).to_numpy()
+    array([[0., 7.],
+           [0., 0.]])
+    >>> tensor("text")
+    Traceback (most recent call last):
+    openwork.errors.FormatError: E405: str cannot become a tensor...
+    """
+    called = auto_name() if name is None else check_name(name)
+    wish = Wish(
+        called,
+        None if format is None else as_format(format),
+        None if dtype is None else as_dtype(dtype),
+        fill,
+        None if shape is None else check_shape(shape),
+    )
+    return Tensor.of(storage_from(obj, wish), called)
+
+
+def check_name(name: object) -> str:
+    """A tensor's name: any text. It is only ever shown; generated code uses names of its own."""
+    if isinstance(name, str) and name:
+        return name
+    raise FormatError(f"{name!r} is not a name for a tensor", code="E405", hint="name='A'")
+
+
+def empty(
+    shape: object,
+    dtype: object = "float64",
+    format: Format | str | None = None,
+    name: str | None = None,
+    fill: Number = 0,
+) -> Tensor:
+    """A tensor of which every entry is `fill`: dense, or with nothing stored in a sparse format.
+
+    >>> empty((2, 3), name="y")
+    <Tensor y: 2x3 float64, ow.dense(2), 6 stored>
+    >>> empty((2, 3), format="CSR", name="C").nnz
+    0
+    """
+    extents = check_shape(shape)
+    wanted = dense(len(extents)) if format is None else as_format(format)
+    check_order(wanted, len(extents))
+    nothing = np.zeros((len(extents), 0), dtype=np.int64)
+    storage = pack(nothing, np.zeros(0, dtype=as_dtype(dtype)), extents, wanted, fill)
+    return Tensor.of(storage, None if name is None else check_name(name))
+
+
+def placeholder(
+    name: str,
+    order: int,
+    format: Format | str | None = None,
+    dtype: object = "float64",
+    shape: Sequence[int | None] | None = None,
+    fill: Number = 0,
+) -> Tensor:
+    """A tensor without data, to compile for; the data is given to the kernel, under this name.
+
+    Args:
+        name: the keyword under which the kernel takes the tensor.
+        order: the number of modes.
+        format: how it will be stored; dense if left out.
+        dtype: the element type.
+        shape: extents that are known beforehand, None for each that is not.
+        fill: the value of absent entries.
+
+    >>> placeholder("P", order=2, format="CSR", dtype="float32")
+    <Tensor P: ?x? float32, ow.CSR, no data>
+    """
+    wanted = dense(order) if format is None else as_format(format)
+    check_order(wanted, order)
+    extents: tuple[int | None, ...] = (None,) * order
+    if shape is not None:
+        extents = tuple(None if n is None else check_shape(n)[0] for n in shape)
+        check_order(wanted, len(extents))
+    facts = signature_of(wanted, as_dtype(dtype), fill)
+    return Tensor.hollow(check_name(name), facts, extents)
+
+
+def from_arrays(
+    format: Format | str,
+    shape: object,
+    levels: Sequence[Mapping[str, Any] | Sequence[Any] | None],
+    values: object,
+    name: str | None = None,
+    fill: Number = 0,
+) -> Tensor:
+    """A tensor around index arrays and values that are in `format` already.
+
+    Args:
+        format: what the arrays claim to be. They are checked, once, and shared where their type
+            and layout allow it.
+        shape: the extent of each mode.
+        levels: for each level its arrays, by name or in order: `{"pos": p, "crd": c}` or `(p, c)`
+            for a compressed level, nothing (`()`, `{}` or None) for a dense one.
+        values: one value per position of the last level.
+        name: what statements and messages call the tensor; left out, T1, T2, ...
+        fill: the value of absent entries.
+
+    Raises:
+        DataError: E501 to E505, naming the array, the index and the value at fault.
+
+    >>> from_arrays("CSR", (2, 3), [None, ([0, 1, 2], [2, 0])], [5.0, 6.0]).to_numpy()
+    array([[0., 0., 5.],
+           [6., 0., 0.]])
+    >>> from_arrays("CSR", (2, 3), [None, ([0, 1, 2], [2, 3])], [5.0, 6.0], name="A")
+    Traceback (most recent call last):
+    openwork.errors.DataError: E503: A.levels[1].crd[1] is 3, outside its mode of extent 3...
+    """
+    called = auto_name() if name is None else check_name(name)
+    return Tensor.of(from_levels(as_format(format), shape, levels, values, called, fill), called)

@@ -1,0 +1,206 @@
+"""`einsum`: NumPy's notation for sums of products, over tensors in any formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import cast
+
+from openwork.algebra import operators as ops
+from openwork.algebra.operators import SEMIRINGS, Semiring
+from openwork.algebra.types import DType, as_dtype
+from openwork.errors import ParseError, ShapeError, Span
+from openwork.format.formats import Format, as_format, dense
+from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
+from openwork.index.under import under
+from openwork.tensor.eager import KERNELS, RESULT, call, operand_name
+from openwork.tensor.pack import check_order
+from openwork.tensor.result_format import result_format
+from openwork.tensor.tensor import Tensor, signature_of
+
+_ELLIPSIS = "..."
+
+
+def einsum(
+    subscripts: str,
+    *operands: object,
+    format: Format | str | None = None,
+    semiring: Semiring | str | None = None,
+    dtype: object = None,
+) -> Tensor:
+    """The sum of products that `subscripts` describes, as in `numpy.einsum`.
+
+    Args:
+        subscripts: a letter for each mode of each operand, and after `->` those of the result, as
+            in `"ij,jk->ik"`. Without `->` the result has the letters that come once, in
+            alphabetical order. A letter twice in one operand takes the diagonal; `...` stands for
+            modes that the operands share, from the last one on, and that the result has first
+            unless it places them.
+        operands: tensors, NumPy or SciPy arrays, numbers.
+        format: the result's format; left out, it follows from the operands.
+        semiring: what `+` and `*` mean, such as `"min_plus"`; left out, what they usually mean.
+        dtype: the element type to compute in; left out, NumPy's choice.
+
+    Raises:
+        ParseError: E110 when the text does not fit the operands.
+        ShapeError: E201 when a letter stands for modes of different extents.
+
+    >>> A = Tensor.wrap([[1.0, 2.0], [0.0, 3.0]]).to("CSR")
+    >>> einsum("ij,j->i", A, [1.0, 1.0]).to_numpy()
+    array([3., 3.])
+    >>> einsum("ij,jk->ik", A, A).format
+    ow.CSR
+    >>> einsum("ij,j", A)
+    Traceback (most recent call last):
+    openwork.errors.ParseError: E110: the text names 2 operands, and 1 was given...
+    """
+    tensors = [o if isinstance(o, Tensor) else Tensor.wrap(o) for o in operands]
+    spec = parse_subscripts(subscripts, tuple(len(t.shape) for t in tensors))
+    _check_extents(spec, tensors)
+    facts = tuple(tensor.signature for tensor in tensors)
+    key = ("einsum", subscripts, facts, format, semiring, dtype)
+    kernel = KERNELS.get(
+        key,
+        lambda: _assignment(
+            spec,
+            tensors,
+            None if format is None else as_format(format),
+            None if semiring is None else _semiring(semiring),
+            None if dtype is None else as_dtype(dtype),
+        ),
+    )
+    return cast(Tensor, call(kernel, tensors))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Parsed subscripts: the variables of each operand and of the result."""
+
+    terms: tuple[tuple[str, ...], ...]
+    result: tuple[str, ...]
+
+
+@lru_cache(maxsize=512)
+def parse_subscripts(text: str, orders: tuple[int, ...]) -> Spec:
+    """The variables of operands with these numbers of modes.
+
+    >>> parse_subscripts("ik, kj", (2, 2))
+    Spec(terms=(('i', 'k'), ('k', 'j')), result=('i', 'j'))
+    """
+    if not isinstance(text, str):
+        raise ParseError(f"the subscripts are {text!r}, and must be a text", code="E110")
+    _check_characters(text)
+    plain = text.replace(" ", "")
+    inputs, arrow, output = plain.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(orders):
+        named = f"{len(terms)} operand{'s' if len(terms) != 1 else ''}"
+        given = f"{len(orders)} {'were' if len(orders) != 1 else 'was'} given"
+        raise _wrong(f"the text names {named}, and {given}", text)
+    expanded = tuple(_expand(term, order, text) for term, order in zip(terms, orders, strict=True))
+    shared = max((term for term in map(_shared, expanded)), key=len)
+    if not arrow:
+        return Spec(expanded, (*shared, *_once(inputs)))
+    head, dots, tail = output.partition(_ELLIPSIS)
+    if shared and not dots:
+        raise _wrong(f"the result has no place for the modes of '{_ELLIPSIS}'", text)
+    result = (*head, *(shared if dots else ()), *tail)
+    for letter in result:
+        if letter not in {each for term in expanded for each in term}:
+            raise _wrong(f"{letter} is in the result and in no operand", text, letter)
+        if result.count(letter) > 1:
+            raise _wrong(f"{letter} is in the result twice", text, letter)
+    return Spec(expanded, result)
+
+
+def _check_characters(text: str) -> None:
+    """Only letters, commas, spaces, one arrow, and dots in threes."""
+    bare = text.replace(_ELLIPSIS, "   ").replace("->", "  ", 1)
+    for place, character in enumerate(bare):
+        if character not in ", " and not (character.isascii() and character.isalpha()):
+            raise ParseError(
+                f"{character!r} has no meaning in subscripts",
+                code="E110",
+                span=Span(text, place, place + 1),
+                hint='write letters, as in "ij,jk->ik"',
+            )
+    if "," in text.partition("->")[2]:
+        raise _wrong("there is but one result, and it has a comma", text)
+
+
+def _expand(term: str, order: int, text: str) -> tuple[str, ...]:
+    """The variables of one operand, those of an ellipsis counted from the last mode of it."""
+    head, dots, tail = term.partition(_ELLIPSIS)
+    if _ELLIPSIS in tail:
+        raise _wrong(f"'{_ELLIPSIS}' comes twice in {term}", text)
+    more = order - len(head) - len(tail)
+    if more < 0 or (more and not dots):
+        raise _wrong(f"{term or 'nothing'} is written for an operand of {order} modes", text)
+    return (*head, *(f"_{n}" for n in reversed(range(more))), *tail)
+
+
+def _shared(term: Sequence[str]) -> tuple[str, ...]:
+    return tuple(variable for variable in term if variable.startswith("_"))
+
+
+def _once(inputs: str) -> list[str]:
+    letters = [character for character in inputs if character.isalpha()]
+    return sorted(letter for letter in letters if letters.count(letter) == 1)
+
+
+def _wrong(message: str, text: str, at: str | None = None) -> ParseError:
+    place = text.rfind(at) if at else -1
+    span = Span(text, place, place + 1) if place >= 0 else Span(text, 0, len(text))
+    return ParseError(message, code="E110", span=span)
+
+
+def _check_extents(spec: Spec, tensors: Sequence[Tensor]) -> None:
+    """Every letter has one extent."""
+    extents: dict[str, int] = {}
+    for term, tensor in zip(spec.terms, tensors, strict=True):
+        for mode, (letter, extent) in enumerate(zip(term, tensor.shape, strict=True)):
+            if extents.setdefault(letter, extent) != extent:
+                place = "..." if letter.startswith("_") else letter
+                raise ShapeError(
+                    f"{place} has extent {extents[letter]}, but {extent} in mode {mode} of "
+                    f"{tensor.name}, whose shape is {tensor.shape}",
+                    code="E201",
+                )
+
+
+def _semiring(wanted: Semiring | str) -> Semiring:
+    if isinstance(wanted, Semiring):
+        return wanted
+    if wanted in SEMIRINGS:
+        return SEMIRINGS[wanted]
+    raise ParseError(
+        f"there is no semiring {wanted!r}", code="E111", hint=f"there are {', '.join(SEMIRINGS)}"
+    )
+
+
+def _assignment(
+    spec: Spec,
+    tensors: Sequence[Tensor],
+    format: Format | None,
+    semiring: Semiring | None,
+    dtype: DType | None,
+) -> Assignment:
+    """The statement, over tensors without data, so that its kernel serves all shapes."""
+    factors: list[Expr] = []
+    for n, (term, tensor) in enumerate(zip(spec.terms, tensors, strict=True)):
+        stand_in = Tensor.hollow(operand_name(n), tensor.signature)
+        access = Access(stand_in.var, tuple(map(IndexVar, term)))
+        factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
+    rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
+    variables = tuple(map(IndexVar, spec.result))
+    result = Tensor.hollow(RESULT, signature_of(dense(len(variables)), rhs.dtype, 0))
+    assignment = Assignment(Access(result.var, variables), rhs)
+    if semiring is not None:
+        assignment = under(semiring, assignment)
+    zero = 0 if semiring is None else semiring.zero
+    rhs = assignment.rhs
+    chosen = result_format(rhs, variables, zero) if format is None else format
+    check_order(chosen, len(variables))
+    result = Tensor.hollow(RESULT, signature_of(chosen, rhs.dtype, zero))
+    return Assignment(Access(result.var, variables), rhs)

@@ -1,0 +1,295 @@
+"""From coordinates to levels and back: packing, unpacking, and conversion between formats.
+
+Everything here asks levels for their properties, arrays and formulas, never for their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from openwork.algebra.types import DType, Number, as_dtype, number
+from openwork.errors import FormatError, InternalError
+from openwork.format.formats import Format
+from openwork.format.levels import Level
+from openwork.format.width import index_dtype
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.ordering import add_up, first_of_each, in_order
+
+_MOST_POSITIONS = 2**62
+
+
+def pack(
+    coords: Array, values: Array, shape: Sequence[int], format: Format, fill: Number = 0
+) -> Storage:
+    """The storage that holds `values` at `coords`. Duplicates are summed, explicit zeros kept.
+
+    Args:
+        coords: integers of shape (order, entries), each within its mode: see `check_coords`.
+        values: one value per entry.
+        shape: the extent of each mode.
+        format: how to store the entries.
+        fill: the value of absent entries, also in dense blocks that hold an entry.
+
+    >>> from openwork.format.formats import CSR
+    >>> storage = pack(np.array([[1, 0, 1], [2, 0, 2]]), np.array([1.0, 2.0, 3.0]), (2, 3), CSR)
+    >>> storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
+    (array([0, 1, 2], dtype=int32), array([0, 2], dtype=int32), array([2., 4.]))
+    """
+    shape = tuple(int(extent) for extent in shape)
+    check_order(format, len(shape))
+    extents = [shape[mode] for mode in format.order]
+    if _is_rows_of_runs(format) and len(values):
+        return _pack_rows(coords, values, shape, format, fill)
+    columns = [coords[mode] for mode in format.order]
+    order, repeated = in_order(columns, extents)
+    if order is not None:
+        columns, values = [column[order] for column in columns], values[order]
+    if repeated:
+        first = first_of_each(columns)
+        columns, values = [column[first] for column in columns], add_up(values, first)
+    if not shape and len(values) > 1:
+        values = add_up(values, np.arange(len(values)) == 0)
+    return _pack_sorted(columns, values, shape, format, fill)
+
+
+def check_order(format: Format, order: int) -> None:
+    """Refuse a format for another number of modes."""
+    if format.ndim != order:
+        raise FormatError(
+            f"{format!r} stores {format.ndim} modes, and the tensor has {order}",
+            code="E401",
+            hint=f"for example format=ow.CSF({order}), or ow.dense({order})",
+        )
+
+
+def _is_rows_of_runs(format: Format) -> bool:
+    """Whether the format is a located level above one of positions and coordinates (CSR, CSC)."""
+    return (
+        format.ndim == 2
+        and format.levels[0].locates
+        and not format.levels[0].arrays
+        and _run_arrays(format.levels[1]) is not None
+    )
+
+
+def _run_arrays(level: Level) -> tuple[str, str] | None:
+    """The names of the positions and coordinates of a level that stores runs of coordinates."""
+    facts = {(fact.holds, fact.per, fact.extra): fact.name for fact in level.arrays}
+    pos, crd = facts.get(("positions", "parent", 1)), facts.get(("coordinates", "child", 0))
+    return (pos, crd) if pos and crd and len(facts) == 2 else None
+
+
+def _pack_rows(
+    coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
+) -> Storage:
+    """A matrix with rows (or columns) of runs, in linear time: SciPy counts and adds up."""
+    outer, inner = format.order
+    triplets = sparse.coo_array(
+        (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])
+    )
+    return _from_rows(triplets.tocsr(), shape, format, fill)
+
+
+def _from_rows(
+    rows: sparse.csr_array[Any], shape: tuple[int, ...], format: Format, fill: Number
+) -> Storage:
+    """The arrays of a freshly made SciPy matrix whose rows are the outer level's coordinates."""
+    rows.sort_indices()
+    names = _run_arrays(format.levels[1])
+    if names is None:
+        raise InternalError(f"{format} does not store runs of coordinates")
+    arrays = {
+        names[0]: narrow(rows.indptr, len(rows.data)),
+        names[1]: narrow(rows.indices, shape[format.order[1]] - 1),
+    }
+    values = cast(Array, rows.data)
+    dtype = as_dtype(values.dtype)
+    return Storage(shape, format, dtype, ({}, arrays), values, number(fill, dtype))
+
+
+def narrow(array: Array, largest: int) -> Array:
+    """`array` in the index width that numbers up to `largest` get."""
+    return np.ascontiguousarray(array, dtype=index_dtype(largest))
+
+
+def _pack_sorted(
+    columns: Sequence[Array],
+    values: Array,
+    shape: tuple[int, ...],
+    format: Format,
+    fill: Number,
+) -> Storage:
+    """Build the levels, outermost first, for entries in storage order without duplicates.
+
+    `parent` is the position of each entry on the level above, and `first` marks the entries whose
+    coordinates on the levels so far differ from those of the entry before.
+    """
+    count = len(values)
+    parent = np.zeros(count, dtype=np.int64)
+    first = np.arange(count) == 0
+    parents = 1
+    levels: list[Mapping[str, Array]] = []
+    for level, mode, column in zip(format.levels, format.order, columns, strict=True):
+        first[1:] |= column[1:] != column[:-1]
+        if level.locates and not level.arrays:
+            view = SimpleNamespace(extent=shape[mode])
+            parent = level.locate(view, parent, column.astype(np.int64))
+            parents = level.children(view, parents)
+            levels.append({})
+        else:
+            levels.append(_runs(level, parent[first], column[first], parents, shape[mode]))
+            parent = np.cumsum(first, dtype=np.int64) - 1
+            parents = int(np.count_nonzero(first))
+        if parents > _MOST_POSITIONS:
+            raise MemoryError(f"{format!r} of shape {shape} would have {parents} positions")
+    dtype = as_dtype(values.dtype)
+    fill = number(fill, dtype)
+    if parents != count:
+        blocks = np.full(parents, fill, dtype=dtype)
+        blocks[parent] = values
+        values = blocks
+    return Storage(shape, format, dtype, tuple(levels), np.ascontiguousarray(values), fill)
+
+
+def _runs(
+    level: Level, parent: Array, column: Array, parents: int, extent: int
+) -> Mapping[str, Array]:
+    """The arrays of a level that stores runs of coordinates below `parents` positions."""
+    names = _run_arrays(level)
+    if names is None:
+        raise InternalError(f"nobody has said how to pack a level {level}")
+    pos = np.zeros(parents + 1, dtype=index_dtype(len(column)))
+    np.cumsum(np.bincount(parent, minlength=parents), out=pos[1:])
+    return {names[0]: pos, names[1]: narrow(column, extent - 1)}
+
+
+def unpack(storage: Storage) -> tuple[Array, Array]:
+    """The coordinates, of shape (order, entries), and values of all that is stored.
+
+    Entries come in storage order. In a dense level every coordinate is an entry.
+
+    >>> from openwork.format.formats import dense
+    >>> storage = pack(np.array([[1], [0]]), np.array([5]), (2, 2), dense(2))
+    >>> unpack(storage)
+    (array([[0, 0, 1, 1], [0, 1, 0, 1]], dtype=int32), array([0, 0, 5, 0]))
+    """
+    positions = np.zeros(1, dtype=np.int64)
+    parents: list[Array] = []
+    columns: list[Array] = []
+    for n, level in enumerate(storage.format.levels):
+        view = storage.level_view(n)
+        begin = np.asarray(level.begin(view, positions), dtype=np.int64)
+        counts = np.asarray(level.end(view, positions), dtype=np.int64) - begin
+        parent = np.repeat(np.arange(len(positions)), counts)
+        first = np.cumsum(counts) - counts
+        children = np.arange(len(parent))
+        if (begin != first).any():
+            children += (begin - first)[parent]
+        columns.append(np.asarray(level.coordinate(view, positions[parent], children)))
+        parents.append(parent)
+        positions = children
+    dtype = index_dtype(max((*storage.shape, 1)) - 1)
+    coords = np.empty((len(columns), len(positions)), dtype=dtype)
+    entry: Any = slice(None)
+    for n in reversed(range(len(columns))):
+        coords[storage.format.order[n]] = columns[n][entry]
+        entry = parents[n][entry]
+    everything = len(positions) == storage.values.size and bool((np.diff(positions) == 1).all())
+    return coords, storage.values if everything else storage.values[positions]
+
+
+def convert(storage: Storage, format: Format) -> Storage:
+    """The same tensor in another format.
+
+    Explicit zeros stay entries; out of dense levels only what differs from the fill is taken.
+
+    >>> from openwork.format.formats import CSC, CSR
+    >>> storage = pack(np.array([[0, 1], [2, 0]]), np.array([1.0, 2.0]), (2, 3), CSR)
+    >>> convert(storage, CSC).levels[1]["crd"]
+    array([1, 0], dtype=int32)
+    """
+    check_order(format, len(storage.shape))
+    if format == storage.format:
+        return storage
+    if storage.format.is_dense:
+        return from_dense(to_dense(storage), format, storage.fill)
+    if _is_rows_of_runs(format) and _is_rows_of_runs(storage.format):
+        return _transposed_rows(storage, format)
+    coords, values = unpack(storage)
+    if storage.format.levels[-1].full:
+        kept = differs(values, storage.fill)
+        coords, values = coords[:, kept], values[kept]
+    return pack(coords, values, storage.shape, format, storage.fill)
+
+
+def _transposed_rows(storage: Storage, format: Format) -> Storage:
+    """Rows of runs as columns of runs or back, in linear time."""
+    outer, inner = storage.format.order
+    names = _run_arrays(storage.format.levels[1])
+    if names is None:
+        raise InternalError(f"{storage.format} does not store runs of coordinates")
+    arrays = storage.levels[1]
+    matrix = sparse.csr_array(
+        (storage.values, arrays[names[1]], arrays[names[0]]),
+        shape=(storage.shape[outer], storage.shape[inner]),
+    )
+    rows = matrix.T.tocsr() if storage.format.order != format.order else matrix.copy()
+    return _from_rows(rows, storage.shape, format, storage.fill)
+
+
+def to_dense(storage: Storage) -> Array:
+    """The tensor written out; no copy is made of what is dense already."""
+    if storage.format.is_dense:
+        extents = [storage.shape[mode] for mode in storage.format.order]
+        axes = [storage.format.level_of(mode) for mode in range(len(extents))]
+        return storage.values.reshape(extents).transpose(axes)
+    array = np.full(storage.shape, storage.fill, dtype=storage.dtype)
+    coords, values = unpack(storage)
+    array[tuple(coords)] = values
+    return array
+
+
+def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
+    """The storage of a dense array; sparse levels take only what differs from `fill`.
+
+    >>> from openwork.format.formats import CSR
+    >>> from_dense(np.array([[0.0, np.nan], [3.0, 0.0]]), CSR).values
+    array([nan,  3.])
+    """
+    check_order(format, array.ndim)
+    dtype = as_dtype(array.dtype)
+    fill = number(fill, dtype)
+    stored = array.transpose(format.order)
+    if format.is_dense:
+        values = np.ascontiguousarray(stored, dtype=dtype).reshape(-1)
+        return Storage(array.shape, format, dtype, ({},) * array.ndim, values, fill)
+    kept = np.nonzero(differs(stored, fill))
+    columns = [kept[format.level_of(mode)] for mode in range(array.ndim)]
+    return pack(np.array(columns), stored[kept].astype(dtype), array.shape, format, fill)
+
+
+def differs(values: Array, fill: Number) -> Array:
+    """Where `values` are not `fill`; a NaN is the same as a NaN."""
+    if fill != fill:
+        return cast(Array, values == values)
+    return cast(Array, values != fill)
+
+
+def cast_values(storage: Storage, dtype: DType) -> Storage:
+    """`storage` with values of another element type, and the same index arrays."""
+    if dtype == storage.dtype:
+        return storage
+    with np.errstate(all="ignore"):
+        values = _real_if_needed(storage.values, dtype).astype(dtype)
+    fill = number(storage.fill, dtype)
+    return Storage(storage.shape, storage.format, dtype, storage.levels, values, fill)
+
+
+def _real_if_needed(values: Array, dtype: DType) -> Array:
+    """The real parts, where complex numbers become real ones: what a cast in C keeps."""
+    return values.real if values.dtype.kind == "c" and dtype.kind not in "cb" else values

@@ -1,0 +1,179 @@
+"""Which format a result gets when nobody says: from the operands' storage and the operators' laws.
+
+A mode of the result is *bounded* when the value is the fill wherever the sparse operands that have
+the mode are absent; otherwise it is dense. An operand is *thin* when it leaves few entries: it is
+sparse along a mode of the result, or meets another one in a variable along which both are sparse.
+The result is sparse when it is the fill wherever the thin operands are absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from openwork.algebra.types import Number, number
+from openwork.format.formats import CSF, Format, dense
+from openwork.format.levels import Compressed, Dense, Level
+from openwork.index.absence import without
+from openwork.index.nodes import Absent, Access, Expr, IndexVar, Reduce
+from openwork.tree import Node, children, walk
+
+
+def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Format:
+    """The format of a result over the variables `lhs` whose absent entries are `fill`.
+
+    >>> from openwork.format.formats import CSR
+    >>> from openwork.index.nodes import TensorVar
+    >>> import numpy as np
+    >>> i, j, k = IndexVar("i"), IndexVar("j"), IndexVar("k")
+    >>> A, B = (TensorVar(n, CSR, np.dtype("float64"), 0, (None, None)) for n in "AB")
+    >>> result_format(Access(A, (i, k)) * Access(B, (k, j)), (i, j))
+    ow.CSR
+    >>> result_format(Access(A, (i, j)) + 1.0, (i, j))
+    ow.dense(2)
+    """
+    operands = sparse_accesses(rhs)
+    kept = [var for var in lhs if _is_bounded(rhs, var, lhs, fill, operands)]
+    thin = [a for a in operands if _is_thin(rhs, a, lhs, operands)]
+    few_modes = len(lhs) <= 2 and len(kept) < len(lhs)  # one dense mode makes a matrix dense
+    if not kept or few_modes or not _is_fill(rhs, thin, lhs, fill):
+        return dense(len(lhs))
+    levels, variables = _pattern(rhs, kept, lhs, fill, operands)
+    # Modes that are dense follow below the pattern of the others.
+    variables = (*variables, *(var for var in lhs if var not in kept))
+    levels = (*levels, *[Dense] * (len(lhs) - len(levels)))
+    return Format(levels, [lhs.index(var) for var in variables])
+
+
+def absent_value(rhs: Expr) -> Number | None:
+    """The value of `rhs` where no sparse operand has an entry, if that alone decides it."""
+    left = without(rhs, sparse_accesses(rhs))
+    return left.value if isinstance(left, Absent) else None
+
+
+def sparse_accesses(expr: Expr) -> tuple[Access, ...]:
+    """The different accesses to tensors that do not store everything, in order."""
+    found = (node for node in walk(expr) if isinstance(node, Access))
+    return tuple(dict.fromkeys(a for a in found if not a.tensor.format.is_dense))
+
+
+def _is_fill(rhs: Expr, absent: Collection[Access], lhs: Sequence[IndexVar], fill: Number) -> bool:
+    """Whether the result is `fill` where the accesses `absent` have no entry."""
+    left = without(rhs, absent)
+    if not absent or not isinstance(left, Absent):
+        return False
+    if left.value != left.value:
+        return fill != fill
+    # A sum that nobody wrote out leaves zero as it is, and no other number.
+    return left.value == number(fill, left.typed) and (left.value == 0 or not _summed(rhs, lhs))
+
+
+def _summed(rhs: Expr, lhs: Sequence[IndexVar]) -> set[IndexVar]:
+    """The variables that are summed over without a `Reduce`."""
+    nodes = tuple(walk(rhs))
+    bound = {node.var for node in nodes if isinstance(node, Reduce)}
+    return {v for v in nodes if isinstance(v, IndexVar)} - bound - set(lhs)
+
+
+def _is_bounded(
+    rhs: Expr,
+    var: IndexVar,
+    lhs: Sequence[IndexVar],
+    fill: Number,
+    operands: Sequence[Access],
+) -> bool:
+    """Whether the result is `fill` where the sparse operands with `var` have no entry."""
+    bounds = [a for a in operands if var in a.vars and _stays_sparse(rhs, a, var, lhs, operands)]
+    return _is_fill(rhs, bounds, lhs, fill)
+
+
+def _is_thin(
+    rhs: Expr, access: Access, lhs: Sequence[IndexVar], operands: Sequence[Access]
+) -> bool:
+    """Whether `access` leaves few entries of the result."""
+    for var in access.vars:
+        if not _sparse_along(access, var):
+            continue
+        if var in lhs and _stays_sparse(rhs, access, var, lhs, operands):
+            return True
+        if var not in lhs and any(
+            _sparse_along(other, var) and _meet(rhs, var, access, other, lhs) for other in operands
+        ):
+            return True
+    return False
+
+
+def _sparse_along(access: Access, var: IndexVar) -> bool:
+    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(v == var and not level.full for level, v in levels)
+
+
+def _meet(rhs: Expr, var: IndexVar, one: Access, two: Access, lhs: Sequence[IndexVar]) -> bool:
+    """Whether an entry takes one of both along `var`, for rows of the one and columns of the other.
+
+    Two operands of the same modes meet, too, but a sum over all they share is seldom empty.
+    """
+    mine, theirs = ({v for v in a.vars if v in lhs} for a in (one, two))
+    if not mine - theirs or not theirs - mine:
+        return False
+    scope = _scope(rhs, var)
+    return all(isinstance(without(scope, (a,)), Absent) for a in (one, two))
+
+
+def _stays_sparse(
+    rhs: Expr,
+    access: Access,
+    var: IndexVar,
+    lhs: Sequence[IndexVar],
+    operands: Sequence[Access],
+) -> bool:
+    """Whether reductions leave `access` sparse along `var`.
+
+    A variable that is reduced and stored above `var` unites runs of `var`. Few runs stay sparse,
+    all of them together do not: so another sparse operand has to pick the runs.
+    """
+    above = access.level_vars[: access.level_vars.index(var)]
+    for reduced in (v for v in above if v not in lhs):
+        scope = _scope(rhs, reduced)
+        picking = [a for a in operands if reduced in a.vars and var not in a.vars]
+        if not picking or not isinstance(without(scope, picking), Absent):
+            return False
+    return True
+
+
+def _scope(expr: Expr, var: IndexVar) -> Expr:
+    """The smallest part of `expr` that holds every use of `var`."""
+    using = [part for part in children(expr) if _uses(part, var)]
+    if len(using) == 1 and isinstance(using[0], Expr) and not isinstance(using[0], IndexVar):
+        return _scope(using[0], var)
+    return expr
+
+
+def _uses(node: Node, var: IndexVar) -> bool:
+    return any(part == var for part in walk(node) if isinstance(part, IndexVar))
+
+
+def _pattern(
+    rhs: Expr,
+    kept: Sequence[IndexVar],
+    lhs: Sequence[IndexVar],
+    fill: Number,
+    operands: Sequence[Access],
+) -> tuple[tuple[Level, ...], tuple[IndexVar, ...]]:
+    """Levels for the variables `kept`, and their order: as one operand has them, if one decides."""
+    count = len(kept)
+    prefixes = {
+        a: (a.tensor.format.levels[:count], a.level_vars[:count])
+        for a in operands
+        if set(a.level_vars[:count]) == set(kept) and len(set(a.vars)) == len(a.vars)
+    }
+    for access, prefix in prefixes.items():
+        if _is_fill(rhs, (access,), lhs, fill) and not all(level.full for level in prefix[0]):
+            return prefix
+    if len(prefixes) == len(operands) and len(set(prefixes.values())) == 1:
+        return next(iter(prefixes.values()))
+    if count != 2:
+        return CSF(count).levels, tuple(kept)
+    columns = all(a.tensor.format.order == (1, 0) for a in operands)
+    rows_empty = all(not a.tensor.format.levels[0].full for a in operands)
+    outer = Compressed if rows_empty else Dense
+    return (outer, Compressed), tuple(reversed(kept)) if columns else tuple(kept)

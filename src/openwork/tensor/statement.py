@@ -1,0 +1,140 @@
+"""Statements: index notation over tensors, ready to be looked at, scheduled and compiled."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from openwork.algebra.operators import SEMIRINGS, Op, Semiring
+from openwork.errors import ParseError, ShapeError, ToolchainError
+from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
+from openwork.index.parse import parse_assignment
+from openwork.index.show import show
+from openwork.index.under import under
+from openwork.loops.nodes import Stmt
+from openwork.loops.plan import Plan
+from openwork.pipeline import front
+from openwork.tensor.kernel import Kernel, Loader, load_function
+from openwork.trace import Trace
+from openwork.tree import walk
+
+
+class Statement:
+    """What to compute: an assignment over tensors. Immutable."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+
+    @property
+    def assignment(self) -> Assignment:
+        """The assignment as it was written."""
+        return self._assignment
+
+    @cached_property
+    def _planned(self) -> tuple[Plan, Trace]:
+        trace = Trace()
+        return front(self._assignment, trace, _sizes(self._assignment)), trace
+
+    @property
+    def loops(self) -> Stmt:
+        """The loop nest that computes the statement; print it to read it."""
+        return self._planned[0].loops
+
+    def compile(self, target: str = "cpu", *, loader: Loader = load_function) -> Kernel:
+        """Compile the statement for a target.
+
+        `loader` turns the text of a kernel into a function that can be called; only somebody who
+        compiles many kernels at once has use for another than the default.
+
+        Raises:
+            ToolchainError: E606 for a target that does not exist.
+        """
+        if target != "cpu":
+            raise ToolchainError(
+                f"there is no target {target!r}", code="E606", hint="the targets are: cpu"
+            )
+        plan, trace = self._planned
+        sources = {
+            var.name: var.source for var in walk(self._assignment) if isinstance(var, TensorVar)
+        }
+        for name, source in sources.items():
+            if source is None:
+                raise ShapeError(f"{name} is not backed by a tensor", code="E203")
+        result = sources.pop(plan.user_result.name)
+        return Kernel(plan, trace, sources, result, loader)
+
+    def __str__(self) -> str:
+        return show(self._assignment)
+
+    def __repr__(self) -> str:
+        return f"<Statement {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Statement) and self._assignment == other._assignment
+
+    def __hash__(self) -> int:
+        return hash(self._assignment)
+
+
+def assign(
+    lhs: Access, rhs: object, op: Op | None = None, *, semiring: Semiring | str | None = None
+) -> Statement:
+    """The statement `lhs = rhs`, or `lhs op= rhs`.
+
+    Args:
+        lhs: an access to the result, such as `y[i]`. A scalar result may be given as it is.
+        rhs: an expression; a variable that is only in it is summed over.
+        op: an operator to combine the result's old entries with, such as `ow.ADD`.
+        semiring: what `+` and `*` mean, such as `"min_plus"`.
+    """
+    if not isinstance(lhs, Access):
+        scalar = as_expr(lhs)
+        if not isinstance(scalar, Access):
+            raise ParseError("the left-hand side is no access to a tensor", code="E107")
+        lhs = scalar
+    return Statement(_with_semiring(Assignment(lhs, as_expr(rhs), op), semiring))
+
+
+def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any) -> Statement:
+    """The statement that `text` writes in index notation.
+
+    Args:
+        text: for example `"y(i) = A(i,j) * x(j)"`.
+        semiring: what `+` and `*` mean, such as `"min_plus"`.
+        **names: the tensors, and operators of your own, by the names that the text gives them.
+
+    Raises:
+        ParseError: E101 to E104, each with a caret under the fault.
+    """
+    tensors = {name: value.var for name, value in names.items() if not isinstance(value, Op)}
+    operators = {name: value for name, value in names.items() if isinstance(value, Op)}
+    tensors = {name: _renamed(var, name) for name, var in tensors.items()}
+    return Statement(_with_semiring(parse_assignment(text, tensors, operators), semiring))
+
+
+def _renamed(var: TensorVar, name: str) -> TensorVar:
+    return TensorVar(name, var.format, var.dtype, var.fill, var.shape, var.source)
+
+
+def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> Assignment:
+    if semiring is None:
+        return assignment
+    if isinstance(semiring, str):
+        if semiring not in SEMIRINGS:
+            raise ParseError(
+                f"there is no semiring {semiring}",
+                code="E111",
+                hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring makes more",
+            )
+        semiring = SEMIRINGS[semiring]
+    return under(semiring, assignment)
+
+
+def _sizes(assignment: Assignment) -> dict[str, float]:
+    """Stored entries of the tensors that have data."""
+    sizes: dict[str, float] = {}
+    for var in walk(assignment):
+        storage = getattr(var.source, "_storage", None) if isinstance(var, TensorVar) else None
+        if isinstance(var, TensorVar) and storage is not None:
+            sizes[var.name] = float(storage.nnz)
+    return sizes

@@ -1,0 +1,1 @@
+"""Automatic choice of schedules and formats."""

@@ -1,0 +1,1 @@
+"""Command line and other faces. Nobody imports this."""

@@ -1,0 +1,122 @@
+"""What all tests share: golden files, a kernel cache of their own, real data, markers."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+REPO = Path(__file__).resolve().parent.parent
+GOLDEN = REPO / "tests" / "golden"
+CACHE = "OPENWORK_CACHE_DIR"
+
+# Kernels are compiled inside examples, so no deadline; in CI the same cases every time.
+settings.register_profile(
+    "openwork", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI"))
+)
+settings.load_profile("openwork")
+
+_our_cache = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite the files in tests/golden instead of comparing with them",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the tests off the user's kernel cache; xdist's workers inherit the variable."""
+    if CACHE not in os.environ:
+        os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    made = config.stash.get(_our_cache, None)
+    if made is not None:
+        os.environ.pop(CACHE, None)
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _has_compiler() -> bool:
+    chosen = os.environ.get("OPENWORK_CC")
+    names = chosen.split()[:1] if chosen else ["cc", "gcc", "clang"]
+    return any(shutil.which(name) for name in names)
+
+
+def _find_data() -> Path | None:
+    named = os.environ.get("OPENWORK_DATA")
+    folder = Path(named) if named else REPO.parent / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cc, data = _has_compiler(), _find_data()
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "golden" in fixtures:
+            item.add_marker(pytest.mark.golden)
+        if "data_dir" in fixtures:
+            item.add_marker(pytest.mark.needs_data)
+        if item.get_closest_marker("needs_cc") and not cc:
+            item.add_marker(pytest.mark.skip(reason=f"{item.name}: no C compiler (cc, gcc, clang)"))
+        if item.get_closest_marker("needs_data") and data is None:
+            item.add_marker(pytest.mark.skip(reason=f"{item.name}: no real data (OPENWORK_DATA)"))
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(text, "spmv.c")` compares `text` with tests/golden/spmv.c."""
+    update = request.config.getoption("--update-golden")
+
+    def compare(text: str, name: str) -> None:
+        file = GOLDEN / name
+        text = text.rstrip("\n") + "\n"
+        if update:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            return
+        if not file.exists():
+            pytest.fail(f"tests/golden/{name} does not exist; `make golden` writes it", False)
+        diff = difflib.unified_diff(
+            file.read_text(encoding="utf-8").splitlines(),
+            text.splitlines(),
+            f"tests/golden/{name}",
+            "emitted now",
+            lineterm="",
+        )
+        lines = list(diff)
+        if lines:
+            remedy = "If the change is meant: `make golden`, and say why in the commit."
+            pytest.fail("\n".join([*lines, remedy]), pytrace=False)
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real matrices and tensors: $OPENWORK_DATA, else ../shared/data."""
+    folder = _find_data()
+    if folder is None:  # the marker has skipped every test that asks for this by name
+        pytest.skip("no real data (OPENWORK_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_file(data_dir: Path) -> Callable[[str], Path]:
+    """`data_file("cora.mtx.gz")` is the path of that file; the test is skipped without it."""
+
+    def find(name: str) -> Path:
+        if not (data_dir / name).is_file():
+            pytest.skip(f"no real data: {name} is missing")
+        return data_dir / name
+
+    return find

@@ -1,0 +1,106 @@
+"""How many threads a kernel gets, and that a forked child does not wait for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from openwork.errors import ToolchainError
+from openwork.runtime.threads import set_num_threads, thread_count
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No wishes from the environment, and none left behind."""
+    monkeypatch.delenv("OPENWORK_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    set_num_threads(None)
+    yield
+    set_num_threads(None)
+
+
+def test_the_order_of_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    if hasattr(os, "sched_getaffinity"):
+        assert thread_count() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("OMP_NUM_THREADS", "7,2")
+    assert thread_count() == 7
+    monkeypatch.setenv("OPENWORK_NUM_THREADS", "5")
+    assert thread_count() == 5
+    set_num_threads(3)
+    assert thread_count() == 3
+    set_num_threads(None)
+    assert thread_count() == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no CPU affinity here")
+def test_affinity_is_obeyed() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert thread_count() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_what_openmp_cannot_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = thread_count()
+    for text in ("", "many", "-1", "0"):
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert thread_count() == usual
+
+
+@pytest.mark.parametrize("text", ["many", "0", "-3", "1.5"])
+def test_a_bad_wish_in_our_own_variable_is_an_error(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENWORK_NUM_THREADS", text)
+    with pytest.raises(ToolchainError, match="OPENWORK_NUM_THREADS") as caught:
+        thread_count()
+    assert caught.value.code == "E605"
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2"])
+def test_a_bad_number_is_an_error(count: Any) -> None:
+    with pytest.raises(ToolchainError, match="E605: set_num_threads was given"):
+        set_num_threads(count)
+
+
+FORK = """
+import os, sys
+import numpy as np
+from openwork.runtime import support, threads
+threads.set_num_threads(2)
+crd = np.arange(1_000_000, dtype=np.int32)
+def check():
+    support.check_coordinates(crd, None, len(crd), array="crd")
+check()
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        threads.set_num_threads(2)
+        check()
+        os._exit(threads.thread_count())
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status == 1, status
+assert threads.thread_count() == 2
+check()
+print("done")
+"""
+
+
+@pytest.mark.needs_cc
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_works_after_a_parallel_region() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert answer.stdout == "done\n", answer.stderr

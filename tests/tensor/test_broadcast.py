@@ -1,0 +1,91 @@
+"""Which modes meet, and modes of extent 1 that go away."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openwork.algebra.operators import ADD
+from openwork.errors import ShapeError
+from openwork.format.formats import Format
+from openwork.format.levels import Compressed, Dense
+from openwork.tensor.broadcast import broadcast, check_axes, matmul_layout, squeeze
+from openwork.tensor.pack import from_dense, to_dense
+from openwork.tensor.validate import validate
+
+SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+
+
+@given(SHAPES, SHAPES)
+def test_broadcasting_is_numpys(left: Any, right: Any) -> None:
+    try:
+        expected = np.broadcast_shapes(left, right)
+    except ValueError:
+        with pytest.raises(ShapeError, match="E204: add cannot combine A of shape"):
+            broadcast([left, right], "AB", ADD)
+        return
+    layout = broadcast([left, right], "AB", ADD)
+    assert layout.result == tuple(range(len(expected)))
+    for shape, variables, dropped in zip(
+        (left, right), layout.operands, layout.dropped, strict=True
+    ):
+        kept = [n for mode, n in enumerate(shape) if mode not in dropped]
+        assert all(shape[mode] == 1 for mode in dropped)
+        assert [expected[v] for v in variables] == kept
+
+
+@given(SHAPES, SHAPES)
+def test_matrix_products_are_numpys(left: Any, right: Any) -> None:
+    try:
+        expected = np.matmul(np.zeros(left), np.zeros(right)).shape
+    except ValueError:
+        with pytest.raises(ShapeError, match="E204"):
+            matmul_layout((left, right), ("A", "B"))
+        return
+    layout = matmul_layout((left, right), ("A", "B"))
+    extents: dict[int, int] = {}
+    for shape, variables, dropped in zip(
+        (left, right), layout.operands, layout.dropped, strict=True
+    ):
+        kept = [n for mode, n in enumerate(shape) if mode not in dropped]
+        for variable, extent in zip(variables, kept, strict=True):
+            assert extents.setdefault(variable, extent) == extent
+    assert tuple(extents.get(v, 1) for v in layout.result) == expected
+
+
+def test_messages_name_the_tensors() -> None:
+    with pytest.raises(ShapeError, match=r"A of shape \(3, 4\) and B of shape \(5, 4\)"):
+        matmul_layout(((3, 4), (5, 4)), ("A", "B"))
+    with pytest.raises(ShapeError, match="4 columns meet 5 rows"):
+        matmul_layout(((3, 4), (5, 4)), ("A", "B"))
+    with pytest.raises(ShapeError, match="s is a number"):
+        matmul_layout(((), (5, 4)), ("s", "B"))
+
+
+@pytest.mark.parametrize(
+    ("axis", "expected"), [(None, (0, 1, 2)), (0, (0,)), (-1, (2,)), ((0, 2), (0, 2)), ([], ())]
+)
+def test_axes(axis: Any, expected: tuple[int, ...]) -> None:
+    assert check_axes(axis, 3, "A") == expected
+
+
+@pytest.mark.parametrize("axis", [3, -4, (0, 0), (0, -3), 1.5, "0", ("a",)])
+def test_wrong_axes(axis: Any) -> None:
+    with pytest.raises(ShapeError, match="E204"):
+        check_axes(axis, 3, "A")
+
+
+@pytest.mark.parametrize("levels", list(product((Dense, Compressed), repeat=3)), ids=str)
+def test_squeezing_in_every_format(levels: Any) -> None:
+    rng = np.random.default_rng(0)
+    for order, gone in product(permutations(range(3)), [(0,), (1,), (2,), (0, 2), (0, 1, 2)]):
+        shape = tuple(1 if mode in gone else 4 for mode in range(3))
+        for array in (rng.integers(0, 2, shape), np.zeros(shape, dtype=int)):
+            storage = squeeze(from_dense(array, Format(levels, order)), gone)
+            validate(storage, "A")
+            np.testing.assert_array_equal(to_dense(storage), array.squeeze(gone))
