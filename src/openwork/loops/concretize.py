@@ -17,6 +17,7 @@ from openwork.errors import InternalError
 from openwork.format.formats import Format, dense
 from openwork.format.levels import KeyLevel
 from openwork.index.absence import without
+from openwork.index.einstein import free_vars
 from openwork.index.nodes import Absent, Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
 from openwork.loops.result import Append, Assembly, accesses_of
@@ -50,7 +51,7 @@ class Concretizer:
             return self._through_temporaries(at, lhs, op, rhs, bound, reductions)
         if var not in lhs.vars or var in bound:
             return self.build(at + 1, lhs, op, rhs, bound)
-        invariant = [r for r in _reductions(rhs) if r != rhs and var not in _variables(r)]
+        invariant = [r for r in _reductions(rhs) if r != rhs and var not in free_vars(r)]
         if invariant:
             return self._through_temporaries(at, lhs, op, rhs, bound, invariant)
         return Forall(var, self.build(at + 1, lhs, op, rhs, bound | {var}))
@@ -75,11 +76,9 @@ class Concretizer:
     ) -> Stmt:
         """`lhs op= rhs[t...] where t... = reductions`"""
         reduction = reductions[0]
-        chain, body = _chain(reduction)
-        used = _variables(reduction)
-        open_vars = tuple(
-            v for v in self.order[at:] if v in used and v not in chain and v not in bound
-        )
+        _, body = _chain(reduction)
+        used = free_vars(reduction)
+        open_vars = tuple(v for v in self.order[at:] if v in used and v not in bound)
         temporary = self._temporary(reduction, body, open_vars)
         access = Access(temporary, open_vars)
         producer = self.build(at, access, reduction.op, reduction, bound)
@@ -137,10 +136,6 @@ def _wrap(op: Op, variables: tuple[IndexVar, ...], body: Expr) -> Expr:
     for var in reversed(variables):
         body = Reduce(op, var, body)
     return body
-
-
-def _variables(expr: Expr) -> frozenset[IndexVar]:
-    return frozenset(node for node in walk(expr) if isinstance(node, IndexVar))
 
 
 def _sparse_along(expr: Expr, var: IndexVar) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openwork.format.formats import Format
+from openwork.format.levels import Compressed
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
@@ -137,9 +138,15 @@ def _same(known: TensorVar, new: TensorVar, source: str, tensor: TensorVar) -> b
 
 
 def _fitting_format(access: Access, order: Order) -> Format:
-    """The same kinds of level, with the modes in the order of the loops."""
-    modes = sorted(range(access.tensor.ndim), key=lambda m: (order.vars.index(access.vars[m]), m))
-    return Format(access.tensor.format.levels, modes)
+    """The same number of leading full levels, then compressed ones, in the order of the loops.
+
+    A full level below a sparse one stores entries that nobody asked for; in another order of the
+    modes those would be other entries, so such levels are not kept.
+    """
+    levels = access.tensor.format.levels
+    modes = sorted(range(len(levels)), key=lambda m: (order.vars.index(access.vars[m]), m))
+    leading = next((n for n, level in enumerate(levels) if not level.full), len(levels))
+    return Format([*levels[:leading], *[Compressed] * (len(levels) - leading)], modes)
 
 
 def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:

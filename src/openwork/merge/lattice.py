@@ -70,8 +70,8 @@ def restrict(stmt: Stmt, absent: Collection[Access]) -> Stmt | None:
         case Assign(lhs=lhs, rhs=rhs, op=op):
             left = without(rhs, absent)
             if isinstance(left, Absent):
-                nothing = lhs.tensor.fill if op is None else op.identity_of(left.typed)
-                if left.value == number(nothing, left.typed):
+                nothing = lhs.tensor.fill if op is None else op.identity_of(lhs.dtype)
+                if number(left.value, lhs.dtype) == number(nothing, lhs.dtype):
                     return None
             return stmt if left is rhs else replace(stmt, rhs=left)
         case Forall(body=body):

@@ -211,6 +211,9 @@ def _elementwise_of(like: T, op: Op, args: tuple[Any, ...]) -> T:
     decides whether the result is sparse, as in `A ** 2`.
     """
     kinds = tuple(_kind(arg) for arg in args)
+    unchanged = _unchanged(op, args)
+    if unchanged is not None:
+        return cast(T, unchanged.astype(op.result(kinds)).copy())
     signatures = tuple(arg.signature if isinstance(arg, Arithmetic) else None for arg in args)
     literals: tuple[Literal | None, ...] = (None,) * len(args)
     if None in signatures and _value_matters(op, signatures, kinds):
@@ -233,6 +236,18 @@ def _elementwise_of(like: T, op: Op, args: tuple[Any, ...]) -> T:
         return Result(rhs, result_format(rhs, _variables(layout.result), _fill_of(rhs)), rhs.dtype)
 
     return _run((op, literals), layout, tensors, build)
+
+
+def _unchanged(op: Op, args: tuple[Any, ...]) -> Any:
+    """The tensor among two arguments whose partner, a number, leaves it as it is: `0 + A`."""
+    if len(args) != 2:
+        return None
+    for position, (arg, other) in enumerate(zip(args, reversed(args), strict=True)):
+        if isinstance(arg, Arithmetic) and isinstance(other, _NUMBERS):
+            laws = (op.identity, op.right_identity if position == 0 else None)
+            if any(law is not None and other == law for law in laws):
+                return arg
+    return None
 
 
 def _kind(arg: Any) -> Kind:

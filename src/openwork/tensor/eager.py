@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from openwork.tensor.statement import Statement
-
 from openwork.index.nodes import Assignment
+from openwork.tensor.statement import Statement
 
 _MOST_KERNELS = 512
 

@@ -201,14 +201,15 @@ class Kernel:
             storage = self._appended(made, extents)
             break
         if self._plan.converts_result:
-            return convert(storage, self._plan.user_result.format)
+            return convert(storage, self._plan.user_result.format, exact=True)
         return storage
 
     def _operand(self, name: str, bound: Mapping[str, Storage], old: Storage | None) -> Storage:
         """An operand as the loops want it, converted where the plan says so."""
         derived = self._derived.get(name)
         if derived is not None:
-            return convert(self._operand(derived.source, bound, old), derived.var.format)
+            source = self._operand(derived.source, bound, old)
+            return convert(source, derived.var.format, exact=True)
         if name in bound:
             return bound[name]
         if old is None:

@@ -203,10 +203,11 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
     return coords, storage.values if everything else storage.values[positions]
 
 
-def convert(storage: Storage, format: Format) -> Storage:
+def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage:
     """The same tensor in another format.
 
-    Explicit zeros stay entries; out of dense levels only what differs from the fill is taken.
+    Explicit zeros stay entries; out of dense levels only what differs from the fill is taken,
+    unless the pattern is to be `exact`.
 
     >>> from openwork.format.formats import CSC, CSR
     >>> storage = pack(np.array([[0, 1], [2, 0]]), np.array([1.0, 2.0]), (2, 3), CSR)
@@ -216,12 +217,12 @@ def convert(storage: Storage, format: Format) -> Storage:
     check_order(format, len(storage.shape))
     if format == storage.format:
         return storage
-    if storage.format.is_dense:
+    if storage.format.is_dense and not exact:
         return from_dense(to_dense(storage), format, storage.fill)
     if _is_rows_of_runs(format) and _is_rows_of_runs(storage.format):
         return _transposed_rows(storage, format)
     coords, values = unpack(storage)
-    if storage.format.levels[-1].full:
+    if storage.format.levels[-1].full and not exact:
         kept = differs(values, storage.fill)
         coords, values = coords[:, kept], values[kept]
     return pack(coords, values, storage.shape, format, storage.fill)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Self
 
 import numpy as np
-from openwork.tensor.statement import Statement
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Number, as_dtype, number
@@ -21,6 +21,7 @@ from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
 from openwork.tensor.interop import Wish, storage_from, to_scipy
 from openwork.tensor.pack import cast_values, convert, to_dense, unpack
+from openwork.tensor.statement import Statement
 
 _numbers = count(1)
 
@@ -346,7 +347,20 @@ class Tensor(Arithmetic):
 
     __iter__ = None  # indexing is for index variables, so there is nothing to walk over
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    @property
+    def __array__(self) -> Callable[..., Array]:
+        """What NumPy calls to get an array.
+
+        SciPy's operators ask NumPy for one before they would let `matrix @ tensor` come to us.
+        They give way to objects that have none to offer, so to them we are such an object.
+        """
+        asking = sys._getframe(1)
+        module = str(asking.f_globals.get("__name__", ""))
+        if module.startswith("scipy.sparse") and asking.f_code.co_name != "__init__":
+            raise AttributeError("__array__")
+        return self._as_array
+
+    def _as_array(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if not self.format.is_dense:
             raise TypeError(
                 f"{self.name} is sparse and is not made dense unasked; call .to_numpy() for that"
