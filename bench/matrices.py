@@ -44,7 +44,8 @@ def rmat(scale: int, per_row: int, seed: int = 2) -> Any:
 
 
 def _csr(rows: Any, columns: Any, size: int, rng: np.random.Generator) -> Any:
-    matrix = sp.coo_array((rng.random(rows.size), (rows, columns)), shape=(size, size)).tocsr()
+    where = rows.astype(np.int32), columns.astype(np.int32)
+    matrix = sp.coo_array((rng.random(rows.size), where), shape=(size, size)).tocsr()
     matrix.sum_duplicates()
     return matrix
 

@@ -23,7 +23,8 @@ from openwork.trace import Trace
 class Compiled:
     """A kernel as text, and what is needed to call it.
 
-    `variables`: whose extents it is called with. `initial`: what an in-place result must hold before the call; None if every entry is written.
+    `variables`: whose extents it is called with. `initial`: what an in-place result must hold
+    before the call; None if every entry is written.
     """
 
     program: Program

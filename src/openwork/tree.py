@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import cache
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from openwork.errors import InternalError
 
@@ -28,9 +27,15 @@ Rewrite = Callable[[Node], Node]
 _MAX_ROUNDS = 50
 
 
-@cache
-def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls) if f.metadata.get("child", True))
+_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _field_names(cls: Any) -> tuple[str, ...]:
+    names = _FIELD_NAMES.get(cls)
+    if names is None:
+        names = tuple(f.name for f in fields(cls) if f.metadata.get("child", True))
+        _FIELD_NAMES[cls] = names
+    return names
 
 
 def children(node: Node) -> Iterator[Node]:

@@ -14,8 +14,10 @@ from openwork.algebra.types import NAMES
 from openwork.errors import OpenworkError, ParseError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
 from openwork.format.levels import Compressed, Dense
-from openwork.tensor.create import tensor
-from openwork.tensor.eager import KERNELS
+from openwork.format.width import INT32_LIMIT
+from openwork.index.nodes import Assignment, IndexVar
+from openwork.tensor.create import placeholder, tensor
+from openwork.tensor.eager import KERNELS, KernelStore
 from openwork.tensor.tensor import Tensor
 
 RNG = np.random.default_rng(7)
@@ -101,10 +103,7 @@ def test_numbers_on_either_side(number: Any, format: str) -> None:
 def test_element_types_follow_numpy(name: str) -> None:
     array = numbers(3, 4).astype(name)
     A = tensor(array, format=CSR)
-    for other in ("int8", "float32", "complex64", "bool"):
-        B = tensor(np.ones((3, 4), dtype=other), format=CSR)
-        agrees(A * B, array * np.ones((3, 4), dtype=other))
-    agrees(A + A, array + array)
+    agrees(A + np.ones((3, 4), dtype="float32"), array + np.ones((3, 4), dtype="float32"))
     agrees(A.sum(axis=1), array.sum(axis=1))
     if name != "bool":
         agrees(2 * A, 2 * array)
@@ -144,6 +143,8 @@ def test_unary_operators() -> None:
         assert (+A) is A
         assert abs(A).format == A.format
     agrees(ops.SQRT(tensor(A0, format=CSR)), np.sqrt(A0))
+    agrees(ops.COS(tensor(A0, format=CSR)), np.cos(A0))
+    assert ops.COS(tensor(A0, format=CSR)).format.is_dense
     agrees(ops.MAX(tensor(A0, format=CSR), tensor(B0)), np.maximum(A0, B0))
 
 
@@ -238,7 +239,7 @@ def test_shapes_that_do_not_fit() -> None:
         _ = A @ A
 
 
-@pytest.mark.parametrize("thing", ["text", None, {}, object()], ids=repr)
+@pytest.mark.parametrize("thing", ["text", None, {}, object()], ids=lambda t: type(t).__name__)
 def test_what_is_no_operand(thing: Any) -> None:
     A = tensor(A0, format=CSR)
     for op in (*ELEMENTWISE, operator.matmul):
@@ -266,6 +267,44 @@ def test_the_same_kernel_serves_other_shapes_and_numbers() -> None:
         P = tensor(numbers(n, n + 1), format=CSR)
         _ = P * float(n) + P
     assert len(KERNELS) == before
+
+
+def test_old_kernels_are_forgotten() -> None:
+    i = IndexVar("i")
+    x, y = placeholder("x", 1), placeholder("y", 1)
+    store = KernelStore(most=2)
+    kernels = [store.get(key, lambda: Assignment(y[i], x[i])) for key in (1, 2, 3)]
+    assert len(store) == 2
+    assert store.get(3, lambda: pytest.fail("compiled again")) is kernels[2]
+    store.clear()
+    assert len(store) == 0
+
+
+def test_both_index_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(INT32_LIMIT, "value", 20)
+    P0, Q0 = numbers(30, 40), numbers(40, 12)
+    wide, narrow = tensor(P0, format=CSR), tensor(sparse.csr_array(P0))
+    assert wide.storage.widths == ("int64", "int64")
+    assert narrow.storage.widths == ("int32", "int32")
+    Q = tensor(Q0, format=CSR)
+    for P in (wide, narrow, wide.to(DCSR)):
+        agrees(P @ Q, P0 @ Q0)
+        agrees(P @ Q0, P0 @ Q0)
+        agrees(P + narrow, 2 * P0)
+        agrees(P * wide.T.T, P0 * P0)
+        agrees(P.T @ P, P0.T @ P0)
+        agrees(P.sum(0), P0.sum(0))
+    assert "int64" in (wide @ Q).storage.widths
+
+
+def test_adding_up_starts_at_zero() -> None:
+    tensors = [tensor(a, format=CSR) for a in (A0, B0)]
+    total = sum(tensors)
+    assert total.format == CSR
+    agrees(total, A0 + B0)
+    same = tensors[0] * 1
+    assert same.format == CSR
+    assert not np.shares_memory(same.storage.values, tensors[0].storage.values)
 
 
 def test_results_have_names_of_their_own() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openwork.algebra.operators import ADD
 from openwork.errors import ShapeError
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense
@@ -27,9 +26,9 @@ def test_broadcasting_is_numpys(left: Any, right: Any) -> None:
         expected = np.broadcast_shapes(left, right)
     except ValueError:
         with pytest.raises(ShapeError, match="E204: add cannot combine A of shape"):
-            broadcast([left, right], "AB", ADD)
+            broadcast((left, right), "AB", "add")
         return
-    layout = broadcast([left, right], "AB", ADD)
+    layout = broadcast((left, right), "AB", "add")
     assert layout.result == tuple(range(len(expected)))
     for shape, variables, dropped in zip(
         (left, right), layout.operands, layout.dropped, strict=True

@@ -101,7 +101,7 @@ def test_numbers_and_lists() -> None:
         np.ma.masked_array([1.0, 2.0], mask=[True, False]),
         (np.zeros((2, 3), dtype=int), np.ones(3)),  # coordinates need a shape
     ],
-    ids=repr,
+    ids=lambda thing: type(thing).__name__,
 )
 def test_what_cannot_be_a_tensor(thing: Any) -> None:
     with pytest.raises(FormatError) as caught:
@@ -340,6 +340,14 @@ def test_names() -> None:
     for wrong in ("", 3):
         with pytest.raises(FormatError, match="E405"):
             tensor(1.0, name=wrong)  # type: ignore[arg-type]
+
+
+def test_fills_are_numbers() -> None:
+    assert tensor([1.0], CSF(1), fill=np.float32(2)).fill == 2.0
+    assert tensor([1], CSF(1), fill=np.inf).fill == np.iinfo(np.int64).max
+    for make in (lambda f: tensor([1.0], fill=f), lambda f: empty(2, fill=f)):
+        with pytest.raises(FormatError, match="E405"):
+            make("zero")
 
 
 def test_transposing_moves_nothing() -> None:

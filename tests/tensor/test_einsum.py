@@ -160,6 +160,7 @@ def test_semirings() -> None:
         ("......", [(2, 3)], "comes twice"),
         ("é", [(2,)], "has no meaning"),
         (3, [(2, 3)], "must be a text"),
+        ([0, 1], [(2, 3)], "must be a text"),
     ],
 )
 def test_subscripts_that_do_not_fit(subscripts: Any, shapes: Any, piece: str) -> None:

@@ -128,6 +128,7 @@ COO_CASES: list[tuple[Any, Any, Any, str, str]] = [
     ([[0.0, 1.0], [0.0, 1.0]], [1, 2], (3, 4), "E501", "float64"),
     ([[0], [0, 1]], [1, 2], (3, 4), "E501", "coords is not an array"),
     ([[0], [0]], [[1.0]], (3, 4), "E505", "2 dimensions"),
+    ([[0], [0]], [[1.0], [2.0, 3.0]], (3, 4), "E505", "values is not an array"),
     ([[0], [0]], [1.0], (0, 4), "E503", "outside mode 0 of extent 0"),
 ]
 

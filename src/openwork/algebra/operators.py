@@ -36,6 +36,7 @@ class Op:
     commutes: bool = False
     associates: bool = False
     selects: bool = False  # the first argument picks between the other two
+    cheap: bool = False  # costs less than a branch that is guessed wrong
     symbol: str | None = None  # infix spelling, when there is one
     definition: object = None  # an expression over parameters, for operators that a user defined
     ufunc: Callable[..., Any] = field(default=np.add, compare=False, repr=False)
@@ -117,18 +118,18 @@ def _imag(x: Any) -> Any:
     return np.imag(x)
 
 
-def _unary(name: str, ufunc: np.ufunc, symbol: str | None = None) -> Op:
-    return Op(name, 1, ufunc=ufunc, typing=ufunc, symbol=symbol)
+def _unary(name: str, ufunc: np.ufunc, symbol: str | None = None, cheap: bool = False) -> Op:
+    return Op(name, 1, ufunc=ufunc, typing=ufunc, symbol=symbol, cheap=cheap)
 
 
 def _compare(name: str, symbol: str, ufunc: np.ufunc, commutes: bool = False) -> Op:
-    return Op(name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=commutes)
+    return Op(name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=commutes, cheap=True)
 
 
-_MONOID = {"commutes": True, "associates": True}
+_MONOID: dict[str, Any] = {"commutes": True, "associates": True, "cheap": True}
 
 ADD = Op("add", 2, identity=0, symbol="+", ufunc=np.add, typing=np.add, **_MONOID)
-SUB = Op("sub", 2, right_identity=0, symbol="-", ufunc=np.subtract, typing=np.subtract)
+SUB = Op("sub", 2, right_identity=0, symbol="-", ufunc=np.subtract, typing=np.subtract, cheap=True)
 MUL = Op(
     "mul", 2, identity=1, annihilator=0, symbol="*", ufunc=np.multiply, typing=np.multiply,
     **_MONOID,
@@ -151,9 +152,9 @@ OR = Op(
 XOR = Op(
     "xor", 2, identity=False, symbol="^", ufunc=np.logical_xor, typing=np.logical_xor, **_MONOID
 )
-NOT = _unary("not", np.logical_not)
-NEG = _unary("neg", np.negative, "-")
-ABS = _unary("abs", np.absolute)
+NOT = _unary("not", np.logical_not, cheap=True)
+NEG = _unary("neg", np.negative, "-", cheap=True)
+ABS = _unary("abs", np.absolute, cheap=True)
 SQRT, EXP, LOG = _unary("sqrt", np.sqrt), _unary("exp", np.exp), _unary("log", np.log)
 SIN, COS, TAN = _unary("sin", np.sin), _unary("cos", np.cos), _unary("tan", np.tan)
 TANH, FLOOR, CEIL = _unary("tanh", np.tanh), _unary("floor", np.floor), _unary("ceil", np.ceil)
@@ -164,7 +165,7 @@ LT, LE = _compare("lt", "<", np.less), _compare("le", "<=", np.less_equal)
 GT, GE = _compare("gt", ">", np.greater), _compare("ge", ">=", np.greater_equal)
 EQ = _compare("eq", "==", np.equal, commutes=True)
 NE = _compare("ne", "!=", np.not_equal, commutes=True)
-SELECT = Op("select", 3, ufunc=_select, selects=True)
+SELECT = Op("select", 3, ufunc=_select, selects=True, cheap=True)
 
 _LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _KEEP_ARGUMENTS = (np.absolute, *_LOGIC)

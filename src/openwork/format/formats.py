@@ -33,7 +33,9 @@ class Format:
         for level in levels:
             if not isinstance(level, Level):
                 raise FormatError(
-                    f"{level!r} is not a level", code="E401", hint="levels are ow.Dense, ow.Compressed"
+                    f"{level!r} is not a level",
+                    code="E401",
+                    hint="levels are ow.Dense, ow.Compressed",
                 )
         if sorted(order) != list(range(len(levels))):
             raise FormatError(
@@ -82,7 +84,7 @@ def dense(ndim: int, order: Sequence[int] | None = None) -> Format:
     return Format([Dense] * ndim, order)
 
 
-def CSF(ndim: int, order: Sequence[int] | None = None) -> Format:  # noqa: N802 - a format's name
+def CSF(ndim: int, order: Sequence[int] | None = None) -> Format:
     """Compressed sparse fibres: all `ndim` modes compressed."""
     return Format([Compressed] * ndim, order)
 

@@ -48,15 +48,15 @@ def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
     for position, arg in enumerate(seen):
         if isinstance(arg, Absent) and _annihilates(op, position, arg):
             return Absent(number(arg.value, result), result)
+    if all(isinstance(arg, (Absent, Literal)) for arg in args):
+        values = [arg.value for arg in args if isinstance(arg, (Absent, Literal))]
+        return Absent(op.compute(values, kinds, result), result)
     if op.selects and isinstance(seen[0], Absent):
         return converted(args[1] if seen[0].value else args[2], result)
     if len(args) == 2:
         for position, arg in enumerate(seen):
             if isinstance(arg, Absent) and _is_identity(op, position, arg):
                 return converted(args[1 - position], result)
-    if all(isinstance(arg, (Absent, Literal)) for arg in args):
-        values = [arg.value for arg in args if isinstance(arg, (Absent, Literal))]
-        return Absent(op.compute(values, kinds, result), result)
     return node
 
 

@@ -34,7 +34,9 @@ class Concretizer:
     extents: dict[IndexVar, int | None]
     names: Iterator[str]
 
-    def build(self, at: int, lhs: Access, op: Op | None, rhs: Expr, bound: frozenset[IndexVar]) -> Stmt:
+    def build(
+        self, at: int, lhs: Access, op: Op | None, rhs: Expr, bound: frozenset[IndexVar]
+    ) -> Stmt:
         """Loops over `order[at:]` for `lhs op= rhs`, with the variables in `bound` already set."""
         if at == len(self.order):
             if any(isinstance(node, Reduce) for node in walk(rhs)):
@@ -139,7 +141,7 @@ def _wrap(op: Op, variables: tuple[IndexVar, ...], body: Expr) -> Expr:
 
 
 def _sparse_along(expr: Expr, var: IndexVar) -> bool:
-    """Whether nothing is left of `expr` where the operands that are sparse along `var` are absent."""
+    """Whether nothing is left of `expr` where operands that are sparse along `var` are absent."""
     sparse = [
         access
         for access in accesses_of(expr)

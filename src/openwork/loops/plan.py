@@ -66,9 +66,7 @@ def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = 
     assembly = choose_assembly(assignment) if isinstance(assembly, Append) else assembly
     _note(assembly, assignment, trace)
     names = fresh_names(frozenset(n.name for n in walk(assignment) if isinstance(n, TensorVar)))
-    builder = Concretizer(
-        order.vars, assignment.lhs.tensor, assembly, extents(assignment), names
-    )
+    builder = Concretizer(order.vars, assignment.lhs.tensor, assembly, extents(assignment), names)
     loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
         assignment,
@@ -153,7 +151,9 @@ def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
     name = assignment.lhs.tensor.name
     match assembly:
         case Shared(operand=operand):
-            trace.decide(f"{name}: has the pattern of {operand.tensor}, whose index arrays it shares")
+            trace.decide(
+                f"{name}: has the pattern of {operand.tensor}, whose index arrays it shares"
+            )
         case Append():
             trace.decide(f"{name}: assembled by appending in one serial pass")
         case _:
@@ -174,5 +174,3 @@ def _parallel(loops: Stmt, assignment: Assignment, assembly: Assembly, trace: Tr
         return replace(loop, tag=Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces))
 
     return tag_outermost(loops, change)
-
-

@@ -183,5 +183,3 @@ class Appender:
         vals = self.names.values(tensor)
         made.append(Argument(vals, tensor.name, -1, "values", "made", last))
         return made
-
-

@@ -6,7 +6,7 @@ of an operator of the algebra, in the operator's own types. Names are ours, neve
 
     e ::= name | number | array[e] | e + e | ... | op(e, ...) | (type) e | helper(e, ...)
     s ::= type name = e; | name = e; | array[e] = e; | array[e] op= e; | { s ... }
-        | for (...) s | while (e) s | if (e) s else s | break; | allocate, grow, free | helper(e, ...);
+        | for (...) s | while (e) s | if (e) s else s | allocate, grow, free | helper(e, ...);
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class For(Stmt):
 
     `parallel`: threads share the iterations in contiguous runs, cut evenly or by `balance`, and
     each first does `private` (allocations) and at last `cleanup`. `simd`: no iteration depends on
-    another. `polls`: look at the interrupt flag before each iteration.
+    another. `unrolled`: the number of iterations is constant, and all are written out. `polls`:
+    look at the interrupt flag before each iteration.
     """
 
     var: Name
@@ -192,6 +193,7 @@ class For(Stmt):
     private: tuple[Stmt, ...] = ()
     cleanup: tuple[Stmt, ...] = ()
     simd: bool = False
+    unrolled: bool = False
     polls: bool = False
 
 
@@ -212,6 +214,14 @@ class If(Stmt):
     condition: Expr
     then: Stmt
     otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class Local(Stmt):
+    """A small array of constant size, meant to stay in registers."""
+
+    array: Array
+    count: int
 
 
 @dataclass(frozen=True)
@@ -253,6 +263,14 @@ class Free(Stmt):
 
 
 @dataclass(frozen=True)
+class Prefetch(Stmt):
+    """Ask for the memory at `array[index]`, which will be needed soon."""
+
+    array: Array
+    index: Expr
+
+
+@dataclass(frozen=True)
 class Fail(Stmt):
     """Give up with a status, and hand nothing back."""
 
@@ -286,11 +304,16 @@ def expr(value: object) -> Expr:
 
 
 def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
-    """`left sign right` with the trivial cases computed: x + 0, x * 1, x * 0, x / 1, constants."""
+    """`left sign right` with the trivial cases computed: x + 0, x * 1, x * 0, x / 1, constants.
+
+    Sums lean to the left, as compilers address memory best by a base and a constant offset.
+    """
     match sign, left, right:
+        case "+", _, Binary(sign="+", left=first, right=second):
+            return arithmetic("+", arithmetic("+", left, first), second)
         case "+", Value(value=0), other:
             return other
-        case ("+" | "-"), other, Value(value=0):
+        case (("+" | "-"), other, Value(value=0)):
             return other
         case "*", Value(value=0), _:
             return left
@@ -298,7 +321,7 @@ def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
             return right
         case "*", Value(value=1), other:
             return other
-        case ("*" | "/"), other, Value(value=1):
+        case (("*" | "/"), other, Value(value=1)):
             return other
         case "+", Value(value=int(a)), Value(value=int(b)):
             return Value(a + b)

@@ -27,6 +27,15 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """`width` columns from `first` on, over which a loop over `var` runs instead of all."""
+
+    var: IndexVar
+    first: Name
+    width: int
+
+
+@dataclass(frozen=True)
 class Scope:
     """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
 
@@ -37,7 +46,8 @@ class Scope:
 
     coords: Mapping[IndexVar, Expr] = field(default_factory=dict)
     places: Mapping[Access, tuple[Place, ...]] = field(default_factory=dict)
-    accumulators: Mapping[Access, Name] = field(default_factory=dict)
+    accumulators: Mapping[Access, Expr] = field(default_factory=dict)
+    tiles: Mapping[IndexVar, Tile] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     lasting: set[str] = field(default_factory=set)  # one set for the whole program
     whole: bool = True
@@ -67,9 +77,9 @@ class Scope:
         """With the next level of `access` at `place`."""
         return replace(self, places=_with(self.places, access, (*self.reached(access), place)))
 
-    def accumulate(self, access: Access, name: Name) -> Scope:
-        """With `access` kept in the scalar `name`."""
-        return replace(self, accumulators=_with(self.accumulators, access, name))
+    def accumulate(self, access: Access, place: Expr) -> Scope:
+        """With `access` kept in `place`, a scalar or an element of a local array."""
+        return replace(self, accumulators=_with(self.accumulators, access, place))
 
     def reached(self, access: Access) -> tuple[Place, ...]:
         """The places of the levels of `access` that are known so far."""

@@ -38,14 +38,16 @@ class Names:
     def tensors(self) -> dict[str, str]:
         """Each tensor's name in the code."""
         table = {self.result.name: "R"}
-        table |= dict(zip((t.name for t in self.operands), _letters("ABCDEFGHKLMNPQSTUV")))
-        table |= dict(zip((t.name for t in self.temporaries), _letters("WXYZ")))
+        table |= dict(
+            zip((t.name for t in self.operands), _letters("ABCDEFGHKLMNPQSTUV"), strict=False)
+        )
+        table |= dict(zip((t.name for t in self.temporaries), _letters("WXYZ"), strict=False))
         return table
 
     @cached_property
     def variables(self) -> dict[IndexVar, str]:
         """Each loop variable's name in the code."""
-        return dict(zip(self.loops, _letters("ijklmnopqrst")))
+        return dict(zip(self.loops, _letters("ijklmnopqrst"), strict=False))
 
     def of(self, tensor: TensorVar) -> str:
         """The name of `tensor` in the code."""

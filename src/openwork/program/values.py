@@ -69,5 +69,5 @@ def converted(value: Expr, type: str) -> Expr:
     if isinstance(value, Value) and not isinstance(value.value, complex):
         from_float_to_int = isinstance(value.value, float) and "int" in type
         if not from_float_to_int:
-            return Value(value.value, type)
+            return Value(number(value.value, SUPPORTED[type]), type)
     return Convert(value, type)

@@ -74,6 +74,10 @@ class _Known:
                 for part in (array, index, value):
                     self.expression(part)
                 _agree(array.type, value)
+            case p.Local(array=array):
+                if array.name in self.arrays or array.name in self.scalars:
+                    raise InternalError(f"array {array.name} is declared twice")
+                self.arrays.add(array.name)
             case p.Allocate(array=array, count=count):
                 self.expression(count)
                 if array.name in self.arrays:
@@ -103,6 +107,9 @@ class _Known:
             case p.Grow(capacity=capacity, needed=needed, arrays=arrays):
                 for part in (capacity, needed, *arrays):
                     self.expression(part)
+            case p.Prefetch(array=array, index=index):
+                self.array(array)
+                self.expression(index)
             case p.Free(array=array):
                 self.array(array)
             case p.Do(call=call):

@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.render.helpers import helper_text
@@ -84,17 +85,17 @@ class _Renderer:
         match e:
             case p.Name(name=name) | p.Array(name=name):
                 return name, ATOM
-            case p.Value(value=value, type=type):
-                return constant(value, type)
+            case p.Value():
+                return constant(e.value, e.type)
             case p.Load(array=array, index=index):
                 return f"{array.name}[{self.text(index)}]", ATOM
             case p.Binary():
                 return self._binary(e)
-            case p.Apply(op=op, args=args, type=type):
+            case p.Apply(op=op, args=args):
                 types = [arg.type for arg in args]
-                return operator(op, [self.expr(a) for a in args], types, type, self.use)
-            case p.Convert(expr=inner, type=type):
-                return convert(self.expr(inner), inner.type, type)
+                return operator(op, [self.expr(a) for a in args], types, e.type, self.use)
+            case p.Convert(expr=inner):
+                return convert(self.expr(inner), inner.type, e.type)
             case p.Helper():
                 return self._call(e), ATOM
         raise InternalError(f"C has no spelling for {type(e).__name__}")
@@ -121,6 +122,8 @@ class _Renderer:
 
     def use(self, name: str, type: str) -> str:
         """Have a helper emitted, and the name to call it by."""
+        if name in ("resize", "room_for", "zeros"):
+            self.use("huge", "")
         if (name, type) not in self.helpers:
             self.helpers[name, type] = helper_text(name, type, CTYPES.get(type, ""))
         return f"{name}_{type}" if type else name
@@ -142,13 +145,20 @@ class _Renderer:
             case p.For():
                 return self._parallel_for(s) if s.parallel else self._for(s, s.begin, s.end)
             case p.While(condition=condition, body=body, comment=comment):
-                return [*_remark(comment), *self._loop(f"while ({self.text(condition)})", body, s.polls)]
+                return [
+                    *_remark(comment),
+                    *self._loop(f"while ({self.text(condition)})", body, s.polls),
+                ]
             case p.If():
                 return self._if(s)
+            case p.Local(array=array, count=count):
+                return [f"{CTYPES[array.type]} {array.name}[{count}];"]
             case p.Allocate():
                 return self._allocate(s)
             case p.Grow():
                 return self._grow(s)
+            case p.Prefetch(array=array, index=index):
+                return [f"__builtin_prefetch(&{array.name}[{self.text(index)}]);"]
             case p.Free(array=array):
                 return [f"__builtin_free({array.name});"]
             case p.Fail(status=status):
@@ -166,7 +176,7 @@ class _Renderer:
         self.fails = True
         return [f"if ({name.name} < 0) {{", f"  status = {NO_MEMORY};", "  goto done;", "}"]
 
-    def _update(self, place: p.Expr, value: p.Expr, op: p.Op | None) -> str:
+    def _update(self, place: p.Expr, value: p.Expr, op: Op | None) -> str:
         target = self.text(place)
         if op is None:
             match value:
@@ -187,6 +197,8 @@ class _Renderer:
         var = s.var.name
         head = f"for (int64_t {var} = {self.text(begin)}; {var} < {self.text(end)}; {var}++)"
         pragma = ["#pragma omp simd"] if s.simd else []
+        if s.unrolled:
+            pragma = [f"#pragma GCC unroll {self.text(end)}"]
         return [*_remark(s.comment), *pragma, *self._loop(head, s.body, s.polls)]
 
     def _parallel_for(self, s: p.For) -> list[str]:
@@ -208,7 +220,8 @@ class _Renderer:
             loop = ["if (status == 0) {", *_indent(loop), "} else {", "  failed = 1;", "}"]
         return [
             "// threads take contiguous parts" + (" with equal work" if s.balance else ""),
-            "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)",
+            "#pragma omp parallel for schedule(static, 1) "
+            "num_threads((int)threads) if (threads > 1)",
             "for (int64_t part = 0; part < threads; part++) {",
             *_indent([*cuts, *private, *loop, *cleanup]),
             "}",
@@ -277,7 +290,7 @@ class _Renderer:
             lines += ["if (status) goto done;", clear]
         return lines
 
-    # -- the function -------------------------------------------------------------------------------
+    # -- the function ---------------------------------------------------------------------------
 
     def function(self, name: str) -> str:
         body = self.stmt(self.program.body)
@@ -344,7 +357,8 @@ class _Renderer:
 
     def _results(self) -> list[str]:
         first = FIRST_SIZE + len(self.program.sizes)
-        hand, drop = [], []
+        hand: list[str] = []
+        drop: list[str] = []
         for n, argument in enumerate(self.program.arguments):
             if argument.role == "made" and argument.count is not None:
                 name, place = argument.array.name, first + len(drop)

@@ -40,11 +40,30 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 }
 """
 
+_HUGE = """\
+#ifdef __linux__
+int madvise(void *, size_t, int);
+#endif
+
+// Large arrays on huge pages: far fewer page faults, and twice the rate of random access.
+static void *huge(void *array, size_t bytes) {
+#ifdef __linux__
+  if (array && bytes >= 4194304) {
+    const size_t start = ((size_t)array + 4095) & ~(size_t)4095;
+    madvise((void *)start, (size_t)array + bytes - start, 14);
+  }
+#endif
+  return array;
+}
+
+"""
+
 _RESIZE = """\
 // `array` with room for `count` elements; if memory runs out it stays, and the status says so.
 static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
-  void *larger = __builtin_realloc(array, ((size_t)count + 1) * size);
-  if (larger) return larger;
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *larger = __builtin_realloc(array, bytes);
+  if (larger) return huge(larger, bytes);
   *status = 1;
   return array;
 }
@@ -53,9 +72,10 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
 _ROOM_FOR = """\
 // Memory for `count` elements.
 static void *room_for(int64_t count, size_t size, int32_t *status) {
-  void *array = __builtin_malloc(((size_t)count + 1) * size);
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *array = __builtin_malloc(bytes);
   if (!array) *status = 1;
-  return array;
+  return huge(array, bytes);
 }
 """
 
@@ -64,7 +84,7 @@ _ZEROS = """\
 static void *zeros(int64_t count, size_t size, int32_t *status) {
   void *array = __builtin_calloc((size_t)count + 1, size);
   if (!array) *status = 1;
-  return array;
+  return huge(array, ((size_t)count + 1) * size);
 }
 """
 
@@ -198,7 +218,8 @@ static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
 _LESS_COMPLEX = """\
 // Complex numbers in lexicographic order, as in NumPy.
 static inline _Bool {name}_{type}({ctype} a, {ctype} b) {{
-  return __real__ a {strict} __real__ b || (__real__ a == __real__ b && __imag__ a {sign} __imag__ b);
+  if (__real__ a != __real__ b) return __real__ a {strict} __real__ b;
+  return __imag__ a {sign} __imag__ b;
 }}
 """
 
@@ -249,6 +270,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
             return _EVEN
         case "find":
             return _FIND
+        case "huge":
+            return _HUGE
         case "resize":
             return _RESIZE
         case "room_for":
@@ -268,7 +291,9 @@ def helper_text(name: str, type: str, ctype: str) -> str:
             return text.format(name=name, type=type, ctype=ctype, sign="<>"[name == "max"])
         case "lt" | "le" | "gt" | "ge":
             sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name]
-            return _LESS_COMPLEX.format(name=name, type=type, ctype=ctype, sign=sign, strict=sign[0])
+            return _LESS_COMPLEX.format(
+                name=name, type=type, ctype=ctype, sign=sign, strict=sign[0]
+            )
         case "pow":
             negative = "" if type.startswith("u") else _NEGATIVE
             return _POWER.format(type=type, ctype=ctype, negative=negative)

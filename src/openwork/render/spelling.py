@@ -50,9 +50,13 @@ def constant(value: Number, type: str) -> Spelled:
 def _real(value: float, type: str) -> Spelled:
     suffix = "f" if type == "float32" else ""
     if math.isnan(value):
-        return f"__builtin_nan{suffix}(\"\")", ATOM
+        return f'__builtin_nan{suffix}("")', ATOM
     if math.isinf(value):
-        return (f"-__builtin_inf{suffix}()", UNARY) if value < 0 else (f"__builtin_inf{suffix}()", ATOM)
+        return (
+            (f"-__builtin_inf{suffix}()", UNARY)
+            if value < 0
+            else (f"__builtin_inf{suffix}()", ATOM)
+        )
     text = repr(value) + suffix
     return text, UNARY if text.startswith("-") else ATOM
 
@@ -115,8 +119,8 @@ def _arithmetic(name: str, args: list[Spelled], type: str) -> Spelled:
     sign, level = _INFIX[name]
     if type == "bool":
         return _logic({"add": "or", "mul": "and"}[name], args)
-    if type.startswith(("int", "uint")):
-        # Integers wrap, as NumPy's do; in C only unsigned arithmetic does.
+    if type.startswith(("int", "uint")) and type not in ("uint32", "uint64"):
+        # Integers wrap, as NumPy's do; in C only wide unsigned arithmetic does.
         wide = "uint64_t" if type.endswith("64") else "uint32_t"
         left, right = (f"({wide}){paren(arg, UNARY)}" for arg in args)
         return f"({CTYPES[type]})({left} {sign} {right})", UNARY

@@ -62,7 +62,9 @@ class Executable:
         self._sizes = ctypes.c_int64 * (first + len(self._made))
         self._first_length = first
 
-    def run(self, pointers: Sequence[int], extents: Sequence[int], work: float, room: int) -> list[Array]:
+    def run(
+        self, pointers: Sequence[int], extents: Sequence[int], work: float, room: int
+    ) -> list[Array]:
         """Call the kernel.
 
         Args:

@@ -204,9 +204,9 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     """`op` applied to `args` of `kinds`, by the first of these that holds at a point:
 
     1. an absent argument is the operator's annihilator: absent, with that value;
-    2. an absent argument is the operator's identity: the other argument, as it is;
-    3. the operator selects and its condition is absent: the branch that it picks, as it is;
-    4. every argument is absent or a written number, and one is absent: absent, with their value;
+    2. every argument is absent or a written number, and one is absent: absent, with their value;
+    3. an absent argument is the operator's identity: the other argument, as it is;
+    4. the operator selects and its condition is absent: the branch that it picks, as it is;
     5. the computed value, present.
     """
     shape = np.broadcast_shapes(*(arg.values.shape for arg in args))
@@ -215,15 +215,16 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     constant = reduce(np.logical_and, [arg.constant for arg in args])
     literal = np.broadcast_to(reduce(np.logical_and, [arg.literal for arg in args]), shape)
     present = ~constant | literal
+    computes = present  # where law 2 does not hold
     # What is written last wins, so the laws come in reverse.
     if op.selects:
         condition, yes, no = args
-        picks, take = ~condition.present, condition.values
+        picks, take = computes & ~condition.present, condition.values
         present = np.where(picks, np.where(take, yes.present, no.present), present)
         literal = np.where(picks, np.where(take, yes.literal, no.literal), literal)
     if op.arity == 2:
         for n, law in ((1, op.right_identity), (1, op.identity), (0, op.identity)):
-            holds, other = _absent_as(args[n], law), args[1 - n]
+            holds, other = computes & _absent_as(args[n], law), args[1 - n]
             values = np.where(holds, convert(other.values, dtype), values)
             present = np.where(holds, other.present, present)
             literal = np.where(holds, other.literal, literal)

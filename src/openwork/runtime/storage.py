@@ -16,7 +16,7 @@ from openwork.format.formats import Format
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Storage:
     """A tensor's arrays: the index arrays of each level, and the values.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import index
 
-from openwork.algebra.operators import Op
 from openwork.errors import ShapeError
 from openwork.format.formats import Format
 from openwork.runtime.storage import Storage
@@ -27,18 +27,17 @@ class Layout:
     dropped: tuple[tuple[int, ...], ...]
 
 
-def broadcast(shapes: Sequence[Shape], names: Sequence[str], op: Op) -> Layout:
+def broadcast(shapes: tuple[Shape, ...], names: Sequence[str], operator: str) -> Layout:
     """How operands meet element by element: aligned at the last mode, extents of 1 stretched.
 
-    >>> from openwork.algebra.operators import ADD
-    >>> broadcast([(3, 4), (4,)], "AB", ADD)
+    >>> broadcast(((3, 4), (4,)), "AB", "add")
     Layout(operands=((0, 1), (1,)), result=(0, 1), dropped=((), ()))
     """
     try:
         _, operands, dropped = _align(shapes)
     except ValueError:
         raise ShapeError(
-            f"{op} cannot combine {_listed(shapes, names)}: the shapes do not fit",
+            f"{operator} cannot combine {_listed(shapes, names)}: the shapes do not fit",
             code="E204",
             hint="extents must agree from the last mode on; an extent of 1 is stretched",
         ) from None
@@ -46,8 +45,9 @@ def broadcast(shapes: Sequence[Shape], names: Sequence[str], op: Op) -> Layout:
     return Layout(operands, tuple(range(order)), dropped)
 
 
+@lru_cache(maxsize=1024)
 def _align(
-    shapes: Sequence[Shape],
+    shapes: tuple[Shape, ...],
 ) -> tuple[Shape, tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
     """The common shape, and per operand the variables and the stretched modes."""
     order = max((len(shape) for shape in shapes), default=0)
@@ -91,19 +91,23 @@ def matmul_layout(shapes: tuple[Shape, Shape], names: tuple[str, str]) -> Layout
         raise ShapeError(
             f"cannot multiply {_listed(shapes, names)}: the stacks do not fit", code="E204"
         ) from None
-    # The variables of the stack come first, then rows, the inner one, columns.
-    row, middle, column = range(len(stack), len(stack) + 3)
-    rows = () if len(left) == 1 else (row,)
-    columns = () if len(right) == 1 else (column,)
-    used = [*range(len(stack)), *rows, middle, *columns]
-    number = {var: n for n, var in enumerate(used)}
+    return _matmul_variables(len(stack), operands, dropped, len(left) > 1, len(right) > 1)
+
+
+@lru_cache(maxsize=1024)
+def _matmul_variables(
+    stack: int,
+    operands: tuple[tuple[int, ...], ...],
+    dropped: tuple[tuple[int, ...], ...],
+    has_rows: bool,
+    has_columns: bool,
+) -> Layout:
+    """The variables of the stack come first, then rows, the inner one, columns."""
+    rows = (stack,) if has_rows else ()
+    middle = stack + len(rows)
+    columns = (middle + 1,) if has_columns else ()
     modes = ((*operands[0], *rows, middle), (*operands[1], middle, *columns))
-    result = (*range(len(stack)), *rows, *columns)
-    return Layout(
-        tuple(tuple(number[v] for v in variables) for variables in modes),
-        tuple(number[v] for v in result),
-        dropped,
-    )
+    return Layout(modes, (*range(stack), *rows, *columns), dropped)
 
 
 def _listed(shapes: Sequence[Shape], names: Sequence[str]) -> str:
@@ -119,8 +123,8 @@ def check_axes(axis: int | Sequence[int] | None, order: int, name: str) -> tuple
     if axis is None:
         return tuple(range(order))
     try:
-        listed = [operator.index(axis)] if not isinstance(axis, Sequence) else list(axis)
-        modes = [operator.index(each) for each in listed]
+        listed = [index(axis)] if not isinstance(axis, Sequence) else list(axis)
+        modes = [index(each) for each in listed]
     except TypeError as error:
         raise ShapeError(f"{axis!r} is not a mode: {error}", code="E204") from error
     if any(not -order <= mode < order for mode in modes):

@@ -10,9 +10,10 @@ import numpy as np
 from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError
 from openwork.format.formats import Format, as_format, dense
+from openwork.tensor.facts import facts_for
 from openwork.tensor.interop import Wish, from_levels, storage_from
 from openwork.tensor.pack import check_order, pack
-from openwork.tensor.tensor import Tensor, auto_name, signature_of
+from openwork.tensor.tensor import Tensor, auto_name
 from openwork.tensor.validate import check_shape
 
 
@@ -57,7 +58,7 @@ def tensor(
         called,
         None if format is None else as_format(format),
         None if dtype is None else as_dtype(dtype),
-        fill,
+        None if fill is None else _check_fill(fill),
         None if shape is None else check_shape(shape),
     )
     return Tensor.of(storage_from(obj, wish), called)
@@ -68,6 +69,14 @@ def check_name(name: object) -> str:
     if isinstance(name, str) and name:
         return name
     raise FormatError(f"{name!r} is not a name for a tensor", code="E405", hint="name='A'")
+
+
+def _check_fill(fill: object) -> Number:
+    """The value of absent entries, as a Python number."""
+    plain = fill.item() if isinstance(fill, np.generic) else fill
+    if isinstance(plain, bool | int | float | complex):
+        return plain
+    raise FormatError(f"absent entries cannot be {fill!r}", code="E405", hint="fill=0")
 
 
 def empty(
@@ -88,7 +97,7 @@ def empty(
     wanted = dense(len(extents)) if format is None else as_format(format)
     check_order(wanted, len(extents))
     nothing = np.zeros((len(extents), 0), dtype=np.int64)
-    storage = pack(nothing, np.zeros(0, dtype=as_dtype(dtype)), extents, wanted, fill)
+    storage = pack(nothing, np.zeros(0, dtype=as_dtype(dtype)), extents, wanted, _check_fill(fill))
     return Tensor.of(storage, None if name is None else check_name(name))
 
 
@@ -119,7 +128,7 @@ def placeholder(
     if shape is not None:
         extents = tuple(None if n is None else check_shape(n)[0] for n in shape)
         check_order(wanted, len(extents))
-    facts = signature_of(wanted, as_dtype(dtype), fill)
+    facts = facts_for(wanted, as_dtype(dtype), _check_fill(fill))
     return Tensor.hollow(check_name(name), facts, extents)
 
 
@@ -154,4 +163,5 @@ def from_arrays(
     openwork.errors.DataError: E503: A.levels[1].crd[1] is 3, outside its mode of extent 3...
     """
     called = auto_name() if name is None else check_name(name)
-    return Tensor.of(from_levels(as_format(format), shape, levels, values, called, fill), called)
+    wanted, absent = as_format(format), _check_fill(fill)
+    return Tensor.of(from_levels(wanted, shape, levels, values, called, absent), called)

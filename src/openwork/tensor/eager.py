@@ -5,17 +5,67 @@ A kernel serves operands of any shape, so the second call with like operands com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
-from openwork.index.nodes import Assignment
+from openwork.algebra.types import DType
+from openwork.format.formats import Format
+from openwork.index.nodes import Access, Assignment, Expr, IndexVar, TensorVar
+from openwork.runtime.storage import Storage
+from openwork.tensor.broadcast import Layout, squeeze
+from openwork.tensor.facts import Facts, facts_for
+from openwork.tensor.result_format import fill_of
 from openwork.tensor.statement import Statement
 
 _MOST_KERNELS = 512
+_LETTERS = "ABCDEFGHIJKLMNOPQSTUVWXYZ"  # without R, which is the result
+RESULT = "R"
+
+
+class Operand:
+    """What eager operations need of the tensor class."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the tensor."""
+        raise NotImplementedError
+
+    @property
+    def storage(self) -> Storage:
+        """The arrays."""
+        raise NotImplementedError
+
+    @property
+    def facts(self) -> Facts:
+        """What a kernel depends on."""
+        raise NotImplementedError
+
+    @property
+    def var(self) -> TensorVar:
+        """The tensor as expressions see it."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, storage: Storage) -> Self:
+        """A tensor around `storage`, under a name of its own."""
+        raise NotImplementedError
+
+    @classmethod
+    def wrap(cls, obj: object) -> Self:
+        """A foreign array or number as a tensor."""
+        raise NotImplementedError
+
+    @classmethod
+    def hollow(cls, name: str, facts: Facts) -> Self:
+        """A tensor without data or extents, for statements that serve any shape."""
+        raise NotImplementedError
+
+
+T = TypeVar("T", bound=Operand)
 
 
 class KernelStore:
-    """Kernels by key, the least recently made ones forgotten first."""
+    """Kernels by key; the oldest are forgotten when there are too many."""
 
     def __init__(self, most: int = _MOST_KERNELS) -> None:
         self._most = most
@@ -41,7 +91,6 @@ class KernelStore:
 
 
 KERNELS = KernelStore()
-RESULT = "R"
 
 
 def operand_name(position: int) -> str:
@@ -50,14 +99,57 @@ def operand_name(position: int) -> str:
     >>> operand_name(0), operand_name(17), operand_name(25)
     ('A', 'S', 'A1')
     """
-    letters = "ABCDEFGHIJKLMNOPQSTUVWXYZ"
-    turn, letter = divmod(position, len(letters))
-    return letters[letter] + (str(turn) if turn else "")
+    turn, letter = divmod(position, len(_LETTERS))
+    return _LETTERS[letter] + (str(turn) if turn else "")
 
 
-def call(kernel: Any, operands: Iterable[Any]) -> Any:
+def call(kernel: Any, operands: Sequence[T]) -> T:
     """The kernel's result for `operands`, under a name of its own."""
-    named = {operand_name(n): operand for n, operand in enumerate(operands)}
-    result = kernel(**named)
+    few = len(operands) <= len(_LETTERS)
+    names: Iterable[str] = _LETTERS if few else map(operand_name, range(len(operands)))
+    result = kernel(**dict(zip(names, operands, strict=False)))
     result.rename()
-    return result
+    return cast(T, result)
+
+
+class Result(NamedTuple):
+    """What an eager statement computes, and how the result is stored."""
+
+    rhs: Expr
+    format: Format
+    dtype: DType
+
+
+def run(
+    operation: Hashable,
+    layout: Layout,
+    operands: Sequence[T],
+    build: Callable[[Sequence[Access]], Result],
+) -> T:
+    """Compile what `build` makes of accesses to `operands` by `layout`, or find it, and run it."""
+    tensors = operands
+    if any(layout.dropped):
+        tensors = [
+            type(operand).of(squeeze(operand.storage, modes)) if modes else operand
+            for operand, modes in zip(operands, layout.dropped, strict=True)
+        ]
+    facts = tuple(tensor.facts for tensor in tensors)
+
+    def assignment() -> Assignment:
+        cls = type(tensors[0])
+        accesses = [
+            Access(cls.hollow(operand_name(n), each).var, variables(numbers))
+            for n, (each, numbers) in enumerate(zip(facts, layout.operands, strict=True))
+        ]
+        rhs, format, dtype = build(accesses)
+        fill = 0 if format.is_dense else fill_of(rhs)
+        result = cls.hollow(RESULT, facts_for(format, dtype, fill))
+        return Assignment(Access(result.var, variables(layout.result)), rhs)
+
+    kernel = KERNELS.get((operation, layout.operands, layout.result, facts), assignment)
+    return call(kernel, tensors)
+
+
+def variables(numbers: Sequence[int]) -> tuple[IndexVar, ...]:
+    """Index variables by number."""
+    return tuple(IndexVar(f"i{n}") for n in numbers)

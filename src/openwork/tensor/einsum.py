@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import cast
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import SEMIRINGS, Semiring
@@ -15,9 +14,10 @@ from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
 from openwork.index.under import under
 from openwork.tensor.eager import KERNELS, RESULT, call, operand_name
+from openwork.tensor.facts import facts_for
 from openwork.tensor.pack import check_order
 from openwork.tensor.result_format import result_format
-from openwork.tensor.tensor import Tensor, signature_of
+from openwork.tensor.tensor import Tensor
 
 _ELLIPSIS = "..."
 
@@ -56,21 +56,18 @@ def einsum(
     openwork.errors.ParseError: E110: the text names 2 operands, and 1 was given...
     """
     tensors = [o if isinstance(o, Tensor) else Tensor.wrap(o) for o in operands]
+    if not isinstance(subscripts, str):
+        raise ParseError(f"the subscripts are {subscripts!r}, and must be a text", code="E110")
     spec = parse_subscripts(subscripts, tuple(len(t.shape) for t in tensors))
     _check_extents(spec, tensors)
-    facts = tuple(tensor.signature for tensor in tensors)
-    key = ("einsum", subscripts, facts, format, semiring, dtype)
-    kernel = KERNELS.get(
-        key,
-        lambda: _assignment(
-            spec,
-            tensors,
-            None if format is None else as_format(format),
-            None if semiring is None else _semiring(semiring),
-            None if dtype is None else as_dtype(dtype),
-        ),
+    wish = (
+        None if format is None else as_format(format),
+        None if semiring is None else _semiring(semiring),
+        None if dtype is None else as_dtype(dtype),
     )
-    return cast(Tensor, call(kernel, tensors))
+    key = ("einsum", subscripts, tuple(tensor.facts for tensor in tensors), wish)
+    kernel = KERNELS.get(key, lambda: _assignment(spec, tensors, *wish))
+    return call(kernel, tensors)
 
 
 @dataclass(frozen=True)
@@ -88,8 +85,6 @@ def parse_subscripts(text: str, orders: tuple[int, ...]) -> Spec:
     >>> parse_subscripts("ik, kj", (2, 2))
     Spec(terms=(('i', 'k'), ('k', 'j')), result=('i', 'j'))
     """
-    if not isinstance(text, str):
-        raise ParseError(f"the subscripts are {text!r}, and must be a text", code="E110")
     _check_characters(text)
     plain = text.replace(" ", "")
     inputs, arrow, output = plain.partition("->")
@@ -172,7 +167,7 @@ def _check_extents(spec: Spec, tensors: Sequence[Tensor]) -> None:
 def _semiring(wanted: Semiring | str) -> Semiring:
     if isinstance(wanted, Semiring):
         return wanted
-    if wanted in SEMIRINGS:
+    if isinstance(wanted, str) and wanted in SEMIRINGS:
         return SEMIRINGS[wanted]
     raise ParseError(
         f"there is no semiring {wanted!r}", code="E111", hint=f"there are {', '.join(SEMIRINGS)}"
@@ -189,12 +184,12 @@ def _assignment(
     """The statement, over tensors without data, so that its kernel serves all shapes."""
     factors: list[Expr] = []
     for n, (term, tensor) in enumerate(zip(spec.terms, tensors, strict=True)):
-        stand_in = Tensor.hollow(operand_name(n), tensor.signature)
+        stand_in = Tensor.hollow(operand_name(n), tensor.facts)
         access = Access(stand_in.var, tuple(map(IndexVar, term)))
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
     variables = tuple(map(IndexVar, spec.result))
-    result = Tensor.hollow(RESULT, signature_of(dense(len(variables)), rhs.dtype, 0))
+    result = Tensor.hollow(RESULT, facts_for(dense(len(variables)), rhs.dtype, 0))
     assignment = Assignment(Access(result.var, variables), rhs)
     if semiring is not None:
         assignment = under(semiring, assignment)
@@ -202,5 +197,5 @@ def _assignment(
     rhs = assignment.rhs
     chosen = result_format(rhs, variables, zero) if format is None else format
     check_order(chosen, len(variables))
-    result = Tensor.hollow(RESULT, signature_of(chosen, rhs.dtype, zero))
+    result = Tensor.hollow(RESULT, facts_for(chosen, rhs.dtype, zero))
     return Assignment(Access(result.var, variables), rhs)

@@ -14,11 +14,18 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
-from openwork.errors import DataError, FormatError
+from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, Format, dense
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.pack import cast_values, convert, differs, from_dense, pack, to_dense, unpack
-from openwork.tensor.validate import as_index_array, check_coords, check_shape, validate
+from openwork.tensor.validate import (
+    as_index_array,
+    as_values,
+    check_coords,
+    check_shape,
+    validate,
+)
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,7 @@ def _has_array(obj: Any, wish: Wish) -> bool:
 def from_coo(coords: object, values: object, wish: Wish) -> Storage:
     """Entries by coordinate, in any order; duplicates are summed, zeros kept."""
     shape = wish.shape or ()
-    made = np.asarray(values)
+    made = as_values(values, "values")
     if made.ndim != 1:
         raise DataError(f"values has {made.ndim} dimensions, and must have one", code="E505")
     dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufc" else float)
@@ -262,12 +269,36 @@ def from_levels(
                 )
             arrays = dict(zip(names, listed, strict=True))
         made.append({k: as_index_array(a, f"{name}.levels[{n}].{k}") for k, a in arrays.items()})
-    data = np.asarray(values)
+    data = as_values(values, f"{name}.values")
     dtype = as_dtype(data.dtype)
     data = np.ascontiguousarray(data, dtype=dtype)
     storage = Storage(extents, format, dtype, tuple(made), data, number(fill, dtype))
     validate(storage, name)
     return storage
+
+
+def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
+    """`storage` as the argument of a kernel that was compiled for `facts`.
+
+    Converted where nobody is surprised: never to a dense format, nor to a narrower type.
+    """
+    given = facts_of(storage)
+    both_sparse = not (facts.format.is_dense or given.format.is_dense)
+    if len(storage.shape) != facts.format.ndim:
+        problem = f"the argument has {len(storage.shape)} modes"
+    elif facts.format.is_dense and not given.format.is_dense:
+        problem = f"the argument is sparse, {given.format!r}"
+    elif not np.can_cast(given.dtype, facts.dtype, "safe"):
+        problem = f"the argument has elements of {given.dtype}"
+    elif both_sparse and given.key != facts.key:
+        problem = f"absent entries of the argument are {given.fill}, not {facts.fill}"
+    else:
+        return cast_values(convert(storage, facts.format), facts.dtype)
+    raise ShapeError(
+        f"{name} was compiled as {facts.format!r} of {facts.dtype}: {problem}",
+        code="E202",
+        hint="convert the argument with .to(format) or .astype(dtype), or compile for it",
+    )
 
 
 def to_scipy(storage: Storage, name: str) -> Any:

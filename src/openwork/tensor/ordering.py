@@ -61,9 +61,9 @@ def _steps(columns: Sequence[Array]) -> Array:
 
 
 def _sort(columns: Sequence[Array], extents: Sequence[int], key: Array | None) -> Array:
-    """The stable sorting order: in linear time for two levels, unless they are mostly empty."""
+    """The stable sorting order: in linear time for a few levels, unless they are mostly empty."""
     count = len(columns[0])
-    if len(columns) <= 2 and sum(extents) <= 2 * count:
+    if len(columns) <= 4 and sum(extents) <= 2 * count:
         order = _counting_order(columns[-1], extents[-1])
         for column, extent in zip(columns[-2::-1], extents[-2::-1], strict=True):
             order = order[_counting_order(column[order], extent)]

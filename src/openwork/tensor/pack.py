@@ -6,6 +6,7 @@ Everything here asks levels for their properties, arrays and formulas, never for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -289,6 +290,12 @@ def cast_values(storage: Storage, dtype: DType) -> Storage:
         values = _real_if_needed(storage.values, dtype).astype(dtype)
     fill = number(storage.fill, dtype)
     return Storage(storage.shape, storage.format, dtype, storage.levels, values, fill)
+
+
+def copied(storage: Storage) -> Storage:
+    """`storage` with arrays of its own."""
+    levels = tuple({k: a.copy() for k, a in arrays.items()} for arrays in storage.levels)
+    return replace(storage, levels=levels, values=storage.values.copy())
 
 
 def _real_if_needed(values: Array, dtype: DType) -> Array:

@@ -50,6 +50,17 @@ def absent_value(rhs: Expr) -> Number | None:
     return left.value if isinstance(left, Absent) else None
 
 
+def fill_of(rhs: Expr) -> Number:
+    """The value of absent entries of a result: what is left without operands, else zero.
+
+    Zeros stay zeros: where absent zeros become something else, as in `cos(A)`, the result is to be
+    dense. Only who chose another fill for an operand gets one.
+    """
+    value = absent_value(rhs)
+    chosen = any(access.tensor.fill != 0 for access in sparse_accesses(rhs))
+    return value if value is not None and chosen else 0
+
+
 def sparse_accesses(expr: Expr) -> tuple[Access, ...]:
     """The different accesses to tensors that do not store everything, in order."""
     found = (node for node in walk(expr) if isinstance(node, Access))

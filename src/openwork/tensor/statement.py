@@ -14,7 +14,8 @@ from openwork.index.under import under
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.pipeline import front
-from openwork.tensor.kernel import Kernel, Loader, load_function
+from openwork.tensor.binding import Loader, load_function
+from openwork.tensor.kernel import Kernel
 from openwork.trace import Trace
 from openwork.tree import walk
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, Self
 
 import numpy as np
 
 from openwork.algebra.operators import Op
-from openwork.algebra.types import DType, Number, as_dtype, number
+from openwork.algebra.types import DType, Number, as_dtype
 from openwork.errors import InternalError, ParseError, ShapeError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import wrong_order
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar, as_expr
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.arithmetic import Arithmetic, Signature
+from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
-from openwork.tensor.interop import Wish, storage_from, to_scipy
-from openwork.tensor.pack import cast_values, convert, to_dense, unpack
+from openwork.tensor.facts import Facts, facts_of
+from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
+from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.statement import Statement
 
 _numbers = count(1)
@@ -47,7 +49,7 @@ class Tensor(Arithmetic):
         self,
         name: str | None,
         shape: Sequence[int | None],
-        facts: Signature,
+        facts: Facts,
         storage: Storage | None = None,
     ) -> None:
         self._name = auto_name() if name is None else name
@@ -59,20 +61,18 @@ class Tensor(Arithmetic):
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
         """A tensor around `storage`, whose arrays are trusted."""
-        return cls(name, storage.shape, _facts_of(storage), storage)
+        return cls(name, storage.shape, facts_of(storage), storage)
 
     @classmethod
-    def wrap(cls, obj: object, dtype: DType | None = None) -> Self:
+    def wrap(cls, obj: object) -> Self:
         """A foreign array or number as a tensor, without a copy where that is possible."""
         name = auto_name()
-        return cls.of(storage_from(obj, Wish(name, dtype=dtype)), name)
+        return cls.of(storage_from(obj, Wish(name)), name)
 
     @classmethod
-    def hollow(
-        cls, name: str, signature: Signature, shape: Sequence[int | None] | None = None
-    ) -> Self:
+    def hollow(cls, name: str, facts: Facts, shape: Sequence[int | None] | None = None) -> Self:
         """A tensor without data; extents that are not known are None."""
-        return cls(name, (None,) * signature[0].ndim if shape is None else shape, signature)
+        return cls(name, (None,) * facts.format.ndim if shape is None else shape, facts)
 
     # Facts
 
@@ -89,17 +89,17 @@ class Tensor(Arithmetic):
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return self._facts[1]
+        return self._facts.dtype
 
     @property
     def format(self) -> Format:
         """How the tensor is stored."""
-        return self._facts[0]
+        return self._facts.format
 
     @property
     def fill(self) -> Number:
         """The value of absent entries."""
-        return _plain(self._facts[2])
+        return self._facts.fill
 
     @property
     def order(self) -> int:
@@ -128,7 +128,7 @@ class Tensor(Arithmetic):
         return self._storage
 
     @property
-    def signature(self) -> Signature:
+    def facts(self) -> Facts:
         """What a kernel depends on: format, element type, and the value of absent entries."""
         return self._facts
 
@@ -138,8 +138,10 @@ class Tensor(Arithmetic):
 
         Made anew each time, as one that the tensor kept would be a cycle and hold the arrays.
         """
-        format, dtype, _ = self._facts
-        return TensorVar(self._name, format, dtype, self.fill, self._shape, source=self)
+        facts = self._facts
+        return TensorVar(
+            self._name, facts.format, facts.dtype, facts.fill, self._shape, source=self
+        )
 
     # Index notation
 
@@ -189,7 +191,10 @@ class Tensor(Arithmetic):
 
     def __openwork_result__(self, storage: Storage) -> Self:
         """A new tensor of this name around a kernel's result."""
-        return type(self).of(storage, self._name)
+        made = type(self)(self._name, storage.shape, self._facts, storage)
+        if storage.fill != self._facts.key:  # a semiring's zero
+            made._facts = facts_of(storage)
+        return made
 
     def __openwork_store__(self, storage: Storage) -> None:
         """Take a kernel's result in place of the present arrays."""
@@ -205,33 +210,12 @@ class Tensor(Arithmetic):
         """
         if isinstance(obj, type(self)) and obj._facts == self._facts:
             return obj
-        made = obj if isinstance(obj, type(self)) else self._foreign(obj)
-        problem = self._misfit(made)
-        if problem is not None:
-            raise ShapeError(
-                f"{self.name} was compiled as {self.format!r} of {self.dtype}: {problem}",
-                code="E202",
-                hint="convert the argument with .to(format) or .astype(dtype), or compile for it",
-            )
-        return type(self).of(cast_values(convert(made.storage, self.format), self.dtype), made.name)
-
-    def _foreign(self, obj: object) -> Self:
-        """A foreign argument, its absent entries read as this tensor's."""
-        fill = None if self.format.is_dense else self.fill
-        return type(self).of(storage_from(obj, Wish(self._name, fill=fill)), self._name)
-
-    def _misfit(self, other: Self) -> str | None:
-        """Why `other` cannot stand in for this tensor, or None."""
-        if other.order != self.order:
-            return f"the argument has {other.order} modes, not {self.order}"
-        if self.format.is_dense and not other.format.is_dense:
-            return f"the argument is sparse, {other.format!r}"
-        if not np.can_cast(other.dtype, self.dtype, "safe"):
-            return f"the argument has elements of {other.dtype}"
-        sparse = not (self.format.is_dense or other.format.is_dense)
-        if sparse and _key(other.fill) != _key(self.fill):
-            return f"absent entries of the argument are {other.fill}, not {self.fill}"
-        return None
+        if isinstance(obj, type(self)):
+            return type(self).of(fitted(obj.storage, self._facts, self._name), obj.name)
+        # What is absent in a foreign matrix has no value yet: it gets this tensor's.
+        wish = Wish(self._name, fill=None if self.format.is_dense else self.fill)
+        storage = storage_from(obj, wish)
+        return type(self).of(fitted(storage, self._facts, self._name), self._name)
 
     # Conversion
 
@@ -256,11 +240,7 @@ class Tensor(Arithmetic):
 
     def copy(self) -> Self:
         """A tensor with arrays of its own."""
-        old = self.storage
-        levels = tuple({k: a.copy() for k, a in arrays.items()} for arrays in old.levels)
-        values = old.values.copy()
-        new = Storage(old.shape, old.format, old.dtype, levels, values, old.fill)
-        return type(self).of(new, self._name)
+        return type(self).of(copied(self.storage), self._name)
 
     def to_numpy(self) -> Array:
         """The tensor as a NumPy array; a dense tensor shares its memory with it."""
@@ -301,7 +281,7 @@ class Tensor(Arithmetic):
         if len(modes) != self.order:
             raise ShapeError(f"{self._name} has {self.order} modes, axes are {axes}", code="E204")
         if self._storage is None:
-            facts = (self.format.permuted(modes), *self._facts[1:])
+            facts = replace(self._facts, format=self.format.permuted(modes))
             shape = tuple(self._shape[mode] for mode in modes)
             return type(self)(f"{self._name}_T", shape, facts)
         return type(self).of(permute(self._storage, modes), f"{self._name}_T")
@@ -324,7 +304,8 @@ class Tensor(Arithmetic):
             raise ShapeError(
                 f"{self.name} has {self.order} modes and is not one number", code="E204"
             )
-        return _plain(self.storage.values.item())
+        value: Number = self.storage.values.item()
+        return value
 
     def __float__(self) -> float:
         value = self.item()
@@ -393,27 +374,9 @@ class Tensor(Arithmetic):
         return f"<Tensor {self.name}: {summary(self._storage)}{value}>"
 
 
-def _facts_of(storage: Storage) -> Signature:
-    return storage.format, storage.dtype, _key(storage.fill)
-
-
-def _key(fill: Number) -> object:
-    """A fill that equals itself, which a NaN does not; it tells kernels apart."""
-    return fill if fill == fill else "nan"
-
-
-def _plain(fill: object) -> Number:
-    return fill if isinstance(fill, bool | int | float | complex) else float("nan")
-
-
-def signature_of(format: Format, dtype: DType, fill: Number) -> Signature:
-    """The facts of a tensor that is yet to be made."""
-    return format, dtype, _key(number(fill, dtype))
-
-
-def _rebuilt(name: str, shape: tuple[int, ...], facts: Signature, arrays: Any) -> Tensor:
+def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Tensor:
     """A tensor from what `__reduce__` gave away."""
     if arrays is None:
         return Tensor(name, shape, facts)
-    format, dtype, fill = facts
-    return Tensor.of(Storage(shape, format, dtype, arrays[0], arrays[1], _plain(fill)), name)
+    storage = Storage(shape, facts.format, facts.dtype, arrays[0], arrays[1], facts.fill)
+    return Tensor(name, shape, facts, storage)

@@ -124,6 +124,14 @@ def as_index_array(array: object, label: str) -> Array:
     return np.ascontiguousarray(made, dtype=dtype)
 
 
+def as_values(values: object, label: str) -> Array:
+    """Values as an array, whatever its element type and shape are."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{label} is not an array: {error}", code="E505") from error
+
+
 def check_shape(shape: object) -> tuple[int, ...]:
     """A shape as a tuple of integers, or the reason why it is none.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
-from openwork.ui import doctor
+from openwork.ui import demo, doctor
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,15 @@ class Command:
     help: str
     run: Callable[[argparse.Namespace], int]
     arguments: Callable[[argparse.ArgumentParser], object] = lambda parser: None
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    """Show five kernels; 1 when nothing can be compiled."""
+    return demo.run(options.quick)
+
+
+def _demo_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="small tensors, done in a second")
 
 
 def run_doctor(options: argparse.Namespace) -> int:
@@ -43,6 +52,7 @@ def _cache_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
+    Command("demo", "compile five kernels and compare them with SciPy", run_demo, _demo_arguments),
     Command("doctor", "what was found on this machine, and how to mend what was not", run_doctor),
     Command("cache", "show or clear the compiled kernels", run_cache, _cache_arguments),
 )

@@ -1,0 +1,135 @@
+"""What stands between a user and the first result: importing, compiling, calling."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import openwork as ow
+from openwork.runtime import library
+from openwork.runtime.interrupt import stop_flag
+
+CALLS = 1000
+
+IMPORT = """
+    import time
+    import numpy, scipy.sparse
+    start = time.perf_counter()
+    import openwork
+    print(time.perf_counter() - start)
+"""
+
+# Prints two times: since the import, and of the kernel alone. In an empty cache the first has in it
+# what is done once per machine: getting to know the compiler, compiling the checks of arrays.
+COMPILE = """
+    import time
+    import numpy as np, scipy.sparse as sp, openwork as ow
+    begin = time.perf_counter()
+    A = ow.tensor(sp.eye_array(8, format="csr"), name="A")
+    x, y = ow.tensor(np.ones(8), name="x"), ow.empty((8,), name="y")
+    i, j = ow.indices("i j")
+    start = time.perf_counter()
+    kernel = ow.assign(y[i], A[i, j] * x[j]).compile()
+    kernel()
+    end = time.perf_counter()
+    print(end - begin, end - start)
+"""
+
+
+def call_overhead(repeats: int) -> tuple[float, float]:
+    """Microseconds of a call of a tiny SpMV: of the kernel, and of its bare C function."""
+    A, x = ow.tensor(sp.eye_array(8, format="csr"), name="A"), ow.tensor(np.ones(8), name="x")
+    y = ow.empty((8,), name="y")
+    i, j = ow.indices("i j")
+    kernel = ow.assign(y[i], A[i, j] * x[j]).compile()
+    kernel()
+    function = library.load(kernel.source).kernel
+    pointers = (stop_flag(), *A.storage.pointers, *x.storage.pointers, *y.storage.pointers)
+    arrays = (ctypes.c_void_p * len(pointers))(*pointers)
+    sizes = (ctypes.c_int64 * 4)(1, 0, 8, 8)
+    assert function(arrays, sizes) == 0 and y.to_numpy().sum() == 8
+    microseconds: dict[str, list[float]] = {"kernel": [], "bare": []}
+    for _ in range(repeats):
+        for name, call in (("kernel", kernel), ("bare", lambda: function(arrays, sizes))):
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            microseconds[name].append(1e6 / CALLS * (time.perf_counter() - start))
+    return statistics.median(microseconds["kernel"]), statistics.median(microseconds["bare"])
+
+
+def run_python(program: str, **variables: str) -> list[float]:
+    """Run a program in a Python of its own; the seconds that it prints."""
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    variables = {**os.environ, **variables}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """Seconds until the first SpMV, and how often a second process ran a compiler."""
+
+    first: float  # on an empty cache, all in all
+    kernel: float  # the kernel's part of it
+    second: float  # in another process, all in all
+    runs: int
+
+
+def compilations(repeats: int) -> Compiling:
+    """Compile SpMV in new processes, through a compiler that counts how often it is run."""
+    first, second, runs = [], [], []
+    real = shlex.quote(shutil.which(os.environ.get("OPENWORK_CC", "cc")) or "cc")
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            log, compiler = Path(folder, "log"), Path(folder, "compiler")
+            log.touch()
+            compiler.write_text(
+                f'#!/bin/sh\necho run >> {shlex.quote(str(log))}\nexec {real} "$@"\n'
+            )
+            compiler.chmod(0o700)
+            setting = {"OPENWORK_CACHE_DIR": f"{folder}/cache", "OPENWORK_CC": str(compiler)}
+            first.append(run_python(COMPILE, **setting))
+            before = len(log.read_text().splitlines())
+            assert before > 0, "the counting compiler was not used"
+            second.append(run_python(COMPILE, **setting))
+            runs.append(len(log.read_text().splitlines()) - before)
+    median = statistics.median
+    return Compiling(
+        median(whole for whole, _ in first),
+        median(kernel for _, kernel in first),
+        median(whole for whole, _ in second),
+        max(runs),
+    )
+
+
+def table(quick: bool) -> str:
+    """The costs as a Markdown table, each beside what it should be at most."""
+    kernel, bare = call_overhead(5 if quick else 25)
+    compiling = compilations(1 if quick else 7)
+    importing = statistics.median(run_python(IMPORT)[0] for _ in range(3 if quick else 11))
+    rows = [
+        ("warm call of a tiny SpMV", f"{kernel:.1f} us", ""),
+        ("its bare C function through ctypes", f"{bare:.1f} us", ""),
+        ("overhead of a call", f"{kernel - bare:.1f} us", "15 us"),
+        ("cold compile of SpMV", f"{compiling.kernel:.2f} s", "0.5 s"),
+        ("from import to the first SpMV, cache empty", f"{compiling.first:.2f} s", ""),
+        ("the same in a second process", f"{1e3 * compiling.second:.1f} ms", ""),
+        ("runs of a compiler in that process", f"{compiling.runs}", "0"),
+        ("import beyond NumPy and scipy.sparse", f"{importing:.3f} s", "0.25 s"),
+    ]
+    lines = ["| what | measured | at most |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -1,0 +1,86 @@
+"""Measuring on a machine that is never quite quiet: take turns, and compare within a turn."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+import openwork as ow
+from openwork.runtime.toolchain import find_toolchain
+
+LEAST, MOST = 7, 41
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The seconds that each contestant took, turn by turn."""
+
+    seconds: Mapping[str, list[float]]
+
+    def median(self, name: str) -> float:
+        """The median time of one contestant."""
+        return statistics.median(self.seconds[name])
+
+    def speed(self, name: str, over: str) -> float:
+        """How many times as fast as `over` the contestant `name` is: the median over the turns."""
+        pairs = zip(self.seconds[over], self.seconds[name], strict=True)
+        return statistics.median(theirs / ours for theirs, ours in pairs)
+
+
+def interleave(contestants: Mapping[str, Callable[[], object]], budget: float) -> Turns:
+    """Let the contestants run in turns for about `budget` seconds, each once a turn.
+
+    Every turn has an order of its own, so that none always follows the same neighbour. The first
+    turn warms caches and is not counted.
+    """
+    names = list(contestants)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    start = time.perf_counter()
+    for call in contestants.values():
+        call()
+    one_turn = time.perf_counter() - start
+    rng = random.Random(0)
+    for _ in range(int(min(max(budget / one_turn, LEAST), MOST))):
+        for name in rng.sample(names, len(names)):
+            start = time.perf_counter()
+            contestants[name]()
+            seconds[name].append(time.perf_counter() - start)
+    return Turns(seconds)
+
+
+def environment() -> str:
+    """The machine and the versions, as Markdown."""
+    toolchain = find_toolchain()
+    assert toolchain is not None, "benchmarks need a C compiler"
+    compiler = toolchain.version.splitlines()[0]
+    flags = " ".join((*toolchain.flags(), *toolchain.libraries))
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    facts = {
+        "processor": f"{_processor()}, {ow.thread_count()} CPUs for this process, load {load}",
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "compiler": f"{compiler}; `{flags}`",
+        "versions": f"Openwork {ow.__version__}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, SciPy {scipy.__version__}",
+    }
+    return "\n".join(f"- {name}: {text}" for name, text in facts.items())
+
+
+def _processor() -> str:
+    """The name of the CPU; where Linux gives none (Arm), its implementer and part numbers."""
+    info = Path("/proc/cpuinfo")
+    if not info.is_file():
+        return platform.processor() or platform.machine()
+    lines = [line.partition(":") for line in info.read_text().splitlines()]
+    facts = {name.strip(): text.strip() for name, _, text in lines}
+    if "model name" in facts:
+        return facts["model name"]
+    return f"Arm implementer {facts.get('CPU implementer')} part {facts.get('CPU part')}"

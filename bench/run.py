@@ -1,0 +1,55 @@
+"""`make bench`: every benchmark in one run, as Markdown, printed and kept in bench/results."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from pathlib import Path
+
+import core
+import costs
+from measure import environment
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+PAGE = """\
+# Core, {date}
+
+{environment}
+
+Repeat with `make bench`, or `.venv/bin/python bench/run.py`.
+
+All times are medians over turns in which every contestant runs once; a ratio is the median of the
+ratios within a turn, and above 1 Openwork is the faster. "by hand" is `bench/hand.c`, one thread,
+compiled with the same flags; "Openwork" beside it is one thread too, and writes into the same
+kind of memory. The columns after it return a new result, as SciPy does. Dense operands have
+{width} columns. SciPy has no SDDMM and no MTTKRP: those are the best NumPy and SciPy formulations
+that we know. Everything is float64 with 32-bit indices.
+
+{kernels}
+
+{costs}
+"""
+
+
+def main() -> None:
+    """Measure, print, and keep the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")
+    quick = parser.parse_args().quick
+    date = datetime.date.today().isoformat()
+    page = PAGE.format(
+        date=date,
+        environment=environment(),
+        width=core.WIDTH,
+        kernels=core.table(quick),
+        costs=costs.table(quick),
+    )
+    print(page)
+    if not quick:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"core-{date}.md").write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

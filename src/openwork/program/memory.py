@@ -1,0 +1,179 @@
+"""Memory as the interpreter has it: arrays that notice misuse, and the helpers that work on them.
+
+The helpers are those of generated code. Here they do the same the simple way, and check what the C
+functions take for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra.types import DType, Number
+from openwork.errors import InternalError
+
+Array = np.ndarray[Any, Any]
+
+
+class OutOfMemory(Exception):
+    """An allocation did not succeed."""
+
+
+def poison(dtype: DType) -> Number:
+    """A value that shows wherever memory is used before it was written."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).max) - 1
+    return dtype.kind == "b" or float("nan")
+
+
+@dataclass
+class Memory:
+    """An array, which of its elements have been written, and in a parallel loop, by which part.
+
+    `part` is the part of a parallel loop that does something, None outside of one; `owner` the one
+    that allocated the array and has it for itself.
+    """
+
+    name: str
+    data: Array
+    known: Array
+    constant: bool = False
+    owner: int | None = None
+    writers: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def allocate(
+        cls, name: str, dtype: DType, count: int, zeroed: bool, owner: int | None
+    ) -> Memory:
+        """New memory for `count` elements."""
+        memory = cls(name, np.zeros(0, dtype), np.zeros(0, bool), owner=owner)
+        memory.resize(count, owner)
+        if zeroed:
+            memory.clear(0)
+        return memory
+
+    def check(self, index: int) -> int:
+        """`index` itself, which must lie within the array."""
+        if not 0 <= index < len(self.data):
+            raise InternalError(f"{self.name}[{index}] is outside of {len(self.data)} elements")
+        return index
+
+    def load(self, index: int, part: int | None) -> Any:
+        """The element at `index`."""
+        at = self.check(index)
+        if not self.known[at]:
+            raise InternalError(f"{self.name}[{at}] is read before it is written")
+        if self.writers.get(at, part) != part:
+            raise InternalError(f"{self.name}[{at}] is read by one thread, written by another")
+        return self.data[at]
+
+    def store(self, index: int, value: Any, part: int | None) -> None:
+        """Write the element at `index`."""
+        at = self.check(index)
+        if self.constant:
+            raise InternalError(f"{self.name}[{at}] is written, but belongs to an operand")
+        if part not in (None, self.owner) and self.writers.setdefault(at, part) != part:
+            raise InternalError(f"{self.name}[{at}] is written by two threads")
+        self.data[at], self.known[at] = value, True
+
+    def first(self, count: int, part: int | None) -> list[int]:
+        """The first `count` elements, as integers."""
+        return [int(self.load(at, part)) for at in range(count)]
+
+    def resize(self, count: int, part: int | None) -> None:
+        """Make room for `count` elements; what was there stays."""
+        self.check_moved_by(part)
+        if count < 0:
+            raise InternalError(f"{self.name} cannot have {count} elements")
+        try:
+            data = np.full(count, poison(self.data.dtype), self.data.dtype)
+            known = np.zeros(count, dtype=bool)
+        except (MemoryError, ValueError) as error:
+            raise OutOfMemory from error
+        kept = min(count, len(self.data))
+        data[:kept], known[:kept] = self.data[:kept], self.known[:kept]
+        self.data, self.known = data, known
+
+    def clear(self, start: int, value: Number = 0) -> None:
+        """All elements from `start` on become `value`."""
+        self.data[start:], self.known[start:] = value, True
+
+    def check_moved_by(self, part: int | None) -> None:
+        """Refuse to move or free an array under the feet of other threads."""
+        if self.owner != part:
+            raise InternalError(f"{self.name} is moved by one of many threads")
+
+    def hand_back(self, count: int) -> Array:
+        """The first `count` elements, every one of which must have been written."""
+        if not 0 <= count <= len(self.data):
+            raise InternalError(f"{self.name} has no {count} elements to hand back")
+        if not self.known[:count].all():
+            at = int(self.known[:count].argmin())
+            raise InternalError(f"{self.name}[{at}] is handed back, but was never written")
+        return self.data[:count].copy()
+
+
+def search(part: int | None, crd: Memory, begin: int, end: int, key: int) -> int:
+    """The position of `key` in a run that must be sorted, or -1."""
+    run = [int(crd.load(at, part)) for at in range(begin, end)]
+    if run != sorted(set(run)):
+        raise InternalError(f"{crd.name} is searched from {begin} to {end}, but is not in order")
+    return begin + run.index(key) if key in run else -1
+
+
+def find(
+    part: int | None, table: Memory, mask: int, keys: Memory, count: int, key: int
+) -> tuple[int, int]:
+    """The slot of `key`, `count` if it is new, and the mask of the table, which may have grown."""
+    slots = table.first(mask + 1, part)
+    if sorted(slot for slot in slots if slot >= 0) != list(range(count)):
+        raise InternalError(f"{table.name} does not hold the slots of {count} keys")
+    if 2 * count >= mask:
+        mask = 63 if mask < 0 else 4 * (mask + 1) - 1
+        table.resize(mask + 1, part)
+        table.clear(0, -1)
+        table.data[:count] = range(count)
+        slots = table.first(mask + 1, part)
+    listed = keys.first(count, part)
+    if key in listed:
+        return listed.index(key), mask
+    table.store(slots.index(-1), count, part)
+    return count, mask
+
+
+def clear(part: int | None, table: Memory, mask: int) -> None:
+    """Forget every slot of a hash table."""
+    for at in range(mask + 1):
+        table.store(at, -1, part)
+
+
+def sort_keys(part: int | None, keys: Memory, count: int, seen: Memory, size: int) -> None:
+    """Sort keys, which must be just those that were marked."""
+    listed = sorted(keys.first(count, part))
+    if listed != [key for key, mark in enumerate(seen.first(size, part)) if mark]:
+        raise InternalError(f"{seen.name} marks other keys than {keys.name} lists: {listed}")
+    for at, key in enumerate(listed):
+        keys.store(at, key, part)
+
+
+def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> None:
+    """Sort keys, which must differ, each with its slot."""
+    pairs = sorted(zip(keys.first(count, part), slots.first(count, part), strict=True))
+    if len({key for key, _ in pairs}) != count:
+        raise InternalError(f"{keys.name} lists a key twice")
+    for at, (key, slot) in enumerate(pairs):
+        keys.store(at, key, part)
+        slots.store(at, slot, part)
+
+
+# Each takes the part of the parallel loop that calls it, then the arguments of the call.
+HELPERS: dict[str, Callable[..., Any]] = {
+    "search": search,
+    "find": find,
+    "clear": clear,
+    "sort_keys": sort_keys,
+    "sort_pairs": sort_pairs,
+}

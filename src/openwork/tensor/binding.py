@@ -1,0 +1,239 @@
+"""Binding: everything about a call that depends on its operands alone, worked out once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import ReferenceType, ref
+
+from openwork.errors import InternalError, ShapeError
+from openwork.format.width import INT32_LIMIT, index_dtype
+from openwork.index.nodes import IndexVar
+from openwork.loops.plan import Plan
+from openwork.loops.result import Append, Shared, accesses_of
+from openwork.pipeline import Compiled, back
+from openwork.runtime.launch import Executable
+from openwork.runtime.library import load
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.pack import convert
+from openwork.trace import Trace
+
+Extents = Mapping[IndexVar, int]
+Shape = tuple[int | None, ...]
+Widths = dict[tuple[str, int, str], str]
+Loader = Callable[[Compiled], Any]
+
+_MOST_ROOM = 1 << 28
+
+
+def load_function(compiled: Compiled) -> Any:
+    """The C function of a kernel, compiled if nobody has done so before."""
+    return load(compiled.source).kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """A kernel with its operands in place.
+
+    It remembers the user's operands without keeping them alive. A result whose positions are known
+    will have `count` values.
+    """
+
+    given: tuple[ReferenceType[Storage], ...]
+    result_shape: Shape
+    executable: Executable
+    compiled: Compiled
+    pointers: tuple[int, ...]
+    sizes: tuple[int, ...]
+    work: float
+    room: int
+    shape: tuple[int, ...]
+    count: int
+
+    def fits(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
+        """Whether this is the binding of `given`."""
+        if self.result_shape != result_shape:
+            return False
+        return all([mine() is theirs for mine, theirs in zip(self.given, given, strict=True)])
+
+
+class Binder:
+    """Binds operands to the kernel of a plan, compiling it for each choice of index widths."""
+
+    def __init__(self, plan: Plan, names: tuple[str, ...], trace: Trace, loader: Loader) -> None:
+        self._plan, self._trace, self._load = plan, trace, loader
+        self._names = names
+        self.operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
+        self._derived = {d.var.name: d for d in plan.derived}
+        self._modes = _modes(plan)
+        self._ready: dict[object, tuple[Executable, Compiled]] = {}
+        self._wide = False  # the positions of a result once did not fit int32
+        self.adds = plan.assignment.op is not None or any(
+            d.source == plan.user_result.name for d in plan.derived
+        )
+        self.converts = bool(plan.derived)
+        self._places = (
+            None if self.converts else [names.index(var.name) for var in self.operands]
+        )  # where the loops' operands stand among the user's
+        self.takes_as_given = self._places == list(range(len(names)))
+        self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * plan.result.ndim
+        self._shared: tuple[int, int] | None = None  # the operand with the pattern, and how deep
+        if isinstance(plan.assembly, Shared):
+            tensor = plan.assembly.operand.tensor
+            self._shared = (self.operands.index(tensor), plan.assembly.depth)
+
+    def bind(
+        self,
+        given: tuple[Storage, ...],
+        operands: tuple[Storage, ...],
+        result_shape: Shape,
+        fixed: bool,
+    ) -> Binding:
+        """Work out a call.
+
+        Args:
+            given: the user's operands.
+            operands: the operands of the loops.
+            result_shape: the shape of the result, as far as it is known.
+            fixed: the result must have that shape, whatever the operands have.
+        """
+        plan, lhs = self._plan, self._plan.assignment.lhs
+        extents = self._extents(given, result_shape, fixed)
+        executable, compiled = self._executable(operands, extents)
+        work = float(sum(storage.values.size for storage in operands))
+        count, below = 1, lhs.level_vars
+        if self._shared is not None:
+            position, depth = self._shared
+            count, below = operands[position].positions(depth - 1), below[depth:]
+        if not isinstance(plan.assembly, Append):
+            count *= math.prod(extents[var] for var in below)
+        return Binding(
+            given=tuple(ref(storage) for storage in given),
+            result_shape=result_shape,
+            executable=executable,
+            compiled=compiled,
+            pointers=tuple(address for storage in operands for address in storage.pointers),
+            sizes=tuple(extents[var] for var in compiled.variables),
+            work=work,
+            room=min(int(work) + 8, _MOST_ROOM if self._wide else INT32_LIMIT.value),
+            shape=tuple(extents[var] for var in lhs.vars),
+            count=count,
+        )
+
+    def widen(self) -> None:
+        """From now on, count the positions of results in 64 bits."""
+        if self._wide:
+            raise InternalError("64-bit positions overflowed")
+        self._wide = True
+
+    def operands_of(self, given: tuple[Storage, ...], old: Storage | None) -> tuple[Storage, ...]:
+        """The operands as the loops want them."""
+        if self._places is not None:
+            return tuple([given[n] for n in self._places])
+        return tuple(self.operand(var.name, given, old) for var in self.operands)
+
+    def levels(self, operands: tuple[Storage, ...]) -> tuple[Mapping[str, Array], ...]:
+        """The index arrays of a result that has none of its own."""
+        if self._shared is None:
+            return self._no_arrays
+        position, depth = self._shared
+        return (*operands[position].levels[:depth], *self._no_arrays[depth:])
+
+    def operand(self, name: str, given: tuple[Storage, ...], old: Storage | None) -> Storage:
+        """An operand as the loops want it, converted where the plan says so."""
+        derived = self._derived.get(name)
+        if derived is not None:
+            source = self.operand(derived.source, given, old)
+            return convert(source, derived.var.format, exact=True)
+        if name in self._names:
+            return given[self._names.index(name)]
+        if old is None:
+            raise InternalError(f"{name} has no data")
+        return old
+
+    def extents(self, given: tuple[Storage, ...], result_shape: Shape) -> dict[IndexVar, int]:
+        """The extent of every index variable; the tensors must agree on it."""
+        return self._extents(given, result_shape, fixed=False)
+
+    def _extents(
+        self, given: tuple[Storage, ...], result_shape: Shape, fixed: bool
+    ) -> dict[IndexVar, int]:
+        extents: dict[IndexVar, int] = {}
+        first: dict[IndexVar, str] = {}
+        for name, mode, var in self._modes:
+            if name in self._names:
+                extent: int | None = given[self._names.index(name)].shape[mode]
+            elif var in extents and not (fixed or self.adds):
+                continue  # a new result takes the shape of the operands
+            else:
+                extent = result_shape[mode]
+            if extent is None:
+                raise ShapeError(
+                    f"nothing says how far {var} runs: mode {mode} of {name} has no extent",
+                    code="E106",
+                    hint=f"give {name} a shape, or pass out=",
+                )
+            if extents.setdefault(var, extent) != extent:
+                raise ShapeError(
+                    f"{var} runs over {extents[var]} in {first[var]}, but mode {mode} of {name} "
+                    f"has extent {extent}",
+                    code="E201",
+                )
+            first.setdefault(var, name)
+        return extents
+
+    def _executable(
+        self, operands: tuple[Storage, ...], extents: Extents
+    ) -> tuple[Executable, Compiled]:
+        """The kernel for the index widths of these operands, compiled if it is new."""
+        wide = self._result_widths(extents)
+        key = (tuple(storage.widths for storage in operands), wide)
+        ready = self._ready.get(key)
+        if ready is None:
+            compiled = self.compile(operands, wide)
+            ready = (Executable(compiled.program, self._load(compiled)), compiled)
+            self._ready[key] = ready
+        return ready
+
+    def compile(
+        self,
+        operands: tuple[Storage | None, ...],
+        result: tuple[tuple[tuple[str, int, str], str], ...] | None = None,
+    ) -> Compiled:
+        """The kernel as text; index arrays of operands without data are taken to be int32."""
+        widths: Widths = dict(self._result_widths(None) if result is None else result)
+        for var, storage in zip(self.operands, operands, strict=True):
+            for level, arrays in enumerate(() if storage is None else storage.levels):
+                widths |= {(var.name, level, n): a.dtype.name for n, a in arrays.items()}
+        return back(self._plan, widths, self._trace)
+
+    def _result_widths(
+        self, extents: Extents | None
+    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
+        """The element types of the index arrays of a result that is appended to."""
+        if not isinstance(self._plan.assembly, Append):
+            return ()
+        lhs, found = self._plan.assignment.lhs, []
+        for level, kind in enumerate(lhs.tensor.format.levels):
+            extent = 0 if extents is None else extents[lhs.level_vars[level]]
+            for fact in kind.arrays:
+                if fact.holds == "positions":
+                    width = "int64" if self._wide else "int32"
+                else:
+                    width = index_dtype(extent - 1).name
+                found.append(((lhs.tensor.name, level, fact.name), width))
+        return tuple(found)
+
+
+def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:
+    """Which mode of which of the user's tensors each variable runs over, operands first."""
+    sources = {d.var.name: d.source for d in plan.derived}
+    found = []
+    for access in (*accesses_of(plan.assignment.rhs), plan.assignment.lhs):
+        name = access.tensor.name
+        while name in sources:
+            name = sources[name]
+        found += [(name, mode, var) for mode, var in enumerate(access.vars)]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,173 @@
+"""Operators applied element by element, to tensors and numbers, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from openwork.algebra.operators import Op
+from openwork.algebra.types import DType, Kind, Number, number
+from openwork.errors import ParseError
+from openwork.format.formats import dense
+from openwork.index.nodes import Access, Apply, Expr, Literal, TensorVar, as_expr
+from openwork.runtime.storage import Storage
+from openwork.tensor.broadcast import broadcast
+from openwork.tensor.eager import Operand, Result, T, operand_name, run, variables
+from openwork.tensor.facts import Facts, facts_for
+from openwork.tensor.pack import cast_values, copied
+from openwork.tensor.result_format import absent_value, fill_of, result_format, sparse_accesses
+
+NUMBERS = (bool, int, float, complex, np.generic)
+_SCALAR = dense(0)
+
+
+class Operation:
+    """An operator as a key: found by identity, where to hash its laws would take longer."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+
+operation = lru_cache(maxsize=256)(Operation)
+
+
+def elementwise(cls: type[T], operation: Operation, args: Sequence[Any]) -> T:
+    """`operation` on tensors and numbers, with at least one tensor among them.
+
+    A number becomes an operand, so that `2 * A` and `3 * A` share a kernel; unless its value
+    decides whether the result is sparse, as in `A ** 2`.
+    """
+    op = operation.op
+    kinds = tuple(arg.facts.dtype if isinstance(arg, Operand) else _kind(arg) for arg in args)
+    types = _types(operation, kinds)
+    literals: tuple[Literal | None, ...] = (None,) * len(args)
+    if len(kinds) > 1 and any(not isinstance(arg, Operand) for arg in args):
+        unchanged = _unchanged(op, args)
+        if unchanged is not None:
+            return cls.of(copied(cast_values(unchanged.storage, types[-1])))
+        literals = _literals(operation, args, types)
+    tensors: list[T] = [
+        cast(T, arg) if isinstance(arg, Operand) else cls.of(_number(arg, types[n]))
+        for n, arg in enumerate(args)
+        if literals[n] is None
+    ]
+    layout = broadcast(
+        tuple(t.storage.shape for t in tensors), tuple(t.name for t in tensors), op.name
+    )
+
+    def build(accesses: Sequence[Access]) -> Result:
+        rest = iter(accesses)
+        rhs = Apply(op, tuple(next(rest) if given is None else given for given in literals))
+        return Result(rhs, result_format(rhs, variables(layout.result), fill_of(rhs)), rhs.dtype)
+
+    return run((operation, *map(_key, literals)), layout, tensors, build)
+
+
+def _kind(value: Any) -> Kind:
+    """The element type of a number; Python's own adapt to their partners."""
+    plain = type(value)
+    return plain if plain in (int, float, complex) else as_expr(value).kind
+
+
+@lru_cache(maxsize=1024)
+def _types(operation: Operation, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
+    """The type that each argument is converted to, and that of the result."""
+    arguments = (operation.op.argument_type(kinds, n) for n in range(len(kinds)))
+    return (*arguments, operation.op.result(kinds))
+
+
+def _key(literal: Literal | None) -> object:
+    return None if literal is None else (repr(literal.value), literal.typed)
+
+
+def _unchanged(op: Op, args: Sequence[Any]) -> Any:
+    """The tensor among two arguments whose partner, a number, leaves it as it is: `0 + A`."""
+    if len(args) != 2:
+        return None
+    for position, (arg, other) in enumerate(zip(args, reversed(args), strict=True)):
+        if isinstance(arg, Operand) and not isinstance(other, Operand):
+            laws = (op.identity, op.right_identity if position == 0 else None)
+            if any(law is not None and other == law for law in laws):
+                return arg
+    return None
+
+
+def _literals(
+    operation: Operation, args: Sequence[Any], types: tuple[DType, ...]
+) -> tuple[Literal | None, ...]:
+    """The numbers that must be written into the statement; None for what is an operand."""
+    facts = tuple(arg.facts if isinstance(arg, Operand) else None for arg in args)
+    none: tuple[Literal | None, ...] = (None,) * len(args)
+    if not _value_matters(operation, facts, types):
+        return none
+    numbers = tuple(
+        None if isinstance(arg, Operand) else _literal(arg, types[n]) for n, arg in enumerate(args)
+    )
+    return numbers if _keeps_fill(operation, facts, numbers) else none
+
+
+@lru_cache(maxsize=1024)
+def _value_matters(
+    operation: Operation, facts: tuple[Facts | None, ...], types: tuple[DType, ...]
+) -> bool:
+    """Whether only a number's value can tell if the result is the fill where tensors are absent."""
+    args = tuple(
+        _stand_in(n, facts_for(_SCALAR, types[n]) if each is None else each)
+        for n, each in enumerate(facts)
+    )
+    rhs = Apply(operation.op, args)
+    return bool(sparse_accesses(rhs)) and absent_value(rhs) is None
+
+
+@lru_cache(maxsize=1024)
+def _keeps_fill(
+    operation: Operation, facts: tuple[Facts | None, ...], numbers: tuple[Literal | None, ...]
+) -> bool:
+    """Whether absent entries stay what they are with these numbers."""
+    args: list[Expr] = []
+    for n, (each, literal) in enumerate(zip(facts, numbers, strict=True)):
+        if literal is not None:
+            args.append(literal)
+        elif each is not None:
+            args.append(_stand_in(n, each))
+    rhs = Apply(operation.op, tuple(args))
+    fills = {number(a.tensor.fill, rhs.dtype) for a in sparse_accesses(rhs)}
+    value = absent_value(rhs)
+    return value is not None and fills == {value}
+
+
+def _stand_in(position: int, facts: Facts) -> Access:
+    """An access with the facts of a tensor and no tensor."""
+    order = facts.format.ndim
+    var = TensorVar(operand_name(position), facts.format, facts.dtype, facts.fill, (None,) * order)
+    return Access(var, variables(range(order)))
+
+
+def _literal(value: Any, dtype: DType) -> Literal:
+    expr = as_expr(value)
+    if not isinstance(expr, Literal):
+        raise ParseError(f"{value!r} is not a number", code="E112")
+    _check_fits(expr.value, dtype)
+    return expr
+
+
+def _number(value: Any, dtype: DType) -> Storage:
+    """A number as the storage of a tensor without modes, of the type that the operator wants."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    _check_fits(plain, dtype)
+    return Storage((), _SCALAR, dtype, (), np.array([plain], dtype=dtype))
+
+
+def _check_fits(value: Number, dtype: DType) -> None:
+    """Refuse an integer that its partner's element type cannot hold, as NumPy does."""
+    if dtype.kind in "iu" and isinstance(value, int):
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise ParseError(
+                f"{value} does not fit into {dtype}",
+                code="E112",
+                hint="convert the tensor first: A.astype('int64')",
+            )

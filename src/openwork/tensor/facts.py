@@ -1,0 +1,49 @@
+"""What a kernel depends on besides the operation: how each operand is stored, and of what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from openwork.algebra.types import DType, Number, number
+from openwork.format.formats import Format
+from openwork.runtime.storage import Storage
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Format, element type, and the value of absent entries. Equal facts share kernels.
+
+    `key` is the fill, or a word for a NaN, which would not equal itself. The hash is kept, since
+    every eager operation looks up its kernel by the facts of its operands.
+    """
+
+    format: Format
+    dtype: DType
+    key: object
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.format, self.dtype, self.key)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Facts], tuple[object, ...]]:
+        return Facts, (self.format, self.dtype, self.key)  # another process hashes differently
+
+    @property
+    def fill(self) -> Number:
+        """The value of absent entries."""
+        return self.key if isinstance(self.key, bool | int | float | complex) else float("nan")
+
+
+def facts_for(format: Format, dtype: DType, fill: Number = 0) -> Facts:
+    """The facts of a tensor whose absent entries are `fill`, taken as a `dtype`."""
+    held = number(fill, dtype)
+    return Facts(format, dtype, held if held == held else "nan")
+
+
+def facts_of(storage: Storage) -> Facts:
+    """The facts of a tensor that `storage` holds."""
+    fill = storage.fill
+    return Facts(storage.format, storage.dtype, fill if fill == fill else "nan")

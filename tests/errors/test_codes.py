@@ -1,0 +1,449 @@
+"""One test for each error code, through the public names: code, words, caret, and a way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import openwork as ow
+from openwork import pipeline
+from openwork.errors import CODES
+from openwork.runtime import library
+from openwork.tensor import kernel
+
+Test = TypeVar("Test", bound=Callable[..., None])
+SOURCES = Path(ow.__file__).parent
+covered: list[str] = []
+
+
+def provokes(code: str) -> Callable[[Test], Test]:
+    """Marks the test of a code."""
+    covered.append(code)
+    return lambda test: test
+
+
+@contextmanager
+def refused(
+    code: str,
+    family: type[ow.OpenworkError],
+    *words: str,
+    at: tuple[str, str] | None = None,
+    hint: str | None = None,
+) -> Iterator[None]:
+    """The body must raise `code` with `words` in its message.
+
+    Args:
+        code: what the error's code must be.
+        family: the class that it must have.
+        words: what its message must contain.
+        at: a text, and the piece of it beneath which there must be carets.
+        hint: what its hint must contain; None if there is no remedy to name.
+    """
+    with pytest.raises(ow.OpenworkError) as caught:
+        yield
+    error = caught.value
+    assert (error.code, type(error)) == (code, family)
+    assert str(error).startswith(f"{code}: ")
+    for word in words:
+        assert word in error.message, error.message
+    if at is None:
+        assert error.span is None or "^" in str(error)
+    else:
+        text, piece = at
+        carets = " " * text.rindex(piece) + "^" * len(piece)
+        assert f"  {text}\n  {carets}\n" in f"{error}\n", str(error)
+    if hint is None:
+        assert error.hint is None
+    else:
+        assert hint in str(error.hint), error.hint
+        assert f"hint: {error.hint}" in str(error)
+
+
+def tensors(**more: Any) -> dict[str, Any]:
+    """A matrix A, vectors x and y, a scalar s, and more."""
+    return {
+        "A": ow.tensor(np.eye(3), format=ow.CSR, name="A"),
+        "x": ow.tensor(np.arange(3.0), name="x"),
+        "y": ow.empty(3, name="y"),
+        "s": ow.empty((), name="s"),
+        **more,
+    }
+
+
+def compiled(text: str, **more: Any) -> ow.Kernel:
+    given = tensors(**more)
+    used = set(re.findall(r"\w+", text))
+    return ow.parse(text, **{name: t for name, t in given.items() if name in used}).compile()
+
+
+# --- Index notation ----------------------------------------------------------------------------
+
+
+@provokes("E101")
+def test_a_character_that_index_notation_does_not_have() -> None:
+    text = "y(i) = A(i,j) $ x(j)"
+    with refused("E101", ow.ParseError, "`$` is not index notation", at=(text, "$")):
+        compiled(text)
+    with refused("E101", ow.ParseError, "'2i' is not the name", hint="letters, digits"):
+        ow.index("2i")
+
+
+@provokes("E102")
+def test_a_text_that_ends_too_early() -> None:
+    text = "y(i) = A(i,j) * "
+    with refused("E102", ow.ParseError, "expected a tensor", "found the end of the text"):
+        compiled(text)
+    text = "y(i) -= A(i,j) * x(j)"
+    with refused("E102", ow.ParseError, "`-=` does not assign", at=(text, "-="), hint="+="):
+        compiled(text)
+
+
+@provokes("E103")
+def test_a_name_that_was_not_given() -> None:
+    text = "y(i) = A(i,j) * srqt(x(j))"
+    with refused("E103", ow.ParseError, "srqt", at=(text, "srqt"), hint="mean sqrt?"):
+        compiled(text)
+
+
+@provokes("E104")
+def test_an_access_with_too_few_variables() -> None:
+    text = "y(i) = A(i) * x(i)"
+    with refused("E104", ow.ParseError, "A has 2 modes, but 1 index variable", at=(text, "A(i)")):
+        compiled(text)
+    with refused("E104", ow.ParseError, "A has 2 modes", hint="write A[i, j]"):
+        tensors()["A"][ow.index("i")]
+
+
+@provokes("E105")
+def test_a_sum_that_could_be_in_two_places() -> None:
+    text = "y(i) = sqrt(A(i,j))"
+    place = (text, "sqrt(A(i,j))")
+    with refused("E105", ow.ParseError, "where to sum over j", at=place, hint="sum(j, sqrt"):
+        compiled(text)
+
+
+@provokes("E106")
+def test_a_variable_that_nothing_gives_an_extent() -> None:
+    text = "z(i) = s"
+    z = ow.placeholder("z", 1)
+    with refused("E106", ow.ParseError, "nothing gives i", at=(text, "z(i)"), hint="z a shape"):
+        compiled(text, z=z)
+
+
+@provokes("E107")
+def test_a_result_that_is_also_an_operand() -> None:
+    text = "y(i) = A(i,j) * y(j)"
+    with refused("E107", ow.ParseError, "y", at=(text, "y(j)"), hint=""):
+        compiled(text)
+    text = "A(i,i) = x(i)"
+    with refused("E107", ow.ParseError, "i twice", at=(text, "A(i,i)"), hint="of its own"):
+        compiled(text)
+
+
+@provokes("E108")
+def test_an_operator_that_the_element_types_do_not_have() -> None:
+    text = "y(i) = cast(bool, x(i)) - cast(bool, x(i))"
+    place = (text, "cast(bool, x(i)) - cast(bool, x(i))")
+    with refused("E108", ow.ParseError, "not defined for bool, bool", at=place, hint="cast"):
+        compiled(text)
+    n = ow.empty(3, dtype="int32", name="n")
+    text = "n(i) = x(i)"
+    with refused("E108", ow.ParseError, "n holds int32", "float64", at=(text, text), hint="cast"):
+        compiled(text, n=n)
+
+
+@provokes("E109")
+def test_two_tensors_with_one_name() -> None:
+    i = ow.index("i")
+    y, one, other = ow.empty(3, name="y"), ow.tensor([1.0] * 3, name="b"), ow.tensor([2.0] * 3)
+    other.rename("b")
+    with refused("E109", ow.ParseError, "two different tensors are called b", hint="another name"):
+        ow.assign(y[i], one[i] * other[i]).compile()
+
+
+@provokes("E110")
+def test_einsum_subscripts_that_do_not_fit() -> None:
+    A = tensors()["A"]
+    with refused("E110", ow.ParseError, "2 operands, and 1 was given", at=("ij,j", "ij,j")):
+        ow.einsum("ij,j", A)
+    with refused("E110", ow.ParseError, "'%'", at=("i%->i", "%"), hint="write letters"):
+        ow.einsum("i%->i", A)
+
+
+@provokes("E111")
+def test_laws_that_are_false_or_missing() -> None:
+    with refused("E111", ow.ParseError, "identity 0 of mean is false: mean(-2.5, 0) is -1.25"):
+        ow.operator("mean", lambda a, b: (a + b) / 2, identity=0)
+    bare = ow.operator("far", lambda a, b: abs(a - b))
+    text = "y(i) = reduce(far, j, A(i,j))"
+    place = (text, "reduce(far, j, A(i,j))")
+    with refused("E111", ow.ParseError, "far cannot reduce", at=place, hint="associative=True"):
+        compiled(text, far=bare)
+    given = {name: t for name, t in tensors().items() if name in "xy"}
+    with refused("E111", ow.ParseError, "no semiring min_max", hint="min_plus"):
+        ow.parse("y(i) = x(i)", semiring="min_max", **given)
+
+
+@provokes("E112")
+def test_a_value_that_cannot_stand_in_an_expression() -> None:
+    y, i = ow.empty(3, name="y"), ow.index("i")
+    with refused("E112", ow.ParseError, "ndarray cannot stand in", hint="ow.tensor"):
+        ow.assign(y[i], ow.sqrt(np.ones(3)))
+    with refused("E112", ow.ParseError, "y can only be indexed with index variables", hint="A[i,"):
+        y[0]
+
+
+# --- Shapes and arguments ----------------------------------------------------------------------
+
+
+@provokes("E201")
+def test_a_variable_with_two_extents() -> None:
+    text = "y(i) = A(i,j) * b(j)"
+    b = ow.tensor(np.ones(4), name="b")
+    words = ("j has extent 3 in mode 1 of A", "but 4 in mode 0 of b")
+    with refused("E201", ow.ShapeError, *words, at=(text, "b(j)"), hint="b has shape (4,)"):
+        compiled(text, b=b)
+    spmv = compiled("y(i) = A(i,j) * x(j)")
+    with refused("E201", ow.ShapeError, "j runs over 3 in A", "mode 0 of x has extent 5"):
+        spmv(x=np.ones(5))
+
+
+@provokes("E202")
+def test_an_argument_that_was_not_compiled_for() -> None:
+    spmv = compiled("y(i) = A(i,j) * x(j)")
+    with refused("E202", ow.ShapeError, "x was compiled as", "complex128", hint="astype"):
+        spmv(x=np.ones(3, dtype=complex))
+    with refused("E202", ow.ShapeError, "the argument has 2 modes, not 1", hint="convert"):
+        spmv(x=np.ones((3, 1)))
+    with refused("E202", ow.ShapeError, "out is ow.dense(1) of float32"):
+        spmv(out=ow.empty(3, dtype="float32"))
+
+
+@provokes("E203")
+def test_an_argument_that_is_missing_or_unknown() -> None:
+    text = "y(i) = A(i,j) * P(j)"
+    product = compiled(text, P=ow.placeholder("P", 1))
+    with refused("E203", ow.ShapeError, "P is a placeholder", hint="kernel(P=...)"):
+        product()
+    with refused("E203", ow.ShapeError, "no operand Q", hint="A, P"):
+        product(Q=np.ones(3))
+
+
+@provokes("E204")
+def test_operands_that_do_not_fit_the_operator() -> None:
+    A = tensors()["A"]
+    with refused("E204", ow.ShapeError, "A", "(3, 3)", "(4,)"):
+        A @ np.ones(4)
+    with refused("E204", ow.ShapeError, "axis is 2"):
+        A.sum(axis=2)
+
+
+@provokes("E205")
+def test_an_impossible_shape() -> None:
+    with refused("E205", ow.ShapeError, "mode 1 cannot have the extent -2"):
+        ow.empty((3, -2))
+    with refused("E205", ow.ShapeError, "2.5", "is not a shape"):
+        ow.empty((3, 2.5))
+
+
+# --- Formats and objects -----------------------------------------------------------------------
+
+
+@provokes("E401")
+def test_a_format_that_contradicts_itself() -> None:
+    with refused("E401", ow.FormatError, "order (0, 0) does not name each of the 2 modes once"):
+        ow.Format([ow.Dense, ow.Compressed], order=(0, 0))
+    with refused("E401", ow.FormatError, "'Compressed' is not a level", hint="ow.Compressed"):
+        ow.Format(["Compressed"])  # type: ignore[list-item]
+
+
+@provokes("E402")
+def test_an_element_type_that_does_not_exist() -> None:
+    with refused("E402", ow.FormatError, "no element type float16", hint="float32"):
+        ow.empty(3, dtype="float16")
+
+
+@provokes("E403")
+def test_a_text_that_is_not_a_format() -> None:
+    text = "Dense(0), Squeezed(1)"
+    place = (text, " Squeezed(1)")
+    with refused("E403", ow.FormatError, "not a level", at=place, hint="Compressed"):
+        ow.empty((3, 3), format=text)
+
+
+@provokes("E404")
+def test_a_format_that_the_foreign_library_cannot_hold() -> None:
+    with refused("E404", ow.FormatError, "C has 3 modes", hint="to_coo"):
+        ow.empty((2, 2, 2), format=ow.CSF(3), name="C").to_scipy()
+
+
+@provokes("E405")
+def test_an_object_that_cannot_become_a_tensor() -> None:
+    with refused("E405", ow.FormatError, "dict cannot become a tensor", hint="NumPy arrays"):
+        ow.tensor({"rows": 3})
+
+
+# --- Data --------------------------------------------------------------------------------------
+
+
+def csr(pos: Any, crd: Any, values: Any) -> ow.Tensor:
+    """A 2x3 matrix A of these arrays."""
+    return ow.from_arrays("CSR", (2, 3), [None, (pos, crd)], values, name="A")
+
+
+@provokes("E501")
+def test_an_index_array_of_the_wrong_length_or_type() -> None:
+    with refused("E501", ow.DataError, "A.levels[1].pos has 2 entries, and 3 are needed"):
+        csr([0, 1], [0], [1.0])
+    with refused("E501", ow.DataError, "A.levels[1].crd", "float64", "of integers"):
+        csr([0, 1, 2], [0.0, 1.0], [1.0, 2.0])
+
+
+@provokes("E502")
+def test_positions_that_fall() -> None:
+    with refused("E502", ow.DataError, "A.levels[1].pos[2] is 1"):
+        csr([0, 2, 1], [0, 1], [1.0, 2.0])
+    with refused("E502", ow.DataError, "A.levels[1].pos[0] is 1"):
+        csr([1, 1, 2], [0, 1], [1.0, 2.0])
+
+
+@provokes("E503")
+def test_a_coordinate_outside_its_mode() -> None:
+    with refused("E503", ow.DataError, "A.levels[1].crd[1] is 3", "extent 3", hint="0"):
+        csr([0, 1, 2], [0, 3], [1.0, 2.0])
+    with refused("E503", ow.DataError, "coords[0, 1] is -1", hint="count from 0"):
+        ow.tensor(([[0, -1]], [1.0, 2.0]), shape=(3,))
+
+
+@provokes("E504")
+def test_coordinates_out_of_order() -> None:
+    with refused("E504", ow.DataError, "A.levels[1].crd[1] is 0", hint=""):
+        csr([0, 2, 2], [1, 0], [1.0, 2.0])
+    with refused("E504", ow.DataError, "A.levels[1].crd[1] is 1", hint=""):
+        csr([0, 2, 2], [1, 1], [1.0, 2.0])
+
+
+@provokes("E505")
+def test_values_that_do_not_fit_the_positions() -> None:
+    with refused("E505", ow.DataError, "A.values has 3 elements, and the levels have 2"):
+        csr([0, 1, 2], [0, 1], [1.0, 2.0, 3.0])
+
+
+@provokes("E506")
+def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
+    with refused("E506", ow.DataError, "cannot read none.mtx", "No such file"):
+        ow.read(tmp_path / "none.mtx")
+    (tmp_path / "wrong.tns").write_text("1 1 one\n")
+    with refused("E506", ow.DataError, "cannot read wrong.tns", "one"):
+        ow.read(tmp_path / "wrong.tns")
+    with refused("E506", ow.DataError, "a.xlsx", hint=".mtx"):
+        ow.read("a.xlsx")
+
+
+# --- Compilers, caches, targets ----------------------------------------------------------------
+
+
+@provokes("E601")
+def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENWORK_CC", "/no/such/compiler")
+    with refused("E601", ow.ToolchainError, "/no/such/compiler", hint="correct OPENWORK_CC"):
+        compiled("y(i) = 2 * A(i,j) * x(j)")
+
+
+@pytest.mark.needs_cc
+@provokes("E602")
+def test_code_that_the_compiler_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "render", lambda *_: "int32_t kernel(void) { return no C; }")
+    with refused("E602", ow.ToolchainError, "refused the generated code", "error", hint="report"):
+        compiled("y(i) = 3 * A(i,j) * x(j)")
+
+
+@pytest.mark.needs_cc
+@provokes("E603")
+def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*args: object, **kwargs: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    compiled("y(i) = A(i,j) * x(j)")  # the compiler is known by now
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("OPENWORK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with (
+        pytest.warns(RuntimeWarning, match="E603: the kernel cache .* is not used"),
+        refused("E603", ow.ToolchainError, "No space left", hint="OPENWORK_CACHE_DIR"),
+    ):
+        compiled("y(i) = 4 * A(i,j) * x(j)")
+
+
+@pytest.mark.needs_cc
+@provokes("E604")
+def test_a_kernel_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise OSError(f"{path}: failed to map segment")
+
+    monkeypatch.setattr(library.ctypes, "CDLL", refuse)
+    with refused("E604", ow.ToolchainError, "does not load", "segment", hint="cache clear"):
+        compiled("y(i) = 5 * A(i,j) * x(j)")
+
+
+@provokes("E605")
+def test_a_number_of_threads_that_is_none() -> None:
+    with refused("E605", ow.ToolchainError, "given 0", "above zero", hint="give 1"):
+        ow.set_num_threads(0)
+
+
+@provokes("E606")
+def test_a_target_without_a_back_end() -> None:
+    stmt = ow.parse("y(i) = x(i)", x=ow.tensor([1.0], name="x"), y=ow.empty(1, name="y"))
+    with refused("E606", ow.ToolchainError, "no target 'abacus'", hint="cpu"):
+        stmt.compile(target="abacus")
+
+
+@pytest.mark.needs_cc
+@provokes("E900")
+def test_a_kernel_that_computes_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernel.evaluate
+
+    def wrong(*args: Any) -> Any:
+        answer = right(*args)
+        answer.values[0] += 1
+        return answer
+
+    monkeypatch.setenv("OPENWORK_CHECK", "1")
+    spmv = compiled("y(i) = A(i,j) * x(j)")
+    assert spmv().to_numpy().tolist() == [0, 1, 2]
+    monkeypatch.setattr(kernel, "evaluate", wrong)
+    with refused("E900", ow.InternalError, "y(i) = ", "disagrees with the reference"):
+        spmv()
+
+
+# --- All of them -------------------------------------------------------------------------------
+
+
+def test_every_code_is_provoked_here_once() -> None:
+    assert sorted(covered) == sorted(CODES)
+
+
+def test_no_other_code_is_raised() -> None:
+    raised = {
+        code
+        for file in SOURCES.rglob("*.py")
+        for code in re.findall(r'(?:code=|add\(\s*)"(E\d{3})"', file.read_text())
+    }
+    assert raised - set(CODES) == set()
+
+
+def test_families_are_told_apart_by_the_first_digit() -> None:
+    families = {
+        "1": ow.ParseError, "2": ow.ShapeError, "3": ow.ScheduleError, "4": ow.FormatError,
+        "5": ow.DataError, "6": ow.ToolchainError, "9": ow.InternalError,
+    }  # fmt: skip
+    for code in CODES:
+        assert families[code[1]].code == f"E{code[1]}00"
+        assert issubclass(families[code[1]], ow.OpenworkError)

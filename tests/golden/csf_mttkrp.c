@@ -1,0 +1,110 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  return begin + count / parts * part + count % parts * part / parts;
+}
+
+// forall i:  [CPUThread, NoRaces]
+//   forall j:
+//     forall k:
+//       forall l:
+//         R(i,l) += A(i,j,k) * B(j,l) * C(k,l)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
+  const int64_t l_size = sizes[5];
+  const int32_t *restrict A_crd1 = arrays[1];
+  const int32_t *restrict A_pos1 = arrays[2];
+  const int32_t *restrict A_crd2 = arrays[3];
+  const int32_t *restrict A_pos2 = arrays[4];
+  const int32_t *restrict A_crd3 = arrays[5];
+  const int32_t *restrict A_pos3 = arrays[6];
+  const double *restrict A_vals = arrays[7];
+  const double *restrict B_vals = arrays[8];
+  const double *restrict C_vals = arrays[9];
+  double *restrict R_vals = arrays[10];
+  // threads take contiguous parts with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    const int64_t pA1_first = cut_even(A_pos1[0], A_pos1[1], part, threads);
+    const int64_t pA1_limit = cut_even(A_pos1[0], A_pos1[1], part + 1, threads);
+    // stored i of A
+    for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
+      if (*stop) break;
+      const int64_t i = A_crd1[pA1];
+      int64_t l_tile = 0;
+      // 32 columns in registers
+      while (l_tile + 32 <= l_size) {
+        double R_sum[32];
+#pragma GCC unroll 32
+        for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
+          R_sum[l_tile_at] = 0.0;
+        }
+        // stored j of A
+        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          // stored k of A
+          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            const int64_t k = A_crd3[pA3];
+            const double A_val = A_vals[pA3];
+#pragma GCC unroll 32
+            for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
+              R_sum[l_tile_at] += A_val * B_vals[j * l_size + (l_tile + l_tile_at)] * C_vals[k * l_size + (l_tile + l_tile_at)];
+            }
+          }
+        }
+#pragma GCC unroll 32
+        for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
+          R_vals[i * l_size + (l_tile + l_tile_at)] = R_sum[l_tile_at];
+        }
+        l_tile += 32;
+      }
+      // 4 columns in registers
+      while (l_tile + 4 <= l_size) {
+        double R_sum[4];
+#pragma GCC unroll 4
+        for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
+          R_sum[l_tile_at] = 0.0;
+        }
+        // stored j of A
+        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          // stored k of A
+          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            const int64_t k = A_crd3[pA3];
+            const double A_val_2 = A_vals[pA3];
+#pragma GCC unroll 4
+            for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
+              R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + (l_tile + l_tile_at)] * C_vals[k * l_size + (l_tile + l_tile_at)];
+            }
+          }
+        }
+#pragma GCC unroll 4
+        for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
+          R_vals[i * l_size + (l_tile + l_tile_at)] = R_sum[l_tile_at];
+        }
+        l_tile += 4;
+      }
+      // columns that are left
+      while (l_tile + 1 <= l_size) {
+        double R_sum = 0.0;
+        // stored j of A
+        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          const double B_val = B_vals[j * l_size + l_tile];
+          // stored k of A
+          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            const int64_t k = A_crd3[pA3];
+            R_sum += A_vals[pA3] * B_val * C_vals[k * l_size + l_tile];
+          }
+        }
+        R_vals[i * l_size + l_tile] = R_sum;
+        l_tile++;
+      }
+    }
+  }
+  return *stop ? 2 : 0;
+}

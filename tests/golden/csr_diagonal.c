@@ -1,0 +1,44 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  return begin + count / parts * part + count % parts * part / parts;
+}
+
+// The position of `key` in the sorted run [begin, end), or -1.
+static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int64_t key) {
+  const int64_t stop = end;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (crd[middle] < key) begin = middle + 1;
+    else end = middle;
+  }
+  return begin < stop && crd[begin] == key ? begin : -1;
+}
+
+// forall i:  [CPUThread, NoRaces]
+//   R(i) = A(i,i)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const int64_t threads = sizes[0];
+  const int64_t i_size = sizes[2];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  double *restrict R_vals = arrays[4];
+  // threads take contiguous parts
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    const int64_t i_first = cut_even(0, i_size, part, threads);
+    const int64_t i_limit = cut_even(0, i_size, part + 1, threads);
+    // every i
+    for (int64_t i = i_first; i < i_limit; i++) {
+      const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);
+      if (0 <= pA2) {
+        R_vals[i] = A_vals[pA2];
+      }
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,193 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __SIZE_TYPE__ size_t;
+
+// Memory for `count` elements.
+static void *room_for(int64_t count, size_t size, int32_t *status) {
+  void *array = __builtin_malloc(((size_t)count + 1) * size);
+  if (!array) *status = 1;
+  return array;
+}
+
+// Memory for `count` elements, all zero.
+static void *zeros(int64_t count, size_t size, int32_t *status) {
+  void *array = __builtin_calloc((size_t)count + 1, size);
+  if (!array) *status = 1;
+  return array;
+}
+
+// The next capacity: enough, and at least twice as much as before.
+static int64_t larger(int64_t capacity, int64_t needed) {
+  return needed > 2 * capacity ? needed : 2 * capacity;
+}
+
+// `array` with room for `count` elements; if memory runs out it stays, and the status says so.
+static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
+  void *larger = __builtin_realloc(array, ((size_t)count + 1) * size);
+  if (larger) return larger;
+  *status = 1;
+  return array;
+}
+
+static void sift_list(int64_t *keys, int64_t root, int64_t count) {
+  for (;;) {
+    int64_t child = 2 * root + 1;
+    if (child >= count) return;
+    if (child + 1 < count && keys[child] < keys[child + 1]) child++;
+    if (keys[root] >= keys[child]) return;
+    { const int64_t t = keys[root]; keys[root] = keys[child]; keys[child] = t; }
+    root = child;
+  }
+}
+
+// Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
+static void sort_list(int64_t *keys, int64_t count, int64_t depth) {
+  while (count > 24) {
+    if (depth-- == 0) {
+      for (int64_t root = count / 2; root-- > 0;) sift_list(keys, root, count);
+      for (int64_t last = count; last-- > 1;) {
+        { const int64_t t = keys[0]; keys[0] = keys[last]; keys[last] = t; }
+        sift_list(keys, 0, last);
+      }
+      return;
+    }
+    const int64_t a = keys[0], b = keys[count / 2], c = keys[count - 1];
+    const int64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+    int64_t left = -1, right = count;
+    for (;;) {
+      do left++; while (keys[left] < pivot);
+      do right--; while (keys[right] > pivot);
+      if (left >= right) break;
+      { const int64_t t = keys[left]; keys[left] = keys[right]; keys[right] = t; }
+    }
+    sort_list(keys, right + 1, depth);
+    keys += right + 1;
+    count -= right + 1;
+  }
+  for (int64_t n = 1; n < count; n++) {
+    const int64_t key = keys[n];
+    int64_t at = n;
+    for (; at > 0 && keys[at - 1] > key; at--) { keys[at] = keys[at - 1]; }
+    keys[at] = key;
+  }
+}
+
+// The keys that were seen, in order: sorted, or read off the marks where those are few.
+static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t size) {
+  int64_t depth = 2;
+  for (int64_t n = count; n > 0; n /= 2) depth += 2;
+  if (size / 4 > count * depth) {
+    sort_list(keys, count, depth);
+    return;
+  }
+  int64_t at = 0;
+  for (int64_t key = 0; key < size && at < count; key++)
+    if (seen[key]) keys[at++] = key;
+}
+
+// forall i:
+//   forall j:
+//     R(i,j) = W(j)
+//   where
+//     forall k:
+//       forall j:
+//         W(j) += A(i,k) * B(k,j)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
+  const int64_t room = sizes[1];
+  const int64_t i_size = sizes[2];
+  const int64_t j_size = sizes[3];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const int32_t *restrict B_crd2 = arrays[4];
+  const int32_t *restrict B_pos2 = arrays[5];
+  const double *restrict B_vals = arrays[6];
+  double *W_vals = 0;
+  _Bool *W_seen = 0;
+  int64_t *W_keys = 0;
+  int32_t *R_pos2 = 0;
+  int32_t *R_crd2 = 0;
+  double *R_vals = 0;
+  int32_t status = 0;
+  W_vals = room_for(j_size, sizeof(double), &status);
+  W_seen = zeros(j_size, sizeof(_Bool), &status);
+  W_keys = room_for(j_size, sizeof(int64_t), &status);
+  if (status) goto done;
+  int64_t W_count = 0;
+  R_pos2 = room_for(i_size + 1, sizeof(int32_t), &status);
+  if (status) goto done;
+  int64_t nR2 = 0;
+  int64_t R2_room = 0;
+  if (status) goto done;
+  if (nR2 + room > R2_room) {
+    R2_room = larger(R2_room, nR2 + room);
+    R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
+    R_vals = resize(R_vals, R2_room, sizeof(double), &status);
+    if (status) goto done;
+  }
+  R_pos2[0] = 0;
+  // every i
+  for (int64_t i = 0; i < i_size; i++) {
+    if (*stop) break;
+    // stored k of A
+    for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+      const int64_t k = A_crd2[pA2];
+      const double A_val = A_vals[pA2];
+      // stored j of B
+      for (int64_t pB2 = B_pos2[k]; pB2 < B_pos2[k + 1]; pB2++) {
+        const int64_t j = B_crd2[pB2];
+        if (W_seen[j]) {
+          W_vals[j] += A_val * B_vals[pB2];
+        } else {
+          W_seen[j] = 1;
+          W_keys[W_count] = j;
+          W_count++;
+          W_vals[j] = A_val * B_vals[pB2];
+        }
+      }
+    }
+    sort_keys(W_keys, W_count, W_seen, j_size);
+    if (nR2 + W_count > R2_room) {
+      R2_room = larger(R2_room, nR2 + W_count);
+      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
+      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
+      if (status) goto done;
+    }
+    // stored j of W
+    for (int64_t pW1 = 0; pW1 < W_count; pW1++) {
+      const int64_t j = W_keys[pW1];
+      R_vals[nR2] = W_vals[W_keys[pW1]];
+      R_crd2[nR2] = j;
+      nR2++;
+    }
+    // forget the keys
+    for (int64_t W_at = 0; W_at < W_count; W_at++) {
+      W_seen[W_keys[W_at]] = 0;
+    }
+    W_count = 0;
+    R_pos2[i + 1] = nR2;
+  }
+  if (2147483647 < nR2) {
+    status = 3;
+    goto done;
+  }
+  if (*stop) status = 2;
+done:
+  __builtin_free(W_vals);
+  __builtin_free(W_seen);
+  __builtin_free(W_keys);
+  if (status == 0) {
+    arrays[7] = R_pos2;
+    sizes[5] = i_size + 1;
+    arrays[8] = R_crd2;
+    sizes[6] = nR2;
+    arrays[9] = R_vals;
+    sizes[7] = nR2;
+  } else {
+    __builtin_free(R_pos2);
+    __builtin_free(R_crd2);
+    __builtin_free(R_vals);
+  }
+  return status;
+}

@@ -1,0 +1,50 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` begins, so that all have the same number of rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t rows, int64_t part, int64_t parts) {
+  const int64_t work = pos[rows] - pos[0] + rows;
+  const int64_t goal = work / parts * part + work % parts * part / parts;
+  int64_t begin = 0, end = rows;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] - pos[0] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
+// forall i:  [CPUThread, NoRaces]
+//   R(i) = W + C(i)
+//   where
+//     forall j:
+//       W += A(i,j) * B(j)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
+  const int64_t i_size = sizes[2];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const double *restrict B_vals = arrays[4];
+  const double *restrict C_vals = arrays[5];
+  double *restrict R_vals = arrays[6];
+  // threads take contiguous parts with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    const int64_t i_first = cut_int32(A_pos2, i_size, part, threads);
+    const int64_t i_limit = cut_int32(A_pos2, i_size, part + 1, threads);
+    // every i
+    for (int64_t i = i_first; i < i_limit; i++) {
+      if (*stop) break;
+      double W_sum = 0.0;
+      // stored j of A
+      for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+        const int64_t j = A_crd2[pA2];
+        W_sum += A_vals[pA2] * B_vals[j];
+      }
+      R_vals[i] = W_sum + C_vals[i];
+    }
+  }
+  return *stop ? 2 : 0;
+}

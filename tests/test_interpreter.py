@@ -1,0 +1,427 @@
+"""Programs run by the interpreter: random statements, and faults that it has to notice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from tests.generate import Case, assert_agrees, random_case
+from tests.test_property import statement_of
+
+from openwork.algebra import operators as ops
+from openwork.errors import InternalError
+from openwork.pipeline import Compiled
+from openwork.program import nodes as p
+from openwork.program.interpret import NO_MEMORY, OK, interpret
+from openwork.program.memory import poison
+from openwork.program.verify import verify
+from openwork.render.c import OVERFLOWED
+from openwork.runtime.launch import PositionOverflow
+from openwork.runtime.reference import to_masked
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor import binding, kernel
+from openwork.tensor.validate import validate
+
+FIRST_SEED = 5_000_000  # far from those of the property test
+CASES = 300
+CHUNKS = 6
+
+
+# --- Random statements -------------------------------------------------------------------------
+
+
+class Interpreted:
+    """Stands in for an executable; arrays come to it as they are, not as addresses."""
+
+    threads = 3
+    results: ClassVar[dict[int, Array]] = {}  # by address
+
+    def __init__(self, program: p.Program, compiled: Compiled) -> None:
+        self.program, self.writes_all = program, compiled.initial is None
+
+    def run(
+        self, arrays: Sequence[Any], extents: Sequence[int], work: float, room: int
+    ) -> list[Array]:
+        roles = [argument.role for argument in self.program.arguments]
+        given = [self.results[a] if isinstance(a, int) else a for a in arrays]
+        given += [None] * roles.count("made")
+        for role, array in zip(roles, given, strict=True):
+            if role == "result" and self.writes_all:
+                array.fill(poison(array.dtype))
+        # Hardly any room, so that arrays have to grow.
+        status, made = interpret(self.program, given, [self.threads, 1, *extents], seed=len(given))
+        if status == OVERFLOWED:
+            raise PositionOverflow
+        assert status == OK
+        return made
+
+
+class Accumulating(Interpreted):
+    """For statements that add to what the result holds, which must not be poisoned."""
+
+    def __init__(self, program: p.Program, compiled: Compiled) -> None:
+        super().__init__(program, compiled)
+        self.writes_all = False
+
+
+@contextmanager
+def interpreting(executable: type[Interpreted]) -> Iterator[None]:
+    """Kernels hand arrays themselves to `executable`, and need no compiler."""
+    new_values = kernel.Kernel._values
+
+    def arrays(self: Storage) -> list[Array]:
+        return [*(each[n] for each in self.levels for n in sorted(each)), self.values]
+
+    def noted_values(*args: Any) -> Array:
+        values = new_values(*args)
+        executable.results[values.__array_interface__["data"][0]] = values
+        return values
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Storage, "pointers", property(arrays))
+        patch.setattr(kernel.Kernel, "_values", noted_values)
+        patch.setattr(binding, "Executable", executable)
+        patch.setattr(kernel, "find_toolchain", lambda: "the interpreter")
+        yield
+    executable.results.clear()
+
+
+def run_case(case: Case) -> None:
+    """Fail unless the interpreter computes what the reference does."""
+    adds = case.assignment.op is not None
+    with interpreting(Accumulating if adds else Interpreted):
+        storage = statement_of(case).compile(loader=lambda compiled: compiled)().storage
+    validate(storage, "the result")
+    result = to_masked(storage)
+    present = None if case.result.format.is_dense else result.present
+    dtype = case.assignment.lhs.dtype
+    assert_agrees(result.values, present, case.expected(), dtype, atol=case.atol)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_the_interpreter_agrees_with_the_reference(chunk: int) -> None:
+    failures = []
+    for seed in range(FIRST_SEED + chunk, FIRST_SEED + CASES, CHUNKS):
+        case = random_case(random.Random(seed), nonfinite=seed % 9 == 0)
+        try:
+            run_case(case)
+        except (AssertionError, InternalError) as error:
+            failures.append(f"seed {seed}: {case.text}\n{error}\n\n{case.reproducer()}\n")
+    if failures:
+        pytest.fail("\n".join([f"{len(failures)} cases failed", *failures[:3]]), pytrace=False)
+
+
+# --- Hand-made programs ------------------------------------------------------------------------
+
+I, N, TOTAL = p.Name("i"), p.Name("n"), p.Name("total", "float64")
+X, Y = p.Array("x", "float64"), p.Array("y", "float64")
+CRD, KEYS, WORK = p.Array("crd", "int32"), p.Array("keys", "int64"), p.Array("work", "float64")
+TABLE, SLOTS, SEEN = p.Array("table", "int64"), p.Array("slots", "int64"), p.Array("seen", "bool")
+ONE, TWO = p.Value(1.0, "float64"), p.Value(2.0, "float64")
+MASK, COUNT, ROOM, SLOT = p.Name("mask"), p.Name("count"), p.Name("capacity"), p.Name("slot")
+
+
+def loop(body: p.Stmt, begin: object = 0, end: object = N, **more: Any) -> p.For:
+    return p.For(I, p.expr(begin), p.expr(end), p.block(body), **more)
+
+
+def program(*body: p.Stmt, made: dict[p.Array, p.Expr] | None = None) -> p.Program:
+    """A program over an operand x and a result y of n elements."""
+    arguments = [p.Argument(X, "x", -1, "values", "operand")]
+    arguments += [p.Argument(CRD, "x", 0, "crd", "operand")]
+    arguments += [p.Argument(Y, "y", -1, "values", "result")]
+    for array, count in (made or {}).items():
+        arguments.append(p.Argument(array, "z", -1, "values", "made", count))
+    return p.Program(tuple(arguments), (N,), p.block(*body))
+
+
+def run(
+    *body: p.Stmt,
+    x: Sequence[float] = (1.0, 2.0, 3.0),
+    crd: Sequence[int] = (0, 2, 5),
+    threads: int = 2,
+    made: dict[p.Array, p.Expr] | None = None,
+    checked: bool = True,
+) -> tuple[int, list[float], list[Array]]:
+    """The status, y, and what was made."""
+    whole = program(*body, made=made)
+    if checked:
+        verify(whole)
+    y = np.full(len(x), poison(np.dtype("float64")))
+    arrays = [np.array(x), np.array(crd, np.int32), y, *[None] * len(made or {})]
+    status, arrays_made = interpret(whole, arrays, [threads, 0, len(x)])
+    return status, y.tolist(), arrays_made
+
+
+DOUBLE = p.Store(Y, I, p.Apply(ops.MUL, (X[I], TWO), "float64"))
+
+
+@pytest.mark.parametrize("kind", [{}, {"simd": True}, {"parallel": True}])
+def test_a_loop(kind: dict[str, bool]) -> None:
+    assert run(loop(DOUBLE, **kind))[:2] == (OK, [2.0, 4.0, 6.0])
+
+
+def test_scalars_branches_and_while() -> None:
+    odd = p.compare("==", I % 2, 1)
+    add = p.Set(TOTAL, X[I], ops.ADD)
+    step = p.Set(COUNT, COUNT + 1)
+    status, y, _ = run(
+        p.Comment("the odd elements are added up"),
+        p.Declare(TOTAL, p.Value(0.0, "float64")),
+        loop(p.If(odd, add, p.block(p.Comment("nothing")))),
+        p.Declare(COUNT, p.Value(0)),
+        p.While(p.compare("<", COUNT, N), p.block(p.Store(Y, COUNT, TOTAL), step)),
+    )
+    assert (status, y) == (OK, [2.0, 2.0, 2.0])
+
+
+def test_local_arrays_belong_to_their_thread() -> None:
+    sums = p.Array("sums", "float64")
+    first = p.Value(0)
+    body = p.block(p.Local(sums, 1), p.Store(sums, first, X[I]), p.Store(Y, I, sums[first]))
+    assert run(loop(body, parallel=True))[:2] == (OK, [1.0, 2.0, 3.0])
+    unset = p.block(p.Local(sums, 1), p.Store(Y, I, sums[first]), p.Store(sums, first, X[I]))
+    with pytest.raises(InternalError, match=r"sums\[0\] is read before"):
+        run(loop(unset))
+
+
+def test_integers_wrap_and_floats_follow_ieee() -> None:
+    small = p.Array("small", "int8")
+    wrapped = p.Apply(ops.ADD, (p.Value(127, "int8"), p.Value(1, "int8")), "int8")
+    status, y, made = run(
+        p.Allocate(small, p.Value(1)),
+        p.Store(small, p.Value(0), wrapped),
+        loop(p.Store(Y, I, p.Apply(ops.DIV, (X[I], p.Value(0.0, "float64")), "float64"))),
+        x=(1.0, -1.0),
+        made={small: p.Value(1)},
+    )
+    assert (status, y, made[0].tolist()) == (OK, [np.inf, -np.inf], [-128])
+
+
+def test_conversions_are_those_of_c() -> None:
+    pair = p.Value(complex(2.9, 7.0), "complex128")
+    whole = p.Convert(p.Convert(pair, "float64"), "int32")
+    status, y, _ = run(loop(p.Store(Y, I, p.Convert(whole, "float64"))), x=(0.0,))
+    assert (status, y) == (OK, [2.0])
+
+
+def test_what_is_made_is_handed_back() -> None:
+    grow = p.Grow(ROOM, COUNT + 1, (p.Growing(WORK, p.Value(1), extra=1, zeroed=True),))
+    status, _, (work,) = run(
+        p.Declare(ROOM, p.Value(0)),
+        p.Declare(COUNT, p.Value(0)),
+        p.Allocate(WORK, p.Value(0)),
+        loop(p.block(grow, p.Store(WORK, COUNT, X[I]), p.Set(COUNT, COUNT + 1))),
+        made={WORK: COUNT + 1},
+    )
+    assert (status, work.tolist()) == (OK, [1.0, 2.0, 3.0, 0.0])
+
+
+def test_statuses() -> None:
+    assert run(p.Fail(OVERFLOWED))[0] == OVERFLOWED
+    assert run(p.Allocate(WORK, p.Value(2**62)))[0] == NO_MEMORY
+
+
+def find_all(keys: Sequence[int]) -> tuple[p.Stmt, ...]:
+    """Code that enters `keys` into a hash table."""
+    code: list[p.Stmt] = [
+        *(p.Allocate(array, p.Value(100)) for array in (KEYS, SLOTS)),
+        p.Allocate(TABLE, p.Value(0)),
+        p.Declare(MASK, p.Value(-1)),
+        p.Declare(COUNT, p.Value(0)),
+        p.Declare(SLOT, p.Value(0)),
+    ]
+    for key in keys:
+        found = p.Helper("find", (TABLE, MASK, KEYS, COUNT, p.Value(key)))
+        first = p.block(
+            p.Store(KEYS, COUNT, p.Value(key)),
+            p.Store(SLOTS, COUNT, COUNT),
+            p.Set(COUNT, COUNT + 1),
+        )
+        code += [p.Set(SLOT, found), p.If(p.compare("==", SLOT, COUNT), first)]
+    return tuple(code)
+
+
+def test_the_hash_table_finds_and_sorts_its_keys() -> None:
+    keys = [7 * n % 50 for n in range(90)]
+    sort = p.Do(p.Helper("sort_pairs", (KEYS, SLOTS, COUNT)))
+    status, _, (made, slots) = run(*find_all(keys), sort, made={KEYS: COUNT, SLOTS: COUNT})
+    order = list(dict.fromkeys(keys))
+    assert status == OK
+    assert made.tolist() == sorted(order)
+    assert slots.tolist() == [order.index(key) for key in sorted(order)]
+    again = p.Helper("find", (TABLE, MASK, KEYS, COUNT, p.Value(3)))
+    cleared = [p.Do(p.Helper("clear", (TABLE, MASK))), p.Set(COUNT, p.Value(0)), p.Set(SLOT, again)]
+    status, _, _ = run(*find_all(keys), *cleared)
+    assert status == OK
+
+
+def listed(keys: Sequence[int], marks: Sequence[int], size: int = 6) -> tuple[p.Stmt, ...]:
+    """Code that lists `keys`, marks `marks`, and has the list sorted."""
+    return (
+        p.Allocate(KEYS, p.Value(size)),
+        p.Allocate(SEEN, p.Value(size), zeroed=True),
+        *(p.Store(KEYS, p.Value(n), p.Value(key)) for n, key in enumerate(keys)),
+        *(p.Store(SEEN, p.Value(key), p.Value(True, "bool")) for key in marks),
+        p.Do(p.Helper("sort_keys", (KEYS, p.Value(len(keys)), SEEN, p.Value(size)))),
+    )
+
+
+def test_listed_keys_are_sorted() -> None:
+    status, _, (keys,) = run(*listed([5, 0, 3], [0, 3, 5]), made={KEYS: p.Value(3)})
+    assert (status, keys.tolist()) == (OK, [0, 3, 5])
+
+
+@pytest.mark.parametrize(("key", "position"), [(0, 0), (2, 1), (5, 2), (3, -1), (9, -1)])
+def test_search(key: int, position: int) -> None:
+    search = p.Helper("search", (CRD, p.Value(0), p.Value(3), p.Value(key)))
+    _, y, _ = run(loop(p.Store(Y, I, p.Convert(search, "float64"))))
+    assert y == [position] * 3
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_balanced_parts_cover_the_loop(threads: int) -> None:
+    balanced = loop(DOUBLE, end=p.Value(2), parallel=True, balance=p.Balance(CRD))
+    status, y, _ = run(balanced, threads=threads)
+    assert (status, y[:2]) == (OK, [2.0, 4.0])
+
+
+# --- Planted faults ----------------------------------------------------------------------------
+
+ADD_ALL = p.Store(Y, p.Value(0), X[I], ops.ADD)
+SHARED = p.Set(TOTAL, X[I], ops.ADD)
+FAULTS: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
+    "an element too far": (r"x\[3\] is outside of 3", (loop(DOUBLE, end=N + 1),)),
+    "an element too early": (r"x\[-1\] is outside", (loop(DOUBLE, begin=-1),)),
+    "a store too far": (r"y\[3\] is outside", (loop(p.Store(Y, I + 1, X[I])),)),
+    "a prefetch too far": (r"x\[3\] is outside", (loop(p.Prefetch(X, I + 1)),)),
+    "an operand is written": ("x.*belongs to an operand", (loop(p.Store(X, I, ONE)),)),
+    "a read of fresh memory": (
+        r"work\[0\] is read before",
+        (p.Allocate(WORK, N), loop(p.Store(Y, I, WORK[I]))),
+    ),
+    "a read of memory that has grown": (
+        r"work\[1\] is read before",
+        (
+            p.Declare(ROOM, p.Value(0)),
+            p.Allocate(WORK, p.Value(1), zeroed=True),
+            p.Grow(ROOM, N, (p.Growing(WORK, p.Value(1)),)),
+            loop(p.Store(Y, I, WORK[I])),
+        ),
+    ),
+    "a use after the end": (
+        "work is not allocated",
+        (p.Allocate(WORK, N, zeroed=True), p.Free(WORK), loop(p.Store(Y, I, WORK[I]))),
+    ),
+    "two threads write to one place": (
+        r"y\[0\] is (written by two|read by one)",
+        (loop(ADD_ALL, parallel=True),),
+    ),
+    "a thread reads what another writes": (
+        r"y\[\d\] is",
+        (
+            loop(DOUBLE),
+            loop(p.Store(Y, I, Y[p.arithmetic("-", p.Value(2), I)]), parallel=True),
+        ),
+    ),
+    "threads share a scalar": (
+        "total is assigned by all threads",
+        (p.Declare(TOTAL, ONE), loop(SHARED, parallel=True)),
+    ),
+    "threads move shared memory": (
+        "work is moved by one of many",
+        (p.Allocate(WORK, N, zeroed=True), loop(p.Free(WORK), parallel=True)),
+    ),
+    "a thread keeps its memory": (
+        "work belongs to one thread",
+        (loop(DOUBLE, parallel=True, private=(p.Allocate(WORK, N),)),),
+    ),
+    "a loop without end": (
+        "does not end",
+        (p.While(p.compare("<", p.Value(0), N), p.block(p.Comment("n stays"))),),
+    ),
+    "an overflow": (
+        "overflows",
+        (p.Declare(COUNT, p.Value(2**62)), p.Declare(SLOT, COUNT * COUNT)),
+    ),
+    "a division of the negative": ("has no -1", (p.Declare(SLOT, p.Value(-1) / N),)),
+    "a coordinate that does not fit": (
+        "does not fit small",
+        (
+            p.Allocate(p.Array("small", "int32"), N),
+            p.Store(p.Array("small", "int32"), p.Value(0), p.Value(2**40)),
+        ),
+    ),
+    "a key listed but not marked": ("seen marks other", listed([1, 2], [1])),
+    "a key listed twice": ("seen marks other", listed([1, 1], [1])),
+    "a lost slot": (
+        "table does not hold",
+        (*find_all([4]), p.Set(COUNT, p.Value(0)), *find_all([4])[-2:]),
+    ),
+    "a float as an index": (
+        "a float64 stands where an index",
+        (loop(p.Store(Y, X[I], ONE)),),
+    ),
+    "an unknown helper": ("no helper shuffle", (p.Do(p.Helper("shuffle", (CRD,))),)),
+    "memory of negative size": (
+        "work cannot have -1",
+        (p.Allocate(WORK, p.Value(-1)),),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_noticed(fault: str) -> None:
+    message, body = FAULTS[fault]
+    with pytest.raises(InternalError, match=message):
+        run(*body)
+
+
+def test_a_run_out_of_order_is_not_searched() -> None:
+    search = p.Helper("search", (CRD, p.Value(0), p.Value(3), p.Value(5)))
+    with pytest.raises(InternalError, match="crd is searched from 0 to 3, but is not in order"):
+        run(loop(p.Store(Y, I, p.Convert(search, "float64"))), crd=(2, 0, 5))
+
+
+def test_a_simd_loop_must_be_free_of_dependences() -> None:
+    running = p.Store(Y, I, p.Apply(ops.ADD, (Y[p.arithmetic("-", I, p.Value(1))], ONE), "float64"))
+    first = p.Store(Y, p.Value(0), ONE)
+    x = [0.0] * 9
+    assert run(first, loop(running, begin=1), x=x)[1] == [*range(1, 10)]
+    assert run(first, loop(running, begin=1, simd=True), x=x)[1] != [*range(1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(p.Value(3), r"work\[1\] is handed back, but was never written"), (p.Value(9), "has no 9")],
+)
+def test_what_is_handed_back_must_be_there(count: p.Expr, message: str) -> None:
+    body = (p.Allocate(WORK, N), p.Store(WORK, p.Value(0), ONE))
+    with pytest.raises(InternalError, match=message):
+        run(*body, made={WORK: count})
+
+
+def test_arguments_of_another_type_are_refused() -> None:
+    with pytest.raises(InternalError, match="crd has the type int32, but an array of int64"):
+        interpret(program(), [np.ones(1), np.zeros(1, np.int64), np.ones(1)], [1, 0, 1])
+    with pytest.raises(InternalError, match="x has the type float64, but no array"):
+        interpret(program(), [None, np.zeros(1, np.int32), np.ones(1)], [1, 0, 1])
+
+
+def test_nodes_it_does_not_know_are_refused() -> None:
+    unknown: list[tuple[type[p.Node], Callable[[Any], p.Stmt]]] = [
+        (p.Stmt, lambda node: node),
+        (p.Expr, lambda node: p.Do(p.Helper("search", (node,)))),
+    ]
+    for base, around in unknown:
+        strange = dataclass(frozen=True)(type("Strange", (base,), {"type": "int64"}))()
+        with pytest.raises(InternalError, match="Strange is no"):
+            run(around(strange), checked=False)
+    with pytest.raises(InternalError, match=r"<< is no operator"):
+        run(p.Declare(SLOT, p.Binary("min", N, p.Binary("<<", N, N))), checked=False)
