@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import statistics
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,7 @@ from measure import Turns, interleave
 
 import openwork as ow
 from openwork.runtime import library
+from openwork.runtime.interrupt import stop_flag
 
 WIDTH = 32
 CHUNK = 1 << 14
@@ -25,16 +29,16 @@ i, j, k, l = ow.indices("i j k l")  # noqa: E741 - an index variable
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel on one input, computed in three ways.
+    """One kernel on one input, computed in four ways.
 
-    `hand` and `into` write to arrays that exist already; where the result is made by the call
-    (`add`), both make it. `fresh` and `peer` return a new result, as a user would have it.
+    `hand` and `bare` are C functions, called with the same arrays and without ceremony: by hand,
+    and generated. `fresh` and `peer` return a new result, as a user would have it.
     """
 
     kernel: str
     data: str
     hand: Callable[[], Any]
-    into: Callable[[], Any]
+    bare: Callable[[], Any]
     fresh: Callable[[], Any]
     peer: Callable[[], Any]
     check: Callable[[], None]
@@ -51,6 +55,55 @@ def arrays(matrix: Any) -> list[ctypes.c_void_p]:
     return [address(a) for a in (matrix.indptr, matrix.indices, matrix.data)]
 
 
+def bare_function(
+    kernel: ow.Kernel, operands: list[ow.Tensor], extents: tuple[int, ...], result: Any
+) -> Callable[[], Any]:
+    """The generated function on one thread; `extents` in the order of the loops.
+
+    The result is an array to write into, or None where the function makes three arrays; those are
+    given back at once.
+    """
+    function = library.load(kernel.source).kernel
+    pointers = [stop_flag(), *(p for operand in operands for p in operand.storage.pointers)]
+    room = sum(operand.nnz for operand in operands) + 8
+    made = 3 if result is None else 0
+    given = (ctypes.c_void_p * (len(pointers) + (made or 1)))(*pointers)
+    sizes = (ctypes.c_int64 * (2 + len(extents) + made))(1, room, *extents)
+    if result is not None:
+        given[len(pointers)] = result.ctypes.data
+        return lambda: function(given, sizes)
+    results = (ctypes.c_void_p * made).from_buffer(
+        given, len(pointers) * ctypes.sizeof(ctypes.c_void_p)
+    )
+
+    def run() -> int:
+        function(given, sizes)
+        HAND.give_back(results)
+        return int(sizes[-1])
+
+    return run
+
+
+def checks(
+    kernel: ow.Kernel,
+    peer: Callable[[], Any],
+    out: Any,
+    *functions: Callable[[], Any],
+) -> Callable[[], None]:
+    """A check that all ways give the same numbers; the functions write theirs to `out`."""
+
+    def check() -> None:
+        theirs, ours = peer(), kernel()
+        expected = theirs.data if sp.issparse(theirs) else theirs
+        np.testing.assert_allclose(ours.storage.values.reshape(expected.shape), expected)
+        for function in functions:
+            out.fill(np.nan)
+            function()
+            np.testing.assert_allclose(out, expected)
+
+    return check
+
+
 def spmv(data: str, a: Any, rng: np.random.Generator) -> Case:
     """y = A x"""
     v = rng.random(a.shape[1])
@@ -59,14 +112,10 @@ def spmv(data: str, a: Any, rng: np.random.Generator) -> Case:
     kernel = ow.assign(y[i], A[i, j] * x[j]).compile()
     out = np.empty(a.shape[0])
     given = [ctypes.c_int64(a.shape[0]), *arrays(a), address(v), address(out)]
-
-    def check() -> None:
-        HAND.spmv(*given)
-        np.testing.assert_allclose(kernel().to_numpy(), a @ v)
-        np.testing.assert_allclose(kernel(out=y).to_numpy(), out)
-
+    hand = lambda: HAND.spmv(*given)  # noqa: E731
+    bare = bare_function(kernel, [A, x], a.shape, out)
     peer = lambda: a @ v  # noqa: E731
-    return Case("SpMV", data, lambda: HAND.spmv(*given), lambda: kernel(out=y), kernel, peer, check)
+    return Case("SpMV", data, hand, bare, kernel, peer, checks(kernel, peer, out, hand, bare))
 
 
 def spmm(data: str, a: Any, rng: np.random.Generator) -> Case:
@@ -78,14 +127,10 @@ def spmm(data: str, a: Any, rng: np.random.Generator) -> Case:
     out = np.empty(Y.shape)
     sizes = [ctypes.c_int64(a.shape[0]), ctypes.c_int64(WIDTH)]
     given = [*sizes, *arrays(a), address(v), address(out)]
-
-    def check() -> None:
-        HAND.spmm(*given)
-        np.testing.assert_allclose(kernel().to_numpy(), a @ v)
-        np.testing.assert_allclose(kernel(out=Y).to_numpy(), out)
-
+    hand = lambda: HAND.spmm(*given)  # noqa: E731
+    bare = bare_function(kernel, [A, X], (*a.shape, WIDTH), out)
     peer = lambda: a @ v  # noqa: E731
-    return Case("SpMM", data, lambda: HAND.spmm(*given), lambda: kernel(out=Y), kernel, peer, check)
+    return Case("SpMM", data, hand, bare, kernel, peer, checks(kernel, peer, out, hand, bare))
 
 
 def sddmm(data: str, a: Any, rng: np.random.Generator) -> Case:
@@ -96,25 +141,19 @@ def sddmm(data: str, a: Any, rng: np.random.Generator) -> Case:
     kernel = ow.assign(C[i, j], A[i, j] * U[i, k] * V[j, k]).compile()
     rows = np.repeat(np.arange(a.shape[0], dtype=np.int32), np.diff(a.indptr))
     sizes = [ctypes.c_int64(a.shape[0]), ctypes.c_int64(WIDTH)]
-    given = [*sizes, *arrays(a), address(u), address(v)]
-
-    def hand() -> Any:
-        out = np.empty(a.nnz)
-        HAND.sddmm(*given, address(out))
-        return out
+    out = np.empty(a.nnz)
+    given = [*sizes, *arrays(a), address(u), address(v), address(out)]
+    hand = lambda: HAND.sddmm(*given)  # noqa: E731
+    bare = bare_function(kernel, [A, U, V], (*a.shape, WIDTH), out)
 
     def peer() -> Any:
-        out = np.empty(a.nnz)
+        dots = np.empty(a.nnz)
         for n in range(0, a.nnz, CHUNK):
             part = slice(n, n + CHUNK)
-            np.einsum("pk,pk->p", u[rows[part]], v[a.indices[part]], out=out[part])
-        return sp.csr_array((out * a.data, a.indices, a.indptr), shape=a.shape)
+            np.einsum("pk,pk->p", u[rows[part]], v[a.indices[part]], out=dots[part])
+        return sp.csr_array((dots * a.data, a.indices, a.indptr), shape=a.shape)
 
-    def check() -> None:
-        np.testing.assert_allclose(kernel().to_scipy().data, peer().data)
-        np.testing.assert_allclose(kernel().to_scipy().data, hand())
-
-    return Case("SDDMM", data, hand, kernel, kernel, peer, check)
+    return Case("SDDMM", data, hand, bare, kernel, peer, checks(kernel, peer, out, hand, bare))
 
 
 def mttkrp(data: str, T: ow.Tensor, rng: np.random.Generator) -> Case:
@@ -133,13 +172,13 @@ def mttkrp(data: str, T: ow.Tensor, rng: np.random.Generator) -> Case:
     gather = sp.csr_array((values, np.arange(values.size), ends), (T.shape[0], values.size))
     peer = lambda: gather @ (d[ks] * f[ls])  # noqa: E731
     hand = lambda: HAND.mttkrp(*given)  # noqa: E731
+    function = bare_function(kernel, [T, D, F], (*T.shape, WIDTH), out)
 
-    def check() -> None:
-        hand()
-        np.testing.assert_allclose(kernel().to_numpy(), peer())
-        np.testing.assert_allclose(kernel(out=M).to_numpy(), out)
+    def bare() -> None:
+        out.fill(0)  # as the kernel's caller does: rows without entries are not visited
+        function()
 
-    return Case("MTTKRP", data, hand, lambda: kernel(out=M), kernel, peer, check)
+    return Case("MTTKRP", data, hand, bare, kernel, peer, checks(kernel, peer, out, hand, bare))
 
 
 def add(data: str, a: Any, rng: np.random.Generator) -> Case:
@@ -152,6 +191,8 @@ def add(data: str, a: Any, rng: np.random.Generator) -> Case:
     given = [ctypes.c_int64(a.shape[0]), *arrays(a), *arrays(b), made]
     HAND.add.restype = ctypes.c_int64
 
+    bare = bare_function(kernel, [A, B], a.shape, None)
+
     def hand() -> int:
         count = HAND.add(*given)
         HAND.give_back(made)
@@ -159,10 +200,10 @@ def add(data: str, a: Any, rng: np.random.Generator) -> Case:
 
     def check() -> None:
         mine, theirs = kernel().to_scipy(), a + b
-        assert hand() == mine.nnz
+        assert hand() == bare() == mine.nnz
         assert abs(mine - theirs).max() == 0
 
-    return Case("A+B", data, hand, kernel, kernel, lambda: a + b, check)
+    return Case("A+B", data, hand, bare, kernel, lambda: a + b, check)
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -192,7 +233,7 @@ def measure(case: Case, budget: float) -> Turns:
         case.check()
     contestants = {
         "hand": case.hand,
-        "into": with_threads(1, case.into),
+        "bare": case.bare,
         "one": with_threads(1, case.fresh),
         "two": with_threads(2, case.fresh),
         "peer": case.peer,
@@ -202,18 +243,40 @@ def measure(case: Case, budget: float) -> Turns:
     return turns
 
 
-def table(quick: bool) -> str:
-    """Times and ratios of the kernels."""
-    head = "| kernel | input | by hand, ms | Openwork, ms | x by hand | SciPy, ms | 1 thread, ms "
+def room_for_two() -> float:
+    """How much more two threads get done than one, in work that needs nothing but a core."""
+    count = ctypes.c_int64(10_000_000)
+    start = time.perf_counter()
+    HAND.spin(count)
+    alone = time.perf_counter() - start
+    threads = [threading.Thread(target=HAND.spin, args=(count,)) for _ in range(2)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 2 * alone / (time.perf_counter() - start)
+
+
+def table(quick: bool) -> tuple[str, str]:
+    """Times and ratios of the kernels, and how quiet the machine was."""
+    head = (
+        "| kernel | input | C by hand, ms | generated, ms | x by hand | SciPy, ms | 1 thread, ms "
+    )
     lines = [head + "| x SciPy | 2 threads, ms | x SciPy |", "|---" * 10 + "|"]
+    rooms = []
     for case in cases(quick):
+        rooms.append(room_for_two())
         turns = measure(case, 0.3 if quick else 2.0)
         ms = {name: f"{1e3 * turns.median(name):.3g}" for name in turns.seconds}
         cells = [
-            *(case.kernel, case.data, ms["hand"], ms["into"], f"{turns.speed('into', 'hand'):.2f}"),
+            *(case.kernel, case.data, ms["hand"], ms["bare"], f"{turns.speed('bare', 'hand'):.2f}"),
             *(ms["peer"], ms["one"], f"{turns.speed('one', 'peer'):.2f}"),
             *(ms["two"], f"{turns.speed('two', 'peer'):.2f}"),
         ]
+        rooms.append(room_for_two())
         lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], file=sys.stderr, flush=True)
-    return "\n".join(lines)
+        print(lines[-1], f"two threads: {rooms[-2]:.2f}", file=sys.stderr, flush=True)
+    quiet = f"two threads did {statistics.median(rooms):.2f} times the counting of one (median of "
+    quiet += f"{len(rooms)} trials beside the measurements, the worst {min(rooms):.2f})"
+    return "\n".join(lines), quiet

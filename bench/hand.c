@@ -107,3 +107,10 @@ int64_t add(int64_t rows, const int32_t *restrict a_pos, const int32_t *restrict
 void give_back(void **made) {
   for (int n = 0; n < 3; n++) __builtin_free(made[n]);
 }
+
+// Work that needs nothing but a core.
+__UINT64_TYPE__ spin(int64_t count) {
+  __UINT64_TYPE__ x = 1;
+  for (int64_t n = 0; n < count; n++) x = x * 6364136223846793005u + 1442695040888963407u;
+  return x;
+}

@@ -16,15 +16,16 @@ PAGE = """\
 # Core, {date}
 
 {environment}
+- quiet: {quiet}
 
 Repeat with `make bench`, or `.venv/bin/python bench/run.py`.
 
 All times are medians over turns in which every contestant runs once; a ratio is the median of the
-ratios within a turn, and above 1 Openwork is the faster. "by hand" is `bench/hand.c`, one thread,
-compiled with the same flags; "Openwork" beside it is one thread too, and writes into the same
-kind of memory. The columns after it return a new result, as SciPy does. Dense operands have
-{width} columns. SciPy has no SDDMM and no MTTKRP: those are the best NumPy and SciPy formulations
-that we know. Everything is float64 with 32-bit indices.
+ratios within a turn, and above 1 Openwork is the faster. "C by hand" is `bench/hand.c` on one
+thread; "generated" beside it is the kernel's C function on one thread, compiled with the same flags
+and called in the same way. The columns after it are whole calls that return a new result, as SciPy
+does. Dense operands have {width} columns. SciPy has no SDDMM and no MTTKRP; in its column is what
+one would write with NumPy and SciPy. Everything is float64 with 32-bit indices.
 
 {kernels}
 
@@ -38,11 +39,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")
     quick = parser.parse_args().quick
     date = datetime.date.today().isoformat()
+    facts = environment()
+    kernels, quiet = core.table(quick)
     page = PAGE.format(
         date=date,
-        environment=environment(),
+        environment=facts,
+        quiet=quiet,
         width=core.WIDTH,
-        kernels=core.table(quick),
+        kernels=kernels,
         costs=costs.table(quick),
     )
     print(page)

@@ -26,6 +26,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[8];
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
+  const int64_t A2_size = A_pos2[A_pos1[1]];
+  const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
@@ -45,20 +47,30 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
+          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 8]);
+          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 16]);
+          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 24]);
           const int64_t j = A_crd2[pA2];
           // stored k of A
           for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
+            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
+            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 8]);
+            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 16]);
+            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 24]);
             const int64_t k = A_crd3[pA3];
             const double A_val = A_vals[pA3];
 #pragma GCC unroll 32
             for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
-              R_sum[l_tile_at] += A_val * B_vals[j * l_size + (l_tile + l_tile_at)] * C_vals[k * l_size + (l_tile + l_tile_at)];
+              R_sum[l_tile_at] += A_val * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
           }
         }
 #pragma GCC unroll 32
         for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
-          R_vals[i * l_size + (l_tile + l_tile_at)] = R_sum[l_tile_at];
+          R_vals[i * l_size + l_tile + l_tile_at] = R_sum[l_tile_at];
         }
         l_tile += 32;
       }
@@ -71,20 +83,24 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
           const int64_t j = A_crd2[pA2];
           // stored k of A
           for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
+            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
             const int64_t k = A_crd3[pA3];
             const double A_val_2 = A_vals[pA3];
 #pragma GCC unroll 4
             for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
-              R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + (l_tile + l_tile_at)] * C_vals[k * l_size + (l_tile + l_tile_at)];
+              R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
           }
         }
 #pragma GCC unroll 4
         for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
-          R_vals[i * l_size + (l_tile + l_tile_at)] = R_sum[l_tile_at];
+          R_vals[i * l_size + l_tile + l_tile_at] = R_sum[l_tile_at];
         }
         l_tile += 4;
       }

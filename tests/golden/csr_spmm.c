@@ -28,6 +28,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
+  const int64_t A2_size = A_pos2[i_size];
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
@@ -46,16 +47,21 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
+          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 8]);
+          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 16]);
+          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 24]);
           const int64_t j = A_crd2[pA2];
           const double A_val = A_vals[pA2];
 #pragma GCC unroll 32
           for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-            R_sum[k_tile_at] += A_val * B_vals[j * k_size + (k_tile + k_tile_at)];
+            R_sum[k_tile_at] += A_val * B_vals[j * k_size + k_tile + k_tile_at];
           }
         }
 #pragma GCC unroll 32
         for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-          R_vals[i * k_size + (k_tile + k_tile_at)] = R_sum[k_tile_at];
+          R_vals[i * k_size + k_tile + k_tile_at] = R_sum[k_tile_at];
         }
         k_tile += 32;
       }
@@ -68,16 +74,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
           const int64_t j = A_crd2[pA2];
           const double A_val_2 = A_vals[pA2];
 #pragma GCC unroll 4
           for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-            R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + (k_tile + k_tile_at)];
+            R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
           }
         }
 #pragma GCC unroll 4
         for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-          R_vals[i * k_size + (k_tile + k_tile_at)] = R_sum[k_tile_at];
+          R_vals[i * k_size + k_tile + k_tile_at] = R_sum[k_tile_at];
         }
         k_tile += 4;
       }

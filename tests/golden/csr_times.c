@@ -2,11 +2,28 @@ typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __SIZE_TYPE__ size_t;
 
+#ifdef __linux__
+int madvise(void *, size_t, int);
+#endif
+
+// Large arrays on huge pages: far fewer page faults, and twice the rate of random access.
+static void *huge(void *array, size_t bytes) {
+#ifdef __linux__
+  if (array && bytes >= 4194304) {
+    const size_t start = ((size_t)array + 4095) & ~(size_t)4095;
+    madvise((void *)start, (size_t)array + bytes - start, 14);
+  }
+#endif
+  return array;
+}
+
+
 // Memory for `count` elements.
 static void *room_for(int64_t count, size_t size, int32_t *status) {
-  void *array = __builtin_malloc(((size_t)count + 1) * size);
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *array = __builtin_malloc(bytes);
   if (!array) *status = 1;
-  return array;
+  return huge(array, bytes);
 }
 
 // The next capacity: enough, and at least twice as much as before.
@@ -16,8 +33,9 @@ static int64_t larger(int64_t capacity, int64_t needed) {
 
 // `array` with room for `count` elements; if memory runs out it stays, and the status says so.
 static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
-  void *larger = __builtin_realloc(array, ((size_t)count + 1) * size);
-  if (larger) return larger;
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *larger = __builtin_realloc(array, bytes);
+  if (larger) return huge(larger, bytes);
   *status = 1;
   return array;
 }
@@ -58,8 +76,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t pA2_end = A_pos2[i + 1];
     int64_t pB2 = B_pos2[i];
     const int64_t pB2_end = B_pos2[i + 1];
-    if (nR2 + (pA2_end - pA2 + (pB2_end - pB2)) > R2_room) {
-      R2_room = larger(R2_room, nR2 + (pA2_end - pA2 + (pB2_end - pB2)));
+    if (nR2 + (pA2_end - pA2) + (pB2_end - pB2) > R2_room) {
+      R2_room = larger(R2_room, nR2 + (pA2_end - pA2) + (pB2_end - pB2));
       R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
       R_vals = resize(R_vals, R2_room, sizeof(double), &status);
       if (status) goto done;

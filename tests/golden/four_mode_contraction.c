@@ -3,11 +3,28 @@ typedef __INT64_TYPE__ int64_t;
 typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
 
+#ifdef __linux__
+int madvise(void *, size_t, int);
+#endif
+
+// Large arrays on huge pages: far fewer page faults, and twice the rate of random access.
+static void *huge(void *array, size_t bytes) {
+#ifdef __linux__
+  if (array && bytes >= 4194304) {
+    const size_t start = ((size_t)array + 4095) & ~(size_t)4095;
+    madvise((void *)start, (size_t)array + bytes - start, 14);
+  }
+#endif
+  return array;
+}
+
+
 // Memory for `count` elements.
 static void *room_for(int64_t count, size_t size, int32_t *status) {
-  void *array = __builtin_malloc(((size_t)count + 1) * size);
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *array = __builtin_malloc(bytes);
   if (!array) *status = 1;
-  return array;
+  return huge(array, bytes);
 }
 
 // The next capacity: enough, and at least twice as much as before.
@@ -17,8 +34,9 @@ static int64_t larger(int64_t capacity, int64_t needed) {
 
 // `array` with room for `count` elements; if memory runs out it stays, and the status says so.
 static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
-  void *larger = __builtin_realloc(array, ((size_t)count + 1) * size);
-  if (larger) return larger;
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *larger = __builtin_realloc(array, bytes);
+  if (larger) return huge(larger, bytes);
   *status = 1;
   return array;
 }

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
-from openwork.algebra.operators import Op
+from openwork.algebra.operators import BUILTIN, Op
 from openwork.algebra.types import Number, number
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar, TensorVar
@@ -31,7 +32,7 @@ from openwork.program.tensors import Names, Widths
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
 from openwork.program.workspace import Workspaces
-from openwork.tree import Node, substitute, walk
+from openwork.tree import Node, bottom_up, substitute, walk
 
 # Columns of a row that are accumulated in registers together, widest first, by element size.
 _TILE_BYTES, _NARROW_TILE = 256, 4
@@ -348,7 +349,15 @@ def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argu
 
 
 def canonical(loops: Stmt, names: Names) -> str:
-    """The loops with the names of the code in place of the user's."""
+    """The loops with the names of the code in place of the user's; the user's operators are f."""
+
+    def rename(node: Node) -> Node | None:
+        op = getattr(node, "op", None)
+        if isinstance(op, Op) and BUILTIN.get(op.name) != op:
+            return replace(node, op=replace(op, name="f", symbol=None))  # type: ignore[type-var]
+        return None
+
+    loops = cast(Stmt, bottom_up(rename)(loops))
     tensors = {t for t in walk(loops) if isinstance(t, TensorVar)}
     table: dict[Node, Node] = {t: replace(t, name=names.of(t)) for t in tensors}
     table |= {v: IndexVar(name) for v, name in names.variables.items()}

@@ -60,7 +60,7 @@ class Loop:
 
     def dimension(self, walked: set[Access]) -> p.Block:
         """for (i = 0; i < size; i++) { i is in A? ...; body }"""
-        scope = self._completeness(all(pt.body is not None for pt in self.lattice.points))
+        scope = self._completeness(self._always_works)
         parts = [part for part in self.parts if part.access in walked]
         scope = self._threads(scope, alone=not parts)
         walkers, scope = self._walkers(parts, scope)
@@ -211,7 +211,7 @@ class Loop:
         for point in cases:
             needed = [conditions[a] for a in conditions if a in point.present and a not in certain]
             tests.append(every([c for c in needed if c is not None]))
-        if self._exhaustive(cases, conditions, [w.part.access for w in walkers]):
+        if self._exhaustive(cases, conditions, walkers):
             tests[-1] = None
             choice = as_choice([point.body for point in cases], tests)
             if choice is not None:
@@ -223,17 +223,19 @@ class Loop:
         return result
 
     def _exhaustive(
-        self, cases: list[Point], conditions: dict[Access, Expr | None], walked: list[Access]
+        self, cases: list[Point], conditions: dict[Access, Expr | None], walkers: list[Walker]
     ) -> bool:
         """Whether the last case is all that can be left, so that it needs no test.
 
-        The coordinate is the least of those of the walkers, so at least one of them is there.
+        The coordinate is the least of those of the walkers, so at least one of them is there,
+        unless its entry has still to be searched for.
         """
-        sets = [pt.present for pt in cases]
+        sets = [point.present for point in cases]
         return (
-            len(walked) > 1
-            and set(conditions) == set(walked)
-            and len(sets) == 2 ** len(walked) - 1
+            len(walkers) > 1
+            and set(conditions) == {w.part.access for w in walkers}
+            and not any(w.part.searched for w in walkers)
+            and len(sets) == 2 ** len(walkers) - 1
             and all(sets)
         )
 
@@ -269,11 +271,22 @@ class Loop:
         level = len(scope.reached(lhs)) - 1
         if appender is None or not self.ctx.is_result(lhs) or level < start:
             return scope, []
-        if appender.below(level) != level + 1:
+        below = appender.below(level)
+        if below is None:
             return scope, []
-        if not everywhere:
-            appender.gaps.add(level + 1)
-        return scope, appender.close(level + 1, scope.reached(lhs)[-1].position)
+        # The runs right below are closed at every coordinate that is visited; those further down
+        # only where there is something to do.
+        closes = below == level + 1
+        if not everywhere or not (closes or self._always_works):
+            appender.gaps.add(below)
+        if not closes:
+            return scope, []
+        return scope, appender.close(below, scope.reached(lhs)[-1].position)
+
+    @property
+    def _always_works(self) -> bool:
+        """Whether there is something to do at every coordinate."""
+        return all(point.body is not None for point in self.lattice.points)
 
     def reach_further(self, scope: Scope, lhs: Access) -> Scope:
         """Reach every further full level of `lhs` whose coordinate is known."""

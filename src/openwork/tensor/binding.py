@@ -51,6 +51,7 @@ class Binding:
     room: int
     shape: tuple[int, ...]
     count: int
+    wide: bool
 
     def fits(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
         """Whether this is the binding of `given`."""
@@ -99,9 +100,9 @@ class Binder:
             result_shape: the shape of the result, as far as it is known.
             fixed: the result must have that shape, whatever the operands have.
         """
-        plan, lhs = self._plan, self._plan.assignment.lhs
+        plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._wide
         extents = self._extents(given, result_shape, fixed)
-        executable, compiled = self._executable(operands, extents)
+        executable, compiled = self._executable(operands, extents, wide)
         work = float(sum(storage.values.size for storage in operands))
         count, below = 1, lhs.level_vars
         if self._shared is not None:
@@ -117,14 +118,15 @@ class Binder:
             pointers=tuple(address for storage in operands for address in storage.pointers),
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            room=min(int(work) + 8, _MOST_ROOM if self._wide else INT32_LIMIT.value),
+            room=min(int(work) + 8, _MOST_ROOM if wide else INT32_LIMIT.value),
             shape=tuple(extents[var] for var in lhs.vars),
             count=count,
+            wide=wide,
         )
 
-    def widen(self) -> None:
+    def widen(self, overflowed: Binding) -> None:
         """From now on, count the positions of results in 64 bits."""
-        if self._wide:
+        if overflowed.wide:
             raise InternalError("64-bit positions overflowed")
         self._wide = True
 
@@ -185,14 +187,14 @@ class Binder:
         return extents
 
     def _executable(
-        self, operands: tuple[Storage, ...], extents: Extents
+        self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Executable, Compiled]:
         """The kernel for the index widths of these operands, compiled if it is new."""
-        wide = self._result_widths(extents)
-        key = (tuple(storage.widths for storage in operands), wide)
+        result = self._result_widths(extents, wide)
+        key = (tuple(storage.widths for storage in operands), result)
         ready = self._ready.get(key)
         if ready is None:
-            compiled = self.compile(operands, wide)
+            compiled = self.compile(operands, result)
             ready = (Executable(compiled.program, self._load(compiled)), compiled)
             self._ready[key] = ready
         return ready
@@ -210,7 +212,7 @@ class Binder:
         return back(self._plan, widths, self._trace)
 
     def _result_widths(
-        self, extents: Extents | None
+        self, extents: Extents | None, wide: bool = False
     ) -> tuple[tuple[tuple[str, int, str], str], ...]:
         """The element types of the index arrays of a result that is appended to."""
         if not isinstance(self._plan.assembly, Append):
@@ -220,7 +222,7 @@ class Binder:
             extent = 0 if extents is None else extents[lhs.level_vars[level]]
             for fact in kind.arrays:
                 if fact.holds == "positions":
-                    width = "int64" if self._wide else "int32"
+                    width = "int64" if wide else "int32"
                 else:
                     width = index_dtype(extent - 1).name
                 found.append(((lhs.tensor.name, level, fact.name), width))

@@ -159,7 +159,7 @@ class Kernel:
             try:
                 storage = self._appended(binding)
             except PositionOverflow:
-                binder.widen()
+                binder.widen(binding)
                 binding = self._latest = binder.bind(given, operands, shape, fixed)
                 storage = self._appended(binding)
         else:
