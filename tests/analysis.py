@@ -129,7 +129,6 @@ class Analysis:
 
     def applied(self, op: Op, args: list[Facts], nodes: Sequence[Expr], dtype: DType) -> Facts:
         """The facts about `op` on `args`, whose expressions are `nodes`."""
-        self.refuse_dependence_on_presence(op, args, dtype)
         types = {node.dtype.kind for node in nodes} | {dtype.kind}
         if "c" in types and op.name in [o.name for o in _ORDERED]:
             raise Unsafe
@@ -185,15 +184,6 @@ class Analysis:
             case Access() | IndexVar() if dtype.kind != "c" and not args[0].reduced:
                 return False
         raise Unsafe
-
-    def refuse_dependence_on_presence(self, op: Op, args: list[Facts], dtype: DType) -> None:
-        """A sum of entries that never met annihilates; a sum that is zero by chance does not."""
-        law = op.annihilator if op.left_annihilator is None else op.left_annihilator
-        if law is None or not any(a.reduced for a in args):
-            return
-        wraps = law != 0 and dtype.kind in "iu"
-        if wraps or not all(a.finite for a in args):
-            raise Unsafe
 
     def combined(self, op: Op, facts: Facts, extent: int, dtype: DType) -> Facts:
         """The facts about `extent` values reduced by `op`."""

@@ -65,18 +65,19 @@ from openwork.index.build import (
     min,
     minimum,
     ne,
+    operator,
     pow,
     prod,
     real,
     reduce,
     select,
+    semiring,
     sin,
     sqrt,
     sum,
     tan,
     tanh,
 )
-from openwork.index.define import operator, semiring
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.runtime.threads import set_num_threads, thread_count
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor

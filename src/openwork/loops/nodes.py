@@ -72,11 +72,16 @@ class Assign(Stmt):
 
 @dataclass(frozen=True)
 class Where(Stmt):
-    """`consumer` reads `temporary`, which `producer` has just computed from nothing."""
+    """`consumer` reads `temporary`, which `producer` has just computed from nothing.
+
+    `guarded`: the producer may find no entry at all, and then the temporary is absent, which to the
+    consumer is not the same as its identity.
+    """
 
     consumer: Stmt
     producer: Stmt
     temporary: TensorVar
+    guarded: bool = False
 
     __str__ = Stmt.__str__
 

@@ -1,18 +1,29 @@
 """Loop order: one in which every operand can be walked, and which operands must be converted.
 
 A level that cannot be located has to be walked below its parents, so its variable must come after
-theirs. Where the storage orders of the accesses conflict, the cheapest set of accesses gives way.
+theirs. Where storage orders conflict, or force a nest that does far too much work (a product of
+sparse matrices by inner products, say), the set of conversions is taken that makes conversions and
+loops together the cheapest, by a rough count of iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
 
+from openwork.format.formats import Format
+from openwork.format.levels import Compressed
 from openwork.index.nodes import Access, IndexVar
 
 Edge = tuple[IndexVar, IndexVar]
+
+# What a conversion costs for each entry, in iterations of a loop.
+_CONVERSION = 10.0
+# Guesses for tensors without data.
+_EXTENT, _RUN = 1000.0, 10.0
+# How many pairs of conversions and order are looked at, those with few conversions first.
+_MOST_TRIED = 300
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,48 @@ class Order:
 
     vars: tuple[IndexVar, ...]
     misfits: frozenset[Access]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What is known, or guessed, about sizes."""
+
+    extents: Mapping[IndexVar, int | None]
+    entries: Mapping[str, float]
+
+    def extent(self, var: IndexVar) -> float:
+        """The extent of `var`."""
+        known = self.extents.get(var)
+        return _EXTENT if known is None else float(known)
+
+    def stored(self, access: Access) -> float:
+        """The number of entries of the tensor."""
+        if access.tensor.name in self.entries:
+            return self.entries[access.tensor.name]
+        sizes = [self.extent(var) for var in access.vars]
+        return max(sizes, default=1.0) * _RUN
+
+    def run(self, access: Access, var: IndexVar) -> float:
+        """How many entries of `access` a loop over `var` meets, below known outer coordinates."""
+        levels, variables = access.tensor.format.levels, access.level_vars
+        at = variables.index(var)
+        if levels[at].full:
+            return self.extent(var)
+        parents = 1.0
+        for level, outer in zip(levels[:at], variables[:at], strict=True):
+            parents *= self.extent(outer)
+            if not level.full:
+                parents = min(parents, self.stored(access))
+        return min(self.extent(var), max(1.0, self.stored(access) / max(parents, 1.0)))
+
+    def work(self, order: Sequence[IndexVar], accesses: Sequence[Access]) -> float:
+        """Iterations of a nest in which the sparsest operand drives each loop."""
+        total, around = 0.0, 1.0
+        for var in order:
+            runs = [self.run(a, var) for a in accesses if var in a.vars]
+            around *= min(runs, default=self.extent(var))
+            total += around
+        return total
 
 
 def walk_edges(access: Access) -> frozenset[Edge]:
@@ -47,35 +100,61 @@ def append_edges(result: Access) -> frozenset[Edge]:
 
 def choose_order(
     variables: Sequence[IndexVar],
-    constraints: dict[Access, frozenset[Edge]],
-    costs: dict[Access, float],
-    accesses: Sequence[Access],
+    constraints: Mapping[Access, frozenset[Edge]],
+    operands: Sequence[Access],
+    result: Access,
+    costs: Costs,
 ) -> Order:
-    """The loop order, giving up the cheapest set of `constraints` that makes one possible."""
+    """The cheapest loop order, with the accesses that have to be converted for it."""
     candidates = [access for access, edges in constraints.items() if edges]
-    for misfits in _by_cost(candidates, costs):
-        edges = {e for a, es in constraints.items() if a not in misfits for e in es}
-        order = _topological(variables, edges, accesses)
-        if order is not None:
-            return Order(order, misfits)
-    return Order(tuple(variables), frozenset(candidates))
+    entries = {a: costs.stored(a) for a in operands}
+    # Slightly less than its operands together, so that one conversion beats several.
+    entries[result] = 0.9 * sum(entries.values())
+
+    def tries() -> Iterator[Order]:
+        for misfits in _subsets(candidates):
+            edges = {e for a, es in constraints.items() if a not in misfits for e in es}
+            for order in _orders(variables, edges, [*operands, result]):
+                yield Order(order, misfits)
+
+    def cost(order: Order) -> float:
+        walked = [converted(a, order.vars) if a in order.misfits else a for a in operands]
+        conversions = sum(entries[a] for a in order.misfits)
+        return costs.work(order.vars, walked) + _CONVERSION * conversions
+
+    everything = next(_orders(variables, set(), [*operands, result]))
+    unordered = Order(everything, frozenset(candidates))
+    return min(chain(islice(tries(), _MOST_TRIED), [unordered]), key=cost)
 
 
-def _by_cost(candidates: list[Access], costs: dict[Access, float]) -> list[frozenset[Access]]:
-    """Sets of accesses to give up, the cheapest first; few are ever looked at."""
-    if not candidates:
-        return [frozenset()]
-    most = len(candidates) if len(candidates) <= 8 else 2
-    sets = [frozenset(c) for n in range(most + 1) for c in combinations(candidates, n)]
-    if most < len(candidates):
-        sets.append(frozenset(candidates))
-    return sorted(sets, key=lambda s: (sum(costs[a] for a in s), len(s)))
+def _subsets(candidates: list[Access]) -> Iterator[frozenset[Access]]:
+    """Sets of accesses to convert, small ones first."""
+    for size in range(len(candidates) + 1):
+        yield from map(frozenset, combinations(candidates, size))
 
 
-def _topological(
+def converted(access: Access, order: Sequence[IndexVar]) -> Access:
+    """`access` to the same tensor, stored so that it can be walked in `order`.
+
+    It has the same number of leading full levels, then compressed ones. A full level below a
+    sparse one stores entries that nobody asked for; in another order of the modes those would be
+    other entries, so such levels are not kept.
+    """
+    levels = access.tensor.format.levels
+    modes = sorted(range(len(levels)), key=lambda m: (order.index(access.vars[m]), m))
+    leading = next((n for n, level in enumerate(levels) if not level.full), len(levels))
+    storage = Format([*levels[:leading], *[Compressed] * (len(levels) - leading)], modes)
+    return Access(replace(access.tensor, format=storage), access.vars, access.span)
+
+
+def _orders(
     variables: Sequence[IndexVar], edges: set[Edge], accesses: Sequence[Access]
-) -> tuple[IndexVar, ...] | None:
-    """An order that respects `edges`: walked variables first, then dense ones by stride."""
+) -> Iterator[tuple[IndexVar, ...]]:
+    """Orders that respect `edges`, the likeliest first.
+
+    Walked variables come first, as a result is indexed; then dense ones by stride, so that the
+    innermost loop runs along memory.
+    """
     walked = {v for e in edges for v in e} | {
         var
         for access in accesses
@@ -86,17 +165,15 @@ def _topological(
         var: sum(bool(a.level_vars) and a.level_vars[-1] == var for a in accesses)
         for var in variables
     }
+    first = [var for var in variables if var in walked]
+    rest = sorted((v for v in variables if v not in walked), key=lambda v: unit_stride[v])
 
-    def rank(var: IndexVar) -> tuple[bool, int, int]:
-        dense = var not in walked
-        return (dense, unit_stride[var] if dense else 0, variables.index(var))
+    def extend(order: tuple[IndexVar, ...]) -> Iterator[tuple[IndexVar, ...]]:
+        left = [var for var in first if var not in order]
+        if not left:
+            yield (*order, *rest)
+        for var in left:
+            if not any(before in left and after == var for before, after in edges):
+                yield from extend((*order, var))
 
-    order: list[IndexVar] = []
-    left = set(variables)
-    while left:
-        free = [v for v in left if not any(a in left and b == v for a, b in edges)]
-        if not free:
-            return None
-        order.append(min(free, key=rank))
-        left.remove(order[-1])
-    return tuple(order)
+    return extend(())

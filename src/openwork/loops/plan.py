@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from openwork.format.formats import Format
-from openwork.format.levels import Compressed
 from openwork.index.checks import extents
-from openwork.index.nodes import Access, Apply, Assignment, IndexVar, TensorVar
+from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag
-from openwork.loops.order import Order, append_edges, choose_order, walk_edges
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, Where
+from openwork.loops.order import (
+    Costs,
+    Edge,
+    Order,
+    append_edges,
+    choose_order,
+    converted,
+    walk_edges,
+)
 from openwork.loops.result import Append, Assembly, Shared, accesses_of, choose_assembly
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
-
-_UNKNOWN_SIZE = 1000.0
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,17 @@ def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = 
         derived.append(old)
     assembly = choose_assembly(assignment)
     order = _order(assignment, assembly, sizes or {})
-    if isinstance(assembly, Shared) and assembly.operand in order.misfits:
+    if isinstance(assembly, Shared) and order.misfits & {assembly.operand, assignment.lhs}:
         assembly = Append()
         order = _order(assignment, assembly, sizes or {})
     assignment, more = _convert(assignment, order, trace)
-    assembly = choose_assembly(assignment) if isinstance(assembly, Append) else assembly
+    if isinstance(assembly, Append):
+        # Converted to one format, the result may have an operand's pattern after all.
+        converted_assembly = choose_assembly(assignment)
+        if not isinstance(converted_assembly, Shared) or _shares(
+            assignment, converted_assembly, order
+        ):
+            assembly = converted_assembly
     _note(assembly, assignment, trace)
     names = fresh_names(frozenset(n.name for n in walk(assignment) if isinstance(n, TensorVar)))
     builder = Concretizer(order.vars, assignment.lhs.tensor, assembly, extents(assignment), names)
@@ -97,12 +107,23 @@ def _order(assignment: Assignment, assembly: Assembly, sizes: dict[str, float]) 
         if v not in variables
     ]  # fmt: skip
     constraints = {access: walk_edges(access) for access in operands}
-    costs = {a: sizes.get(a.tensor.name, _UNKNOWN_SIZE) for a in operands}
     if isinstance(assembly, Append):
-        constraints[result] = constraints.get(result, frozenset()) | append_edges(result)
-        # Slightly below the sum of its operands, so that one conversion beats several.
-        costs[result] = 0.9 * sum(costs.values()) + 1
-    return choose_order(variables, constraints, costs, [*operands, result])
+        constraints[result] = append_edges(result)
+    elif isinstance(assembly, Shared):
+        constraints[result] = _sharing_edges(assignment, assembly)
+    return choose_order(variables, constraints, operands, result, Costs(extents(assignment), sizes))
+
+
+def _sharing_edges(assignment: Assignment, assembly: Shared) -> frozenset[Edge]:
+    """Where the pattern is shared, its operand is walked around all reductions."""
+    shared = assignment.lhs.level_vars[: assembly.depth]
+    summed = {node.var for node in walk(assignment.rhs) if isinstance(node, Reduce)}
+    return frozenset((outer, inner) for outer in shared for inner in summed)
+
+
+def _shares(assignment: Assignment, assembly: Shared, order: Order) -> bool:
+    edges = _sharing_edges(assignment, assembly)
+    return all(order.vars.index(a) < order.vars.index(b) for a, b in edges)
 
 
 def _convert(
@@ -113,7 +134,7 @@ def _convert(
     derived: dict[TensorVar, Derived] = {}
     for access in sorted(order.misfits, key=str):
         tensor = access.tensor
-        fitting = _fitting_format(access, order)
+        fitting = converted(access, order.vars).tensor.format
         new = replace(tensor, name=f"{tensor.name}'{len(derived) + 1}", format=fitting, source=None)
         if access == assignment.lhs:
             new = replace(new, name=tensor.name, source=tensor.source)
@@ -122,8 +143,8 @@ def _convert(
             new = next((d for d in derived if _same(d, new, derived[d].source, tensor)), new)
             derived[new] = Derived(new, tensor.name)
             trace.decide(
-                f"{tensor}: converted from {tensor.format!r} to {fitting!r}, because the other "
-                f"operands are stored in the order {', '.join(map(str, order.vars))}"
+                f"{tensor}: converted from {tensor.format!r} to {fitting!r} before each call, so "
+                f"that all operands can be walked in the order {', '.join(map(str, order.vars))}"
             )
         table[access] = Access(new, access.vars, access.span)
     lhs = table.get(assignment.lhs, assignment.lhs)
@@ -133,18 +154,6 @@ def _convert(
 
 def _same(known: TensorVar, new: TensorVar, source: str, tensor: TensorVar) -> bool:
     return source == tensor.name and known.format == new.format
-
-
-def _fitting_format(access: Access, order: Order) -> Format:
-    """The same number of leading full levels, then compressed ones, in the order of the loops.
-
-    A full level below a sparse one stores entries that nobody asked for; in another order of the
-    modes those would be other entries, so such levels are not kept.
-    """
-    levels = access.tensor.format.levels
-    modes = sorted(range(len(levels)), key=lambda m: (order.vars.index(access.vars[m]), m))
-    leading = next((n for n, level in enumerate(levels) if not level.full), len(levels))
-    return Format([*levels[:leading], *[Compressed] * (len(levels) - leading)], modes)
 
 
 def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
@@ -166,6 +175,12 @@ def _parallel(loops: Stmt, assignment: Assignment, assembly: Assembly, trace: Tr
     def change(loop: Forall) -> Stmt:
         if isinstance(assembly, Append):
             trace.decide("serial: a result is appended to in order")
+            return loop
+        if any(
+            isinstance(n, Where) and n.temporary.ndim > 1 and not n.temporary.format.is_dense
+            for n in walk(loop)
+        ):
+            trace.decide("serial: a workspace with a hash table grows on the way")
             return loop
         if loop.var not in assignment.lhs.vars:
             trace.decide(f"serial: iterations of {loop.var} write to the same entries")

@@ -301,12 +301,12 @@ class _Machine:
         """Where the parts begin: with as many iterations each, or as many positions below them."""
         end = max(begin, end)
         parts = range(self.threads + 1)
-        if s.balance is None or begin != 0:
+        if s.balance is None or begin >= end:
             return [begin + (end - begin) * part // self.threads for part in parts]
         pos = self.array(s.balance.pos).first(end + 1, None)
-        work = [last - pos[0] + row for row, last in enumerate(pos)]
+        work = [last - pos[begin] + row - begin for row, last in enumerate(pos)]
         goals = [work[end] * part // self.threads for part in parts]
-        cuts = [next(row for row in range(end + 1) if work[row] >= goal) for goal in goals]
+        cuts = [next(row for row in range(begin, end + 1) if work[row] >= goal) for goal in goals]
         if cuts != sorted(cuts) or (cuts[0], cuts[-1]) != (begin, end):
             raise InternalError(f"{s.balance.pos.name} cuts the loop into {cuts}")
         return cuts

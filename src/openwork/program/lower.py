@@ -20,7 +20,7 @@ from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append, accesses_of
-from openwork.merge.lattice import build
+from openwork.merge.lattice import build, reads_of, restrict
 from openwork.program import nodes as p
 from openwork.program.assemble import Appender
 from openwork.program.choice import Choice, choose
@@ -72,7 +72,12 @@ class Lowering:
         return self._write(stmt, converted(lower_value(stmt.rhs, scope, self._read), type), scope)
 
     def _write(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
-        """Put `value` where `stmt` wants it."""
+        """Put `value` where `stmt` wants it, and raise the flag of what it writes to."""
+        flag = scope.flags.get(stmt.lhs.tensor)
+        raised = None if flag is None else Set(flag, Value(True, "bool"))
+        return block(self._store(stmt, value, scope), raised)
+
+    def _store(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
         lhs, op = stmt.lhs, stmt.op
         if lhs in scope.accumulators:
             place = scope.accumulators[lhs]
@@ -92,23 +97,50 @@ class Lowering:
         """Make the temporary, then read it."""
         temporary = stmt.temporary
         lhs = written(stmt.producer)
+        before: list[p.Stmt] = []
+        flag = None
+        if stmt.guarded:
+            base = f"{self.ctx.names.of(temporary)}_any"
+            flag, scope = scope.fresh(base, "bool", lasting=True)
+            scope = scope.flag(temporary, flag)
+            before.append(Declare(flag, Value(False, "bool")))
         if temporary.ndim == 0:
             base = f"{self.ctx.names.of(temporary)}_sum"
             name, scope = scope.fresh(base, temporary.dtype.name, lasting=True)
             scope = scope.accumulate(lhs, name)
-            start = Value(temporary.fill, temporary.dtype.name)
+            before.append(Declare(name, Value(temporary.fill, temporary.dtype.name)))
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
-            return block(Declare(name, start), producer, self.lower(stmt.consumer, scope))
+            return block(*before, producer, self._consume(stmt, flag, scope))
         work = self.ctx.workspaces.add(temporary, lhs.vars)
         if scope.parallel and work not in self.ctx.private:
             self.ctx.private.append(work)
         return block(
+            *before,
             *work.prepare(),
             self.lower(stmt.producer, scope),
             *work.finish(),
-            self.lower(stmt.consumer, scope),
+            self._consume(stmt, flag, scope),
             *work.reset(),
         )
+
+    def _consume(self, stmt: Where, flag: p.Name | None, scope: Scope) -> p.Block:
+        """Read the temporary; if `flag` was not raised, it is absent."""
+        if flag is None:
+            return self.lower(stmt.consumer, scope)
+        without = restrict(stmt.consumer, reads_of(stmt.consumer, stmt.temporary))
+        if without is None:
+            self._leave_gaps(written(stmt.consumer), scope)
+            inner = self.lower(stmt.consumer, replace(scope, whole=False))
+            return block(p.If(flag, inner))
+        return block(p.If(flag, self.lower(stmt.consumer, scope), self.lower(without, scope)))
+
+    def _leave_gaps(self, lhs: Access, scope: Scope) -> None:
+        """Runs of an appended result that may never be visited are to be closed at the end."""
+        appender = self.ctx.appender
+        if appender is not None and self.ctx.is_result(lhs):
+            levels = lhs.tensor.format.levels
+            open_levels = range(max(1, len(scope.reached(lhs))), len(levels))
+            appender.gaps |= {n for n in open_levels if n in appender.sparse and levels[n - 1].full}
 
     # -- accumulators ---------------------------------------------------------------------------
 

@@ -325,6 +325,8 @@ def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
             return other
         case "+", Value(value=int(a)), Value(value=int(b)):
             return Value(a + b)
+        case "+", Binary(sign="-", left=other, right=Value(value=a)), Value(value=b) if a == b:
+            return other
     return Binary(sign, left, right)
 
 

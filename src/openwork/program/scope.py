@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from openwork.index.nodes import Access, IndexVar
+from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.program.nodes import INDEX, Expr, Name
 
 K = TypeVar("K")
@@ -41,13 +41,15 @@ class Scope:
 
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.
-    `parallel`: threads share a loop around this place.
+    `parallel`: threads share a loop around this place. `flags`: what to raise when something is
+    written to a tensor.
     """
 
     coords: Mapping[IndexVar, Expr] = field(default_factory=dict)
     places: Mapping[Access, tuple[Place, ...]] = field(default_factory=dict)
     accumulators: Mapping[Access, Expr] = field(default_factory=dict)
     tiles: Mapping[IndexVar, Tile] = field(default_factory=dict)
+    flags: Mapping[TensorVar, Name] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     lasting: set[str] = field(default_factory=set)  # one set for the whole program
     whole: bool = True
@@ -80,6 +82,10 @@ class Scope:
     def accumulate(self, access: Access, place: Expr) -> Scope:
         """With `access` kept in `place`, a scalar or an element of a local array."""
         return replace(self, accumulators=_with(self.accumulators, access, place))
+
+    def flag(self, tensor: TensorVar, name: Name) -> Scope:
+        """With `name` raised whenever something is written to `tensor`."""
+        return replace(self, flags=_with(self.flags, tensor, name))
 
     def reached(self, access: Access) -> tuple[Place, ...]:
         """The places of the levels of `access` that are known so far."""

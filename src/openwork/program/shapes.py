@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import Assign, Forall, Stmt, written
+from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.plan import Plan
 from openwork.loops.result import Shared
 from openwork.merge.lattice import Lattice, Point
@@ -255,13 +255,18 @@ class Loop:
             raise InternalError(f"{lhs} has no assembly")
         before, position = appender.enter(level), appender.count(level)
         below = appender.below(level)
-        start = None
+        start = kept = None
         if below is not None:
             start, scope = scope.fresh(f"nR{below + 1}_start")
             before = [*before, Declare(start, appender.count(below), fixed=True)]
+        elif any(isinstance(node, Where) and node.guarded for node in walk(body)):
+            kept, scope = scope.fresh("R_any", "bool")
+            scope = scope.flag(lhs.tensor, kept)
+            before = [*before, Declare(kept, Value(False, "bool"))]
         scope = self.reach_further(scope.reach(lhs, Place(position)), lhs)
         inner = self.lower(body, scope)
-        return block(*before, inner, *appender.commit(level, scope.coords[self.var], start))
+        commit = appender.commit(level, scope.coords[self.var], start)
+        return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:
         """Reach the full levels of what is written; afterwards close the runs right below them."""

@@ -35,6 +35,28 @@ def constant_convert(node: Node) -> Node | None:
     return None
 
 
+def drop_unused(body: Node) -> Node:
+    """int j = crd[p]; (and j is never used) => nothing"""
+    used = {
+        name.name
+        for stmt in walk(body)
+        for child in children(stmt)
+        for name in ([child] if isinstance(child, p.Name) else [])
+        if not (isinstance(stmt, p.Declare) and stmt.name is child)
+    }
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, p.Block):
+            kept = tuple(
+                s for s in node.body
+                if not (isinstance(s, p.Declare) and s.fixed and s.name.name not in used)
+            )  # fmt: skip
+            return None if len(kept) == len(node.body) else p.Block(kept)
+        return None
+
+    return bottom_up(rule)(body)
+
+
 _tidy = until_stable(bottom_up(first_of(flatten, drop_empty, constant_convert)))
 
 
@@ -44,7 +66,8 @@ def simplify(program: p.Program) -> p.Program:
     constant = {a.array.name for a in program.arguments if a.role == "operand"}
     taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
     body = _hoist(body, constant, taken)
-    return replace(program, body=cast(p.Block, _tidy(body)))
+    body = until_stable(drop_unused)(_tidy(body))
+    return replace(program, body=cast(p.Block, body))
 
 
 def _hoist(node: Node, constant: set[str], taken: set[str]) -> Node:

@@ -207,11 +207,11 @@ class _Renderer:
         bounds = [p.Name(f"{s.var.name}_{side}") for side in ("first", "limit")]
         cuts = []
         for bound, part in zip(bounds, ("part", "part + 1"), strict=True):
-            if s.balance is not None and begin == "0":
-                cut = f"{self.use('cut', s.balance.pos.type)}({s.balance.pos.name}, {end}, "
+            if s.balance is not None:
+                cut = f"{self.use('cut', s.balance.pos.type)}({s.balance.pos.name}, "
             else:
-                cut = f"{self.use('cut_even', '')}({begin}, {end}, "
-            cuts.append(f"const int64_t {bound.name} = {cut}{part}, threads);")
+                cut = f"{self.use('cut_even', '')}("
+            cuts.append(f"const int64_t {bound.name} = {cut}{begin}, {end}, {part}, threads);")
         private = [line for stmt in s.private for line in self._private(stmt)]
         cleanup = [line for stmt in s.cleanup for line in self.stmt(stmt)]
         loop = self._for(s, bounds[0], bounds[1])
@@ -248,11 +248,14 @@ class _Renderer:
     def _block(self, body: tuple[p.Stmt, ...]) -> list[str]:
         """Statements in order; neighbouring allocations are checked together."""
         lines: list[str] = []
+        allocated = False
         for n, s in enumerate(body):
-            lines += self.stmt(s)
-            ends = n + 1 == len(body) or not isinstance(body[n + 1], p.Allocate)
-            if isinstance(s, p.Allocate) and ends and lines:
+            text = self.stmt(s)
+            lines += text
+            allocated |= isinstance(s, p.Allocate) and bool(text)
+            if allocated and (n + 1 == len(body) or not isinstance(body[n + 1], p.Allocate)):
                 lines.append("if (status) goto done;")
+                allocated = False
         return lines
 
     def _memory(self, s: p.Allocate) -> str:

@@ -18,14 +18,15 @@ static int64_t search_{type}(const {ctype} *crd, int64_t begin, int64_t end, int
 """
 
 _CUT = """\
-// Where part `part` of `parts` begins, so that all have the same number of rows and entries.
-static int64_t cut_{type}(const {ctype} *pos, int64_t rows, int64_t part, int64_t parts) {{
-  const int64_t work = pos[rows] - pos[0] + rows;
-  const int64_t goal = work / parts * part + work % parts * part / parts;
-  int64_t begin = 0, end = rows;
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_{type}(const {ctype} *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {{
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
   while (begin < end) {{
     const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] - pos[0] + middle < goal) begin = middle + 1;
+    if (pos[middle] + middle < goal) begin = middle + 1;
     else end = middle;
   }}
   return begin;
