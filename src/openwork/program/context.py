@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from openwork.index.nodes import Access
 from openwork.loops.plan import Plan
 from openwork.program.assemble import Appender
-from openwork.program.nodes import Expr, Name, Value
+from openwork.program.nodes import Expr, Name, Value, compare
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
+
+# Bytes that stay near a core: the size of a usual second-level cache.
+_CACHE = 1 << 20
 
 
 @dataclass
@@ -18,7 +21,7 @@ class Context:
 
     Found out on the way: `needs_initial`, some entry of an in-place result may not be written, or
     is added to; `private`, the workspaces that each thread has for itself; `sizes`, the numbers of
-    positions of whole levels that the code asks for.
+    positions of whole levels and other facts about sizes that the code asks for.
     """
 
     plan: Plan
@@ -37,6 +40,13 @@ class Context:
         """Whether `access` is to a workspace that keeps a list of its keys."""
         work = self.workspaces.table.get(access.tensor)
         return work is not None and work.lists
+
+    def is_far(self, access: Access) -> Name:
+        """Whether the values of a dense operand are too many for the cache."""
+        name = Name(f"{self.names.of(access.tensor)}_far", "bool")
+        size = self.names.size(access.vars) * access.dtype.itemsize
+        self.sizes.setdefault(name, compare("<", _CACHE, size))
+        return name
 
     def positions(self, access: Access, level: int) -> Name:
         """How many positions a level has in all."""

@@ -104,7 +104,9 @@ class Loop:
         var, scope = scope.fresh(self.name)
         scope = scope.bind(self.var, var)
         here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
-        body = block(*self._prefetch(walker), here, self._visit({driver: None}, [walker], scope))
+        visit = self._visit({driver: None}, [walker], scope)
+        # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
+        body = block(here, visit, *self._prefetch(walker))
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
         loop = p.For(walker.position, begin, end, body, comment, polls=self._polls())
@@ -334,26 +336,37 @@ class Loop:
         return [appender.reserve(level, more)]
 
     def _prefetch(self, walker: Walker) -> list[p.Stmt]:
-        """Ask for the rows that the next coordinates of a walker will gather columns from."""
-        code: list[p.Stmt] = []
-        next_coordinate, scope = self.scope.fresh(f"{self.name}_ahead")
+        """Ask for the rows that the next coordinates of a walker will gather columns from.
+
+        Only rows of operands too large for the cache: for others the asking costs more than it
+        gives.
+        """
+        if walker.part.access.tensor in self.ctx.workspaces.table:
+            return []
+        gathers: list[p.Stmt] = []
         for part in self.parts:
-            access = part.access
-            tile = self.scope.tiles.get(access.level_vars[-1])
+            tile = self.scope.tiles.get(part.access.level_vars[-1])
             if tile is None or tile.width == 1 or part.sparse:
                 continue
-            line = max(1, _LINE // access.dtype.itemsize)
-            for column in range(0, tile.width, line):
-                there = scope.bind(self.var, next_coordinate)
-                there = self.reach_further(there.bind(tile.var, tile.first + column), access)
-                if there.is_reached(access):
-                    values = self.ctx.names.values(access.tensor)
-                    code.append(p.Prefetch(values, there.reached(access)[-1].position))
-        if not code or walker.part.access.tensor in self.ctx.workspaces.table:
-            return []
+            lines = self._lines(part.access, tile, walker)
+            if lines:
+                gathers.append(p.If(self.ctx.is_far(part.access), block(*lines)))
+        return gathers
+
+    def _lines(self, access: Access, tile: Tile, walker: Walker) -> list[p.Stmt]:
+        """Prefetches of the cache lines of a tile, some coordinates ahead."""
+        ahead, scope = self.scope.fresh(f"{self.name}_ahead")
+        lines: list[p.Stmt] = []
+        for column in range(0, tile.width, max(1, _LINE // access.dtype.itemsize)):
+            there = scope.bind(self.var, ahead).bind(tile.var, tile.first + column)
+            there = self.reach_further(there, access)
+            if not there.is_reached(access):
+                return []
+            values = self.ctx.names.values(access.tensor)
+            lines.append(p.Prefetch(values, there.reached(access)[-1].position))
         last = self.ctx.positions(walker.part.access, walker.level) - 1
-        ahead = p.arithmetic("min", walker.position + _AHEAD, last)
-        return [Declare(next_coordinate, walker.coordinate_at(ahead), fixed=True), *code]
+        position = p.arithmetic("min", walker.position + _AHEAD, last)
+        return [Declare(ahead, walker.coordinate_at(position), fixed=True), *lines]
 
     def _completeness(self, complete: bool) -> Scope:
         """A loop over a result variable that skips coordinates leaves entries unwritten."""

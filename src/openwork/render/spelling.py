@@ -62,7 +62,7 @@ def _real(value: float, type: str) -> Spelled:
 
 
 def _integer(value: int, type: str) -> Spelled:
-    if type == "uint64":
+    if type in ("uint32", "uint64"):
         return f"{value}u", ATOM
     if value == -(2**63):
         return "(-9223372036854775807 - 1)", ATOM
