@@ -27,6 +27,10 @@ and called in the same way. The columns after it are whole calls that return a n
 does. Dense operands have {width} columns. SciPy has no SDDMM and no MTTKRP; in its column is what
 one would write with NumPy and SciPy. Everything is float64 with 32-bit indices.
 
+"room" says how much of a second core was free: how many times the counting of one thread two did,
+just before and after the row. Where it is far below 2, others used the machine, and the columns for
+2 threads say nothing about Openwork.
+
 {kernels}
 
 {costs}

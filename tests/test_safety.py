@@ -26,6 +26,7 @@ import openwork as ow
 from openwork.errors import OpenworkError
 from openwork.format.width import INT32_LIMIT
 from openwork.runtime import cache, library, toolchain
+from openwork.tensor.eager import KERNELS
 from openwork.tensor.validate import validate
 
 pytestmark = pytest.mark.needs_cc
@@ -179,7 +180,11 @@ FORBIDDEN = (
 )  # fmt: skip
 
 
-def test_no_flag_changes_what_numbers_mean(fresh_cache: Path) -> None:
+def test_no_flag_changes_what_numbers_mean(
+    fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "_loaded", {})
+    KERNELS.clear()
     as_tensors("A").compile()()
     B, C = (ow.tensor(np.eye(3), format=ow.CSR) for _ in range(2))
     _ = B + C, B @ C, (B * 2.5).sum()

@@ -255,7 +255,6 @@ def test_a_diagonal_merged_with_another_operand() -> None:
     check("Y(k,j) = A(k,j,j) + B(k,j)", expected, Y=ow.empty((3, 5), format=ow.DCSR), **given)
 
 
-@pytest.mark.xfail(reason="keys of a hashed workspace overflow 64 bits", strict=True)
 def test_a_result_with_more_coordinates_than_64_bits_count() -> None:
     n = 10**6
     X = ow.tensor(([[0], [n - 1], [n - 2]], [2.0]), shape=(1, n, n), format=ow.CSF(3))

@@ -1,14 +1,15 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` begins, so that all have the same number of rows and entries.
-static int64_t cut_int32(const int32_t *pos, int64_t rows, int64_t part, int64_t parts) {
-  const int64_t work = pos[rows] - pos[0] + rows;
-  const int64_t goal = work / parts * part + work % parts * part / parts;
-  int64_t begin = 0, end = rows;
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] - pos[0] + middle < goal) begin = middle + 1;
+    if (pos[middle] + middle < goal) begin = middle + 1;
     else end = middle;
   }
   return begin;
@@ -29,8 +30,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
-    const int64_t i_first = cut_int32(A_pos2, i_size, part, threads);
-    const int64_t i_limit = cut_int32(A_pos2, i_size, part + 1, threads);
+    const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, threads);
+    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, threads);
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       if (*stop) break;

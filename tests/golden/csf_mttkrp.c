@@ -1,10 +1,18 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of a loop over [begin, end) begins.
-static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
-  const int64_t count = end > begin ? end - begin : 0;
-  return begin + count / parts * part + count % parts * part / parts;
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
 }
 
 // forall i:  [CPUThread, NoRaces]
@@ -15,6 +23,8 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t j_size = sizes[3];
+  const int64_t k_size = sizes[4];
   const int64_t l_size = sizes[5];
   const int32_t *restrict A_crd1 = arrays[1];
   const int32_t *restrict A_pos1 = arrays[2];
@@ -26,13 +36,15 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[8];
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
-  const int64_t A2_size = A_pos2[A_pos1[1]];
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
+  const _Bool C_far = 1048576 < k_size * l_size * 8;
+  const int64_t A2_size = A_pos2[A_pos1[1]];
+  const _Bool B_far = 1048576 < j_size * l_size * 8;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
-    const int64_t pA1_first = cut_even(A_pos1[0], A_pos1[1], part, threads);
-    const int64_t pA1_limit = cut_even(A_pos1[0], A_pos1[1], part + 1, threads);
+    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part, threads);
+    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part + 1, threads);
     // stored i of A
     for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
       if (*stop) break;
@@ -47,25 +59,29 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
-          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 8]);
-          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 16]);
-          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 24]);
           const int64_t j = A_crd2[pA2];
           // stored k of A
           for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-            const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
-            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
-            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 8]);
-            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 16]);
-            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 24]);
             const int64_t k = A_crd3[pA3];
             const double A_val = A_vals[pA3];
 #pragma GCC unroll 32
             for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
               R_sum[l_tile_at] += A_val * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
+            if (C_far) {
+              const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
+              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
+              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 8]);
+              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 16]);
+              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 24]);
+            }
+          }
+          if (B_far) {
+            const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
+            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 8]);
+            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 16]);
+            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 24]);
           }
         }
 #pragma GCC unroll 32
@@ -83,19 +99,23 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-          __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
           const int64_t j = A_crd2[pA2];
           // stored k of A
           for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-            const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
-            __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
             const int64_t k = A_crd3[pA3];
             const double A_val_2 = A_vals[pA3];
 #pragma GCC unroll 4
             for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
               R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
+            if (C_far) {
+              const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
+              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
+            }
+          }
+          if (B_far) {
+            const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
           }
         }
 #pragma GCC unroll 4

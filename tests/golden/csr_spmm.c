@@ -1,14 +1,15 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` begins, so that all have the same number of rows and entries.
-static int64_t cut_int32(const int32_t *pos, int64_t rows, int64_t part, int64_t parts) {
-  const int64_t work = pos[rows] - pos[0] + rows;
-  const int64_t goal = work / parts * part + work % parts * part / parts;
-  int64_t begin = 0, end = rows;
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] - pos[0] + middle < goal) begin = middle + 1;
+    if (pos[middle] + middle < goal) begin = middle + 1;
     else end = middle;
   }
   return begin;
@@ -22,6 +23,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
   const int64_t i_size = sizes[2];
+  const int64_t j_size = sizes[3];
   const int64_t k_size = sizes[4];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -29,11 +31,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
+  const _Bool B_far = 1048576 < j_size * k_size * 8;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
-    const int64_t i_first = cut_int32(A_pos2, i_size, part, threads);
-    const int64_t i_limit = cut_int32(A_pos2, i_size, part + 1, threads);
+    const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, threads);
+    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, threads);
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       if (*stop) break;
@@ -47,16 +50,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
-          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 8]);
-          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 16]);
-          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 24]);
           const int64_t j = A_crd2[pA2];
           const double A_val = A_vals[pA2];
 #pragma GCC unroll 32
           for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
             R_sum[k_tile_at] += A_val * B_vals[j * k_size + k_tile + k_tile_at];
+          }
+          if (B_far) {
+            const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
+            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 8]);
+            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 16]);
+            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 24]);
           }
         }
 #pragma GCC unroll 32
@@ -74,13 +79,15 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-          __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
           const int64_t j = A_crd2[pA2];
           const double A_val_2 = A_vals[pA2];
 #pragma GCC unroll 4
           for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
             R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
+          }
+          if (B_far) {
+            const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
           }
         }
 #pragma GCC unroll 4

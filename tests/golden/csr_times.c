@@ -61,7 +61,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   if (status) goto done;
   int64_t nR2 = 0;
   int64_t R2_room = 0;
-  if (status) goto done;
   if (nR2 + room > R2_room) {
     R2_room = larger(R2_room, nR2 + room);
     R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);

@@ -66,10 +66,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   if (status) goto done;
   int64_t nR1 = 0;
   int64_t R1_room = 0;
-  if (status) goto done;
   int64_t nR2 = 0;
   int64_t R2_room = 0;
-  if (status) goto done;
   if (nR1 + room > R1_room) {
     R1_room = larger(R1_room, nR1 + room);
     R_crd1 = resize(R_crd1, R1_room, sizeof(int32_t), &status);

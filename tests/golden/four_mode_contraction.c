@@ -42,7 +42,7 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
 }
 
 // The slot of `key`; a key that is not there yet gets slot `count`. -1 if memory runs out.
-static int64_t find(int64_t **table, int64_t *mask, const int64_t *keys, int64_t count,
+static int64_t find_int64(int64_t **table, int64_t *mask, const int64_t *keys, int64_t count,
                     int64_t key) {
   if (2 * count >= *mask) {
     const int64_t size = *mask < 0 ? 64 : 4 * (*mask + 1);
@@ -67,7 +67,7 @@ static int64_t find(int64_t **table, int64_t *mask, const int64_t *keys, int64_t
   return count;
 }
 
-static void sift_both(int64_t *keys, int64_t *slots, int64_t root, int64_t count) {
+static void sift_both_int64(int64_t *keys, int64_t *slots, int64_t root, int64_t count) {
   for (;;) {
     int64_t child = 2 * root + 1;
     if (child >= count) return;
@@ -79,13 +79,13 @@ static void sift_both(int64_t *keys, int64_t *slots, int64_t root, int64_t count
 }
 
 // Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
-static void sort_both(int64_t *keys, int64_t *slots, int64_t count, int64_t depth) {
+static void sort_both_int64(int64_t *keys, int64_t *slots, int64_t count, int64_t depth) {
   while (count > 24) {
     if (depth-- == 0) {
-      for (int64_t root = count / 2; root-- > 0;) sift_both(keys, slots, root, count);
+      for (int64_t root = count / 2; root-- > 0;) sift_both_int64(keys, slots, root, count);
       for (int64_t last = count; last-- > 1;) {
         { const int64_t t = keys[0]; keys[0] = keys[last]; keys[last] = t; } { const int64_t t = slots[0]; slots[0] = slots[last]; slots[last] = t; }
-        sift_both(keys, slots, 0, last);
+        sift_both_int64(keys, slots, 0, last);
       }
       return;
     }
@@ -98,7 +98,7 @@ static void sort_both(int64_t *keys, int64_t *slots, int64_t count, int64_t dept
       if (left >= right) break;
       { const int64_t t = keys[left]; keys[left] = keys[right]; keys[right] = t; } { const int64_t t = slots[left]; slots[left] = slots[right]; slots[right] = t; }
     }
-    sort_both(keys, slots, right + 1, depth);
+    sort_both_int64(keys, slots, right + 1, depth);
     keys += right + 1; slots += right + 1;
     count -= right + 1;
   }
@@ -111,10 +111,10 @@ static void sort_both(int64_t *keys, int64_t *slots, int64_t count, int64_t dept
 }
 
 // Keys in order, each with its slot.
-static void sort_pairs(int64_t *keys, int64_t *slots, int64_t count) {
+static void sort_pairs_int64(int64_t *keys, int64_t *slots, int64_t count) {
   int64_t depth = 2;
   for (int64_t n = count; n > 0; n /= 2) depth += 2;
-  sort_both(keys, slots, count, depth);
+  sort_both_int64(keys, slots, count, depth);
 }
 
 // Forget every slot of a hash table.
@@ -179,16 +179,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   if (status) goto done;
   int64_t nR1 = 0;
   int64_t R1_room = 0;
-  if (status) goto done;
   int64_t nR2 = 0;
   int64_t R2_room = 0;
-  if (status) goto done;
   int64_t nR3 = 0;
   int64_t R3_room = 0;
-  if (status) goto done;
   int64_t nR4 = 0;
   int64_t R4_room = 0;
-  if (status) goto done;
   if (nR1 + room > R1_room) {
     R1_room = larger(R1_room, nR1 + room);
     R_crd1 = resize(R_crd1, R1_room, sizeof(int32_t), &status);
@@ -242,7 +238,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             for (int64_t pB3 = B_pos3[pB2]; pB3 < B_pos3[pB2 + 1]; pB3++) {
               const int64_t l = B_crd3[pB3];
               const int64_t W_key = ((i * j_size + j) * k_size + k) * l_size + l;
-              const int64_t W_slot = find(&W_table, &W_mask, W_keys, W_count, W_key);
+              const int64_t W_slot = find_int64(&W_table, &W_mask, W_keys, W_count, W_key);
               if (W_slot < 0) {
                 status = 1;
                 goto done;
@@ -270,7 +266,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     pA1 += mA == m;
     pB1 += mB == m;
   }
-  sort_pairs(W_keys, W_slots, W_count);
+  sort_pairs_int64(W_keys, W_slots, W_count);
   int64_t pW1 = 0;
   const int64_t pW1_end = W_count;
   if (nR1 + (pW1_end - pW1) > R1_room) {
@@ -289,7 +285,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     }
     const int64_t nR2_start = nR2;
     int64_t pW2 = pW1;
-    const int64_t pW2_end = pW1_next - 1 + 1;
+    const int64_t pW2_end = pW1_next;
     if (nR2 + (pW2_end - pW2) > R2_room) {
       R2_room = larger(R2_room, nR2 + (pW2_end - pW2));
       R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
@@ -305,7 +301,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
       const int64_t nR3_start = nR3;
       int64_t pW3 = pW2;
-      const int64_t pW3_end = pW2_next - 1 + 1;
+      const int64_t pW3_end = pW2_next;
       if (nR3 + (pW3_end - pW3) > R3_room) {
         R3_room = larger(R3_room, nR3 + (pW3_end - pW3));
         R_crd3 = resize(R_crd3, R3_room, sizeof(int32_t), &status);
@@ -320,14 +316,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           pW3_next++;
         }
         const int64_t nR4_start = nR4;
-        if (nR4 + (pW3_next - 1 + 1 - pW3) > R4_room) {
-          R4_room = larger(R4_room, nR4 + (pW3_next - 1 + 1 - pW3));
+        if (nR4 + (pW3_next - pW3) > R4_room) {
+          R4_room = larger(R4_room, nR4 + (pW3_next - pW3));
           R_crd4 = resize(R_crd4, R4_room, sizeof(int32_t), &status);
           R_vals = resize(R_vals, R4_room, sizeof(double), &status);
           if (status) goto done;
         }
         // stored l of W
-        for (int64_t pW4 = pW3; pW4 < pW3_next - 1 + 1; pW4++) {
+        for (int64_t pW4 = pW3; pW4 < pW3_next; pW4++) {
           const int64_t l = W_keys[pW4] % l_size;
           R_vals[nR4] = W_vals[W_slots[pW4]];
           R_crd4[nR4] = l;

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from openwork.errors import FormatError, Span
 from openwork.format.levels import LEVELS, Compressed, Dense, Level
 
@@ -28,8 +30,15 @@ class Format:
     order: tuple[int, ...]
 
     def __init__(self, levels: Sequence[Level], order: Sequence[int] | None = None) -> None:
-        levels = tuple(levels)
-        order = tuple(range(len(levels))) if order is None else tuple(order)
+        try:
+            levels = tuple(levels)
+            order = tuple(range(len(levels))) if order is None else tuple(order)
+        except TypeError as error:
+            raise FormatError(
+                f"a format is made of levels and an order of modes: {error}",
+                code="E401",
+                hint="for example ow.Format([ow.Dense, ow.Compressed], order=(1, 0))",
+            ) from error
         for level in levels:
             if not isinstance(level, Level):
                 raise FormatError(
@@ -81,12 +90,18 @@ class Format:
 
 def dense(ndim: int, order: Sequence[int] | None = None) -> Format:
     """All `ndim` modes dense; row-major, or as `order` says (`dense(2, (1, 0))`: column-major)."""
-    return Format([Dense] * ndim, order)
+    return Format([Dense] * _modes(ndim), order)
 
 
 def CSF(ndim: int, order: Sequence[int] | None = None) -> Format:
     """Compressed sparse fibres: all `ndim` modes compressed."""
-    return Format([Compressed] * ndim, order)
+    return Format([Compressed] * _modes(ndim), order)
+
+
+def _modes(count: int) -> int:
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+        raise FormatError(f"{count!r} is not a number of modes", code="E401")
+    return int(count)
 
 
 CSR = Format([Dense, Compressed])

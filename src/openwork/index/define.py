@@ -63,8 +63,8 @@ def operator(
     ...
     openwork.errors.ParseError: E111: identity 0 of mean is false: mean(-2.5, 0) is -1.25, not -2.5
     """
-    if not name.isidentifier() or name in RESERVED:
-        why = "is not a name" if not name.isidentifier() else "has another meaning already"
+    if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
+        why = "has another meaning already" if name in RESERVED else "is not a name"
         raise ParseError(f"{name!r} cannot be an operator: it {why}", code="E111")
     definition = _definition(name, function)
     op = Op(

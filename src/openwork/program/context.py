@@ -8,6 +8,7 @@ from openwork.index.nodes import Access
 from openwork.loops.plan import Plan
 from openwork.program.assemble import Appender
 from openwork.program.nodes import Expr, Name, Value, compare
+from openwork.program.scope import Place, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
 
@@ -40,6 +41,21 @@ class Context:
         """Whether `access` is to a workspace that keeps a list of its keys."""
         work = self.workspaces.table.get(access.tensor)
         return work is not None and work.lists
+
+    def reach_further(self, scope: Scope, access: Access) -> Scope:
+        """Reach every further level of `access` that its known coordinates locate."""
+        if access in scope.accumulators or self.lists(access):
+            return scope
+        levels = access.tensor.format.levels
+        at = len(scope.reached(access))
+        while at < len(levels) and levels[at].locates and access.level_vars[at] in scope.coords:
+            parent = (scope.reached(access) or (Place(Value(0)),))[-1]
+            view = self.names.view(access, at)
+            coordinate = scope.coords[access.level_vars[at]]
+            place = Place(levels[at].locate(view, parent.position, coordinate))
+            scope = scope.reach(access, place)
+            at += 1
+        return scope
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

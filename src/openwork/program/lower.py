@@ -192,7 +192,7 @@ class Lowering:
         sums = p.Array(name.name, name.type)
         at, outer = scope.fresh(f"{tile.first.name}_at")
         outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))
-        outer = self._loop(loop, outer).reach_further(outer, lhs)
+        outer = self.ctx.reach_further(outer, lhs)
         place = self._element(lhs, outer)
         start = self._start(loop, lhs, place, scope)
         tiled = replace(inner, reducing=True, tiles={**scope.tiles, tile.var: tile})

@@ -15,12 +15,10 @@ from openwork.program import nodes as p
 from openwork.program.choice import as_choice
 from openwork.program.context import Context
 from openwork.program.nodes import Declare, Expr, Value, block, compare, every
+from openwork.program.prefetch import prefetches
 from openwork.program.scope import Place, Scope, Tile
 from openwork.program.walkers import Participant, Walker, make_walker, take_steps, without_walk
 from openwork.tree import walk
-
-# How many entries ahead the rows of a gather are asked for, and the bytes of a cache line.
-_AHEAD, _LINE = 4, 64
 
 Lower = Callable[[Stmt, Scope], p.Block]
 
@@ -87,7 +85,7 @@ class Loop:
             polls=self._polls(),
         )
         room = self._reserve([(Value(0), self.ctx.names.extent(self.var))])
-        return block(*_declarations(walkers), *room, self._share(loop, scope))
+        return block(*_declarations(walkers), *room, self._share(loop, scope, self.parts))
 
     def position(self, driver: Access) -> p.Block:
         """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
@@ -106,11 +104,11 @@ class Loop:
         here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
         visit = self._visit({driver: None}, [walker], scope)
         # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
-        body = block(here, visit, *self._prefetch(walker))
+        body = block(here, visit, *prefetches(self.ctx, self.parts, self.scope, walker))
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
         loop = p.For(walker.position, begin, end, body, comment, polls=self._polls())
-        return block(*self._reserve([(begin, end)]), self._share(loop, scope))
+        return block(*self._reserve([(begin, end)]), self._share(loop, scope, [part]))
 
     def merge(self, walked: set[Access]) -> p.Block:
         """while (pA < pA_end && pB < pB_end) { i = min(iA, iB); cases; advance }, and so on"""
@@ -251,7 +249,7 @@ class Loop:
             return self.lower(body, scope)
         if isinstance(plan.assembly, Shared):
             place = scope.reached(plan.assembly.operand)[level]
-            scope = self.reach_further(scope.reach(lhs, place), lhs)
+            scope = self.ctx.reach_further(scope.reach(lhs, place), lhs)
             return self.lower(body, scope)
         if appender is None:
             raise InternalError(f"{lhs} has no assembly")
@@ -265,7 +263,7 @@ class Loop:
             kept, scope = scope.fresh("R_any", "bool")
             scope = scope.flag(lhs.tensor, kept)
             before = [*before, Declare(kept, Value(False, "bool"))]
-        scope = self.reach_further(scope.reach(lhs, Place(position)), lhs)
+        scope = self.ctx.reach_further(scope.reach(lhs, Place(position)), lhs)
         inner = self.lower(body, scope)
         commit = appender.commit(level, scope.coords[self.var], start)
         return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
@@ -274,7 +272,7 @@ class Loop:
         """Reach the full levels of what is written; afterwards close the runs right below them."""
         lhs, appender = self.lhs, self.ctx.appender
         start = len(scope.reached(lhs))
-        scope = self.reach_further(scope, lhs)
+        scope = self.ctx.reach_further(scope, lhs)
         level = len(scope.reached(lhs)) - 1
         if appender is None or not self.ctx.is_result(lhs) or level < start:
             return scope, []
@@ -294,20 +292,6 @@ class Loop:
     def _always_works(self) -> bool:
         """Whether there is something to do at every coordinate."""
         return all(point.body is not None for point in self.lattice.points)
-
-    def reach_further(self, scope: Scope, lhs: Access) -> Scope:
-        """Reach every further full level of `lhs` whose coordinate is known."""
-        if lhs in scope.accumulators or self.ctx.lists(lhs):
-            return scope
-        levels = lhs.tensor.format.levels
-        at = len(scope.reached(lhs))
-        while at < len(levels) and levels[at].locates and lhs.level_vars[at] in scope.coords:
-            parent = (scope.reached(lhs) or (Place(Value(0)),))[-1]
-            view = self.ctx.names.view(lhs, at)
-            coordinate = scope.coords[lhs.level_vars[at]]
-            scope = scope.reach(lhs, Place(levels[at].locate(view, parent.position, coordinate)))
-            at += 1
-        return scope
 
     # -- helpers --------------------------------------------------------------------------------
 
@@ -335,39 +319,6 @@ class Loop:
             more = more + (end - begin)
         return [appender.reserve(level, more)]
 
-    def _prefetch(self, walker: Walker) -> list[p.Stmt]:
-        """Ask for the rows that the next coordinates of a walker will gather columns from.
-
-        Only rows of operands too large for the cache: for others the asking costs more than it
-        gives.
-        """
-        if walker.part.access.tensor in self.ctx.workspaces.table:
-            return []
-        gathers: list[p.Stmt] = []
-        for part in self.parts:
-            tile = self.scope.tiles.get(part.access.level_vars[-1])
-            if tile is None or tile.width == 1 or part.sparse:
-                continue
-            lines = self._lines(part.access, tile, walker)
-            if lines:
-                gathers.append(p.If(self.ctx.is_far(part.access), block(*lines)))
-        return gathers
-
-    def _lines(self, access: Access, tile: Tile, walker: Walker) -> list[p.Stmt]:
-        """Prefetches of the cache lines of a tile, some coordinates ahead."""
-        ahead, scope = self.scope.fresh(f"{self.name}_ahead")
-        lines: list[p.Stmt] = []
-        for column in range(0, tile.width, max(1, _LINE // access.dtype.itemsize)):
-            there = scope.bind(self.var, ahead).bind(tile.var, tile.first + column)
-            there = self.reach_further(there, access)
-            if not there.is_reached(access):
-                return []
-            values = self.ctx.names.values(access.tensor)
-            lines.append(p.Prefetch(values, there.reached(access)[-1].position))
-        last = self.ctx.positions(walker.part.access, walker.level) - 1
-        position = p.arithmetic("min", walker.position + _AHEAD, last)
-        return [Declare(ahead, walker.coordinate_at(position), fixed=True), *lines]
-
     def _completeness(self, complete: bool) -> Scope:
         """A loop over a result variable that skips coordinates leaves entries unwritten."""
         skips = self.var in self.lhs.vars and not complete
@@ -394,22 +345,25 @@ class Loop:
         """Threads can share a loop whose iterations are counted by its own variable `alone`."""
         return replace(scope, parallel=scope.parallel or (self.loop.tag is not None and alone))
 
-    def _share(self, loop: p.For, scope: Scope) -> p.For:
-        """Share the iterations among threads, each with its own workspaces."""
+    def _share(self, loop: p.For, scope: Scope, counted: list[Participant]) -> p.For:
+        """Share the iterations among threads, each with its own workspaces.
+
+        `counted` are the operands whose outermost level has a position for each iteration.
+        """
         if self.scope.parallel or not scope.parallel:
             return loop
         private = self.ctx.private
         return replace(
             loop,
             parallel=True,
-            balance=self._balance(),
+            balance=self._balance(counted),
             private=tuple(s for work in private for s in work.setup()),
             cleanup=tuple(s for work in private for s in work.cleanup()),
         )
 
-    def _balance(self) -> p.Balance | None:
+    def _balance(self, counted: list[Participant]) -> p.Balance | None:
         """A position array that is indexed by the loop variable: it tells the work below."""
-        for part in self.parts:
+        for part in counted:
             access = part.access
             level = part.steps[-1] if part.steps else part.walk
             if level is None or level + 1 >= access.tensor.ndim or level != 0:

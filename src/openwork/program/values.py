@@ -66,7 +66,7 @@ def converted(value: Expr, type: str) -> Expr:
     """`value` in an element type, converted at once if it is a constant."""
     if value.type == type:
         return value
-    if isinstance(value, Value) and not isinstance(value.value, complex):
+    if isinstance(value, Value) and not isinstance(value.value, complex) and type in SUPPORTED:
         from_float_to_int = isinstance(value.value, float) and "int" in type
         if not from_float_to_int:
             return Value(number(value.value, SUPPORTED[type]), type)

@@ -11,7 +11,7 @@ from openwork.program import nodes as p
 from openwork.program.assemble import ROOM
 from openwork.tree import Node, children
 
-_INTEGERS = ("int32", "int64")
+_INTEGERS = ("int32", "int64", "int128")
 
 
 def verify(program: p.Program) -> None:

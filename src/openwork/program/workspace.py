@@ -7,6 +7,7 @@ way the keys are sorted before they are read, so that a result is appended to in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -37,7 +38,7 @@ from openwork.program.nodes import (
 )
 from openwork.program.scope import Place
 from openwork.program.tensors import Names
-from openwork.program.values import combine
+from openwork.program.values import combine, converted
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,26 @@ class Workspace:
 
     @property
     def keys(self) -> Array:
-        """The keys that were written."""
-        return Array(f"{self.name}_keys", INDEX)
+        """The keys that were written: 64-bit numbers, or where those do not reach, 128-bit ones."""
+        type = self.names.widths.get((self.tensor.name, 0, "keys"), INDEX)
+        return Array(f"{self.name}_keys", type)
+
+    def key(self, coordinates: Sequence[Expr]) -> Expr:
+        """`(i * extent + j) * extent + k`, in the type of keys."""
+        key = converted(coordinates[0], self.keys.type)
+        for var, coordinate in zip(self.vars[1:], coordinates[1:], strict=True):
+            key = key * self.names.extent(var) + coordinate
+        return key
+
+    def stride(self, level: int) -> Expr | None:
+        """How far apart the keys of neighbouring coordinates of a mode are; None for 1."""
+        inner = self.vars[level + 1 :]
+        if not inner:
+            return None
+        product = converted(self.names.extent(inner[0]), self.keys.type)
+        for var in inner[1:]:
+            product = product * self.names.extent(var)
+        return product
 
     @property
     def slots(self) -> Array:
@@ -153,9 +172,7 @@ class Workspace:
 
     def insert(self, coordinates: list[Expr], value: Expr, op: Op | None) -> list[Stmt]:
         """`w[coordinates] op= value`, remembering the key."""
-        key: Expr = Value(0)
-        for var, coordinate in zip(self.vars, coordinates, strict=True):
-            key = key * self.names.extent(var) + coordinate
+        key = self.key(coordinates)
         if not self.hashed:
             first = block(
                 Store(self.seen, key, Value(True, "bool")),
@@ -164,7 +181,7 @@ class Workspace:
                 Store(self.vals, key, value),
             )
             return [If(Load(self.seen, key), block(self._again(key, value, op)), first)]
-        slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key")
+        slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
         find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
         first = block(
             Grow(self.room, self.count + 1, self._growing()),
@@ -221,12 +238,11 @@ class Workspaces:
         work = self.table.get(access.tensor)
         if work is None or not work.lists:
             return self.names.view(access, level)
-        inner = work.vars[level + 1 :]
         return SimpleNamespace(
             keys=work.keys,
             count=work.count,
             extent=self.names.extent(work.vars[level]),
-            stride=self.names.size(inner) if inner else None,
+            stride=work.stride(level),
         )
 
     def element(self, access: Access, place: Place) -> Load:

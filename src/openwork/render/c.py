@@ -49,6 +49,8 @@ _SIGNS = {
     "+": PLUS, "-": PLUS, "*": TIMES, "/": TIMES, "%": TIMES,
     "<": LESS, "<=": LESS, "==": EQUAL, "!=": EQUAL, "&&": AND, "||": OR,
 }  # fmt: skip
+# Helpers that exist for several element types, and the argument that tells which.
+_TYPED_BY = {"search": 0, "find": 2, "sort_pairs": 0}
 _TYPEDEFS = {
     name: f"typedef __{name.upper()}_TYPE__ {name}_t;"
     for name in (f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
@@ -113,8 +115,8 @@ class _Renderer:
         return f"{paren(left, level)} {e.sign} {paren(right, level + 1)}", level
 
     def _call(self, call: p.Helper) -> str:
-        first = call.args[0]
-        typed = first.type if call.name == "search" and isinstance(first, p.Array) else ""
+        place = _TYPED_BY.get(call.name)
+        typed = call.args[place].type if place is not None else ""
         args = [self.text(arg) for arg in call.args]
         if call.name == "find":  # it may enlarge the table
             args[:2] = [f"&{arg}" for arg in args[:2]]

@@ -98,30 +98,30 @@ static int64_t larger(int64_t capacity, int64_t needed) {
 
 _FIND = """\
 // The slot of `key`; a key that is not there yet gets slot `count`. -1 if memory runs out.
-static int64_t find(int64_t **table, int64_t *mask, const int64_t *keys, int64_t count,
-                    int64_t key) {
-  if (2 * count >= *mask) {
+static int64_t find_{type}(int64_t **table, int64_t *mask, const {ctype} *keys, int64_t count,
+                    {ctype} key) {{
+  if (2 * count >= *mask) {{
     const int64_t size = *mask < 0 ? 64 : 4 * (*mask + 1);
     int64_t *larger = __builtin_malloc((size_t)size * sizeof(int64_t));
     if (!larger) return -1;
     for (int64_t n = 0; n < size; n++) larger[n] = -1;
-    for (int64_t slot = 0; slot < count; slot++) {
-      int64_t at = (int64_t)((uint64_t)keys[slot] * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
+    for (int64_t slot = 0; slot < count; slot++) {{
+      int64_t at = (int64_t)({hash_slot} * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
       while (larger[at] >= 0) at = (at + 1) & (size - 1);
       larger[at] = slot;
-    }
+    }}
     __builtin_free(*table);
     *table = larger;
     *mask = size - 1;
-  }
-  int64_t at = (int64_t)((uint64_t)key * 0x9E3779B97F4A7C15u >> 20) & *mask;
-  while ((*table)[at] >= 0) {
+  }}
+  int64_t at = (int64_t)({hash_key} * 0x9E3779B97F4A7C15u >> 20) & *mask;
+  while ((*table)[at] >= 0) {{
     if (keys[(*table)[at]] == key) return (*table)[at];
     at = (at + 1) & *mask;
-  }
+  }}
   (*table)[at] = count;
   return count;
-}
+}}
 """
 
 _CLEAR = """\
@@ -154,8 +154,8 @@ static void sort_{name}({params}, int64_t count, int64_t depth) {{
       }}
       return;
     }}
-    const int64_t a = keys[0], b = keys[count / 2], c = keys[count - 1];
-    const int64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+    const {key} a = keys[0], b = keys[count / 2], c = keys[count - 1];
+    const {key} pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
     int64_t left = -1, right = count;
     for (;;) {{
       do left++; while (keys[left] < pivot);
@@ -168,7 +168,7 @@ static void sort_{name}({params}, int64_t count, int64_t depth) {{
     count -= right + 1;
   }}
   for (int64_t n = 1; n < count; n++) {{
-    const int64_t key = keys[n];{save}
+    const {key} key = keys[n];{save}
     int64_t at = n;
     for (; at > 0 && keys[at - 1] > key; at--) {{ {shift} }}
     {put}
@@ -193,11 +193,11 @@ static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t s
 
 _SORT_PAIRS = """\
 // Keys in order, each with its slot.
-static void sort_pairs(int64_t *keys, int64_t *slots, int64_t count) {
+static void sort_pairs_{type}({ctype} *keys, int64_t *slots, int64_t count) {{
   int64_t depth = 2;
   for (int64_t n = count; n > 0; n /= 2) depth += 2;
-  sort_both(keys, slots, count, depth);
-}
+  sort_both_{type}(keys, slots, count, depth);
+}}
 """
 
 _EXTREME = """\
@@ -239,16 +239,24 @@ if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 
   """
 
 
-def _sort_text(name: str, pairs: bool) -> str:
+def _folded(key: str, type: str) -> str:
+    """64 bits of a key to hash."""
+    return f"(uint64_t)({key} ^ {key} >> 64)" if type == "int128" else f"(uint64_t){key}"
+
+
+def _sort_text(name: str, pairs: bool, key: str = "int64_t") -> str:
     def swap(a: str, b: str) -> str:
         both = ("keys", "slots") if pairs else ("keys",)
         return " ".join(
-            f"{{ const int64_t t = {x}[{a}]; {x}[{a}] = {x}[{b}]; {x}[{b}] = t; }}" for x in both
+            f"{{ const {key if x == 'keys' else 'int64_t'} t = {x}[{a}]; "
+            f"{x}[{a}] = {x}[{b}]; {x}[{b}] = t; }}"
+            for x in both
         )
 
     return _SORT.format(
         name=name,
-        params="int64_t *keys, int64_t *slots" if pairs else "int64_t *keys",
+        key=key,
+        params=f"{key} *keys, int64_t *slots" if pairs else f"{key} *keys",
         args="keys, slots" if pairs else "keys",
         swap_root_child=swap("root", "child"),
         swap_0_last=swap("0", "last"),
@@ -270,7 +278,12 @@ def helper_text(name: str, type: str, ctype: str) -> str:
         case "cut_even":
             return _EVEN
         case "find":
-            return _FIND
+            return _FIND.format(
+                type=type,
+                ctype=ctype,
+                hash_slot=_folded("keys[slot]", type),
+                hash_key=_folded("key", type),
+            )
         case "huge":
             return _HUGE
         case "resize":
@@ -286,7 +299,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
         case "sort_keys":
             return _sort_text("list", pairs=False) + "\n" + _SORT_KEYS
         case "sort_pairs":
-            return _sort_text("both", pairs=True) + "\n" + _SORT_PAIRS
+            sort = _sort_text(f"both_{type}", pairs=True, key=ctype)
+            return sort + "\n" + _SORT_PAIRS.format(type=type, ctype=ctype)
         case "min" | "max":
             text = _EXTREME_COMPLEX if type.startswith("complex") else _EXTREME
             return text.format(name=name, type=type, ctype=ctype, sign="<>"[name == "max"])

@@ -15,6 +15,7 @@ CTYPES = {
     "float64": "double",
     "complex64": "float _Complex",
     "complex128": "double _Complex",
+    "int128": "__int128",  # keys of workspaces with very many modes; never an element type
 } | {name: f"{name}_t" for s in ("int", "uint") for b in (8, 16, 32, 64) for name in [f"{s}{b}"]}
 
 # Precedence of C's operators, as far as we use them; higher binds tighter.

@@ -11,6 +11,7 @@ from weakref import ReferenceType, ref
 from openwork.errors import InternalError, ShapeError
 from openwork.format.width import INT32_LIMIT, index_dtype
 from openwork.index.nodes import IndexVar
+from openwork.loops.nodes import Where, written
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append, Shared, accesses_of
 from openwork.pipeline import Compiled, back
@@ -19,6 +20,7 @@ from openwork.runtime.library import load
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.pack import convert
 from openwork.trace import Trace
+from openwork.tree import walk
 
 Extents = Mapping[IndexVar, int]
 Shape = tuple[int | None, ...]
@@ -69,6 +71,7 @@ class Binder:
         self.operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
         self._derived = {d.var.name: d for d in plan.derived}
         self._modes = _modes(plan)
+        self._texts: dict[object, Compiled] = {}
         self._ready: dict[object, tuple[Executable, Compiled]] = {}
         self._wide = False  # the positions of a result once did not fit int32
         self.adds = plan.assignment.op is not None or any(
@@ -78,6 +81,11 @@ class Binder:
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
+        self._keyed = [  # workspaces whose keys are linearised coordinates
+            (node.temporary.name, written(node.producer).vars)
+            for node in walk(plan.loops)
+            if isinstance(node, Where) and not node.temporary.format.is_dense
+        ]
         self.takes_as_given = self._places == list(range(len(names)))
         self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * plan.result.ndim
         self._shared: tuple[int, int] | None = None  # the operand with the pattern, and how deep
@@ -209,15 +217,23 @@ class Binder:
         for var, storage in zip(self.operands, operands, strict=True):
             for level, arrays in enumerate(() if storage is None else storage.levels):
                 widths |= {(var.name, level, n): a.dtype.name for n, a in arrays.items()}
-        return back(self._plan, widths, self._trace)
+        key = frozenset(widths.items())
+        if key not in self._texts:
+            self._texts[key] = back(self._plan, widths, self._trace)
+        return self._texts[key]
 
     def _result_widths(
         self, extents: Extents | None, wide: bool = False
     ) -> tuple[tuple[tuple[str, int, str], str], ...]:
-        """The element types of the index arrays of a result that is appended to."""
+        """The element types of the index arrays that the kernel makes, and of workspace keys."""
+        found = [
+            ((name, 0, "keys"), "int128")
+            for name, variables in self._keyed
+            if extents is not None and math.prod(extents[v] for v in variables) >= 2**63
+        ]
         if not isinstance(self._plan.assembly, Append):
-            return ()
-        lhs, found = self._plan.assignment.lhs, []
+            return tuple(found)
+        lhs = self._plan.assignment.lhs
         for level, kind in enumerate(lhs.tensor.format.levels):
             extent = 0 if extents is None else extents[lhs.level_vars[level]]
             for fact in kind.arrays:

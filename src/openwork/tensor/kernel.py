@@ -139,6 +139,12 @@ class Kernel:
 
     def _check_out(self, out: Any) -> None:
         result = self._plan.user_result
+        if not hasattr(out, "__openwork_store__"):
+            raise ShapeError(
+                f"out is a {type(out).__name__}, not a tensor",
+                code="E202",
+                hint="wrap it: out=ow.tensor(array) shares the memory of a contiguous array",
+            )
         if (out.format, out.dtype) != (result.format, result.dtype):
             raise ShapeError(
                 f"out is {out.format!r} of {out.dtype}, but the kernel computes {result.format!r} "

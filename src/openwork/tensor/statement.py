@@ -93,6 +93,8 @@ def assign(
         if not isinstance(scalar, Access):
             raise ParseError("the left-hand side is no access to a tensor", code="E107")
         lhs = scalar
+    if op is not None and not isinstance(op, Op):
+        raise ParseError(f"{op!r} is not an operator", code="E111", hint="such as ow.ADD")
     return Statement(_with_semiring(Assignment(lhs, as_expr(rhs), op), semiring))
 
 
@@ -107,19 +109,36 @@ def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any)
     Raises:
         ParseError: E101 to E104, each with a caret under the fault.
     """
-    tensors = {name: value.var for name, value in names.items() if not isinstance(value, Op)}
+    if not isinstance(text, str):
+        raise ParseError(
+            f"{text!r} is not a text", code="E101", hint='ow.parse("y(i) = x(i)", ...)'
+        )
     operators = {name: value for name, value in names.items() if isinstance(value, Op)}
-    tensors = {name: _renamed(var, name) for name, var in tensors.items()}
+    tensors = {
+        name: _renamed(value, name) for name, value in names.items() if name not in operators
+    }
     return Statement(_with_semiring(parse_assignment(text, tensors, operators), semiring))
 
 
-def _renamed(var: TensorVar, name: str) -> TensorVar:
+def _renamed(tensor: Any, name: str) -> TensorVar:
+    """A tensor as the text calls it."""
+    var = getattr(tensor, "var", None)
+    if not isinstance(var, TensorVar):
+        raise ParseError(
+            f"{name} is a {type(tensor).__name__}, not a tensor",
+            code="E112",
+            hint=f"wrap it: {name}=ow.tensor(...)",
+        )
     return TensorVar(name, var.format, var.dtype, var.fill, var.shape, var.source)
 
 
 def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> Assignment:
     if semiring is None:
         return assignment
+    if not isinstance(semiring, (Semiring, str)):
+        raise ParseError(
+            f"{semiring!r} is not a semiring", code="E111", hint=f"such as {', '.join(SEMIRINGS)}"
+        )
     if isinstance(semiring, str):
         if semiring not in SEMIRINGS:
             raise ParseError(

@@ -1,0 +1,51 @@
+"""Prefetching: ask for rows that a gather will need some iterations ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openwork.index.nodes import Access
+from openwork.program import nodes as p
+from openwork.program.context import Context
+from openwork.program.scope import Scope, Tile
+from openwork.program.walkers import Participant, Walker
+
+# How many entries ahead rows are asked for, and the bytes of a cache line.
+_AHEAD, _LINE = 4, 64
+
+
+def prefetches(
+    ctx: Context, parts: Sequence[Participant], scope: Scope, walker: Walker
+) -> list[p.Stmt]:
+    """Ask for the rows that the next coordinates of `walker` will gather a tile of columns from.
+
+    Only rows of operands too large for the cache: for others the asking costs more than it gives.
+    """
+    if walker.part.access.tensor in ctx.workspaces.table:
+        return []
+    gathers: list[p.Stmt] = []
+    for part in parts:
+        tile = scope.tiles.get(part.access.level_vars[-1])
+        if tile is None or tile.width == 1 or part.sparse:
+            continue
+        lines = _lines(ctx, part.access, tile, walker, scope)
+        if lines:
+            gathers.append(p.If(ctx.is_far(part.access), p.block(*lines)))
+    return gathers
+
+
+def _lines(ctx: Context, access: Access, tile: Tile, walker: Walker, scope: Scope) -> list[p.Stmt]:
+    """Prefetches of the cache lines of a tile, some coordinates ahead."""
+    var = walker.part.access.level_vars[walker.level]
+    ahead, scope = scope.fresh(f"{ctx.names.variables[var]}_ahead")
+    lines: list[p.Stmt] = []
+    for column in range(0, tile.width, max(1, _LINE // access.dtype.itemsize)):
+        there = scope.bind(var, ahead).bind(tile.var, tile.first + column)
+        there = ctx.reach_further(there, access)
+        if not there.is_reached(access):
+            return []
+        values = ctx.names.values(access.tensor)
+        lines.append(p.Prefetch(values, there.reached(access)[-1].position))
+    last = ctx.positions(walker.part.access, walker.level) - 1
+    position = p.arithmetic("min", walker.position + _AHEAD, last)
+    return [p.Declare(ahead, walker.coordinate_at(position), fixed=True), *lines]
