@@ -8,8 +8,11 @@ PYTEST := $(PY) -m pytest -q
 JOBS   ?= 2
 N      ?= 20000
 
+# The tests that run generated kernels.
+KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py \
+	tests/test_kernel_calls.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
-SANITIZER = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
 
 .DEFAULT_GOAL := help
@@ -49,7 +52,7 @@ fuzz: setup ## random expressions, formats and types against the reference (N=20
 	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests
 
 sanitize: setup ## run the kernel tests under ASan and UBSan
-	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -v -s -p no:faulthandler -m 'needs_cc and not fuzz' tests
+	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
 
 golden: setup ## rewrite tests/golden from what the compiler emits now
 	$(PYTEST) -m golden --update-golden tests

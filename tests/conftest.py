@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from openwork.runtime.library import load
+from openwork.tensor import binding
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"
@@ -120,3 +124,15 @@ def data_file(data_dir: Path) -> Callable[[str], Path]:
         return data_dir / name
 
     return find
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _sanitized() -> Iterator[None]:
+    """Under `make sanitize`, build every kernel with ASan and UBSan."""
+    if os.environ.get("OPENWORK_SANITIZE") != "1":
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        checked = functools.partial(load, sanitize=("address", "undefined"))
+        patch.setattr(binding, "load", checked)
+        yield

@@ -70,18 +70,22 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             }
             if (C_far) {
               const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
-              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
-              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 8]);
-              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 16]);
-              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 24]);
+              if (k_ahead < k || k + 64 < k_ahead) {
+                __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
+                __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 8]);
+                __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 16]);
+                __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile + 24]);
+              }
             }
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
-            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 8]);
-            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 16]);
-            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 24]);
+            if (j_ahead < j || j + 64 < j_ahead) {
+              __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
+              __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 8]);
+              __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 16]);
+              __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile + 24]);
+            }
           }
         }
 #pragma GCC unroll 32
@@ -110,12 +114,16 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             }
             if (C_far) {
               const int64_t k_ahead = A_crd3[pA3 + 4 < A3_size - 1 ? pA3 + 4 : A3_size - 1];
-              __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
+              if (k_ahead < k || k + 64 < k_ahead) {
+                __builtin_prefetch(&C_vals[k_ahead * l_size + l_tile]);
+              }
             }
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-            __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
+            if (j_ahead < j || j + 64 < j_ahead) {
+              __builtin_prefetch(&B_vals[j_ahead * l_size + l_tile]);
+            }
           }
         }
 #pragma GCC unroll 4

@@ -58,10 +58,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
-            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 8]);
-            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 16]);
-            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 24]);
+            if (j_ahead < j || j + 64 < j_ahead) {
+              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
+              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 8]);
+              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 16]);
+              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 24]);
+            }
           }
         }
 #pragma GCC unroll 32
@@ -87,7 +89,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-            __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
+            if (j_ahead < j || j + 64 < j_ahead) {
+              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
+            }
           }
         }
 #pragma GCC unroll 4

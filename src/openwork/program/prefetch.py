@@ -10,16 +10,18 @@ from openwork.program.context import Context
 from openwork.program.scope import Scope, Tile
 from openwork.program.walkers import Participant, Walker
 
-# How many entries ahead rows are asked for, and the bytes of a cache line.
-_AHEAD, _LINE = 4, 64
+# How many entries ahead rows are asked for, the bytes of a cache line, and how far on a row is
+# likely to be in the cache because its neighbours are.
+_AHEAD, _LINE, _NEAR = 4, 64, 64
 
 
 def prefetches(
-    ctx: Context, parts: Sequence[Participant], scope: Scope, walker: Walker
+    ctx: Context, parts: Sequence[Participant], scope: Scope, walker: Walker, here: p.Expr
 ) -> list[p.Stmt]:
     """Ask for the rows that the next coordinates of `walker` will gather a tile of columns from.
 
-    Only rows of operands too large for the cache: for others the asking costs more than it gives.
+    Only rows of operands too large for the cache, and not those near the row at coordinate `here`:
+    for others the asking costs more than it gives.
     """
     if walker.part.access.tensor in ctx.workspaces.table:
         return []
@@ -28,13 +30,15 @@ def prefetches(
         tile = scope.tiles.get(part.access.level_vars[-1])
         if tile is None or tile.width == 1 or part.sparse:
             continue
-        lines = _lines(ctx, part.access, tile, walker, scope)
+        lines = _lines(ctx, part.access, tile, walker, scope, here)
         if lines:
             gathers.append(p.If(ctx.is_far(part.access), p.block(*lines)))
     return gathers
 
 
-def _lines(ctx: Context, access: Access, tile: Tile, walker: Walker, scope: Scope) -> list[p.Stmt]:
+def _lines(
+    ctx: Context, access: Access, tile: Tile, walker: Walker, scope: Scope, here: p.Expr
+) -> list[p.Stmt]:
     """Prefetches of the cache lines of a tile, some coordinates ahead."""
     var = walker.part.access.level_vars[walker.level]
     ahead, scope = scope.fresh(f"{ctx.names.variables[var]}_ahead")
@@ -48,4 +52,8 @@ def _lines(ctx: Context, access: Access, tile: Tile, walker: Walker, scope: Scop
         lines.append(p.Prefetch(values, there.reached(access)[-1].position))
     last = ctx.positions(walker.part.access, walker.level) - 1
     position = p.arithmetic("min", walker.position + _AHEAD, last)
-    return [p.Declare(ahead, walker.coordinate_at(position), fixed=True), *lines]
+    distant = p.Binary("||", p.compare("<", ahead, here), p.compare("<", here + _NEAR, ahead))
+    return [
+        p.Declare(ahead, walker.coordinate_at(position), fixed=True),
+        p.If(distant, p.block(*lines)),
+    ]

@@ -104,7 +104,7 @@ class Loop:
         here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
         visit = self._visit({driver: None}, [walker], scope)
         # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
-        body = block(here, visit, *prefetches(self.ctx, self.parts, self.scope, walker))
+        body = block(here, visit, *prefetches(self.ctx, self.parts, self.scope, walker, var))
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
         loop = p.For(walker.position, begin, end, body, comment, polls=self._polls())
