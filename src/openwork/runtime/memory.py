@@ -1,10 +1,74 @@
-"""Refusing an allocation that cannot succeed, before the system kills the process for it."""
+"""Memory for results: large blocks are used again, and impossible ones are refused.
+
+A fresh block from the system costs as much to touch for the first time as many kernels take to fill
+it, so blocks of results that are gone are kept for the next result of about that size, up to a
+limit. An allocation that cannot succeed is refused before the system kills the process for it.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra.types import DType
+
+Array = np.ndarray[Any, Any]
 
 _SMALL = 1 << 28
+_LARGE = 1 << 20  # blocks below this size are the allocator's business
+_KEPT_BYTES = 1 << 28
+# Blocks that nobody uses, by size. Taking from a queue and adding to one are each a single step, so
+# threads, and finalizers that run in the middle of anything, need no lock.
+_kept: dict[int, deque[Array]] = {}
+
+
+class _Block:
+    """A block in use; when the last array over it is gone, it is kept for the next result."""
+
+    __slots__ = ("__array_interface__", "_block")
+
+    def __init__(self, block: Array, count: int, dtype: DType) -> None:
+        self._block = block
+        self.__array_interface__ = {
+            "data": (block.__array_interface__["data"][0], False),
+            "shape": (count,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        _kept.setdefault(self._block.size, deque()).append(self._block)
+        queues = list(_kept.items())
+        excess = sum(size * len(queue) for size, queue in queues) - _KEPT_BYTES
+        for size, queue in queues:
+            while excess > 0 and queue:
+                excess -= size
+                queue.popleft()
+
+
+def allocate(count: int, dtype: DType) -> Array:
+    """An array of `count` elements that hold nothing in particular."""
+    size = count * dtype.itemsize
+    if size < _LARGE or size > _KEPT_BYTES:
+        check_memory(size, "the result")
+        return np.empty(count, dtype)
+    # Sizes are rounded up to an eighth of a power of two, so that similar results share blocks.
+    step = 1 << max(0, math.frexp(size)[1] - 4)
+    rounded = -(-size // step) * step
+    try:
+        block = _kept[rounded].pop()
+    except (KeyError, IndexError):
+        block = np.empty(rounded, np.uint8)
+    return np.asarray(_Block(block, count, dtype))
+
+
+def release() -> None:
+    """Give the blocks that are kept back to the system."""
+    _kept.clear()
 
 
 def check_memory(size: int, what: str) -> None:

@@ -15,7 +15,7 @@ from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append
 from openwork.runtime.launch import PositionOverflow
-from openwork.runtime.memory import check_memory
+from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
@@ -199,10 +199,13 @@ class Kernel:
                 return values
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
-        check_memory(count * dtype.itemsize, "the result")
-        if initial is None:
-            return np.empty(count, dtype)
-        return np.zeros(count, dtype) if initial == 0 else np.full(count, initial, dtype)
+        if initial == 0:
+            check_memory(count * dtype.itemsize, "the result")
+            return np.zeros(count, dtype)
+        values = allocate(count, dtype)
+        if initial is not None:
+            values.fill(initial)
+        return values
 
     def _appended(self, binding: Binding) -> Storage:
         """A result from the arrays that the kernel makes."""
