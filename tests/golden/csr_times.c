@@ -85,14 +85,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     while (pA2 < pA2_end && pB2 < pB2_end) {
       const int64_t jA = A_crd2[pA2];
       const int64_t jB = B_crd2[pB2];
-      const int64_t j = jA < jB ? jA : jB;
-      if (jA == j && jB == j) {
+      if (jA == jB) {
+        const int64_t j = jA;
         R_vals[nR2] = A_vals[pA2] * B_vals[pB2];
         R_crd2[nR2] = j;
         nR2++;
+        pA2++;
+        pB2++;
+      } else {
+        const int64_t j = jA < jB ? jA : jB;
+        pA2 += jA == j;
+        pB2 += jB == j;
       }
-      pA2 += jA == j;
-      pB2 += jB == j;
     }
     R_pos2[i + 1] = nR2;
   }

@@ -97,8 +97,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (*stop) break;
     const int64_t iA = A_crd1[pA1];
     const int64_t iB = B_crd1[pB1];
-    const int64_t i = iA < iB ? iA : iB;
-    if (iA == i && iB == i) {
+    if (iA == iB) {
+      const int64_t i = iA;
       const int64_t nR2_start = nR2;
       int64_t pA2 = A_pos2[pA1];
       const int64_t pA2_end = A_pos2[pA1 + 1];
@@ -114,23 +114,31 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while (pA2 < pA2_end && pB2 < pB2_end) {
         const int64_t jA = A_crd2[pA2];
         const int64_t jB = B_crd2[pB2];
-        const int64_t j = jA < jB ? jA : jB;
-        if (jA == j && jB == j) {
+        if (jA == jB) {
+          const int64_t j = jA;
           R_vals[nR2] = A_vals[pA2] * B_vals[pB2];
           R_crd2[nR2] = j;
           nR2++;
+          pA2++;
+          pB2++;
+        } else {
+          const int64_t j = jA < jB ? jA : jB;
+          pA2 += jA == j;
+          pB2 += jB == j;
         }
-        pA2 += jA == j;
-        pB2 += jB == j;
       }
       if (nR2_start < nR2) {
         R_crd1[nR1] = i;
         R_pos2[nR1 + 1] = nR2;
         nR1++;
       }
+      pA1++;
+      pB1++;
+    } else {
+      const int64_t i = iA < iB ? iA : iB;
+      pA1 += iA == i;
+      pB1 += iB == i;
     }
-    pA1 += iA == i;
-    pB1 += iB == i;
   }
   if (2147483647 < nR1) {
     status = 3;

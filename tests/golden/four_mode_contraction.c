@@ -222,8 +222,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (*stop) break;
     const int64_t mA = A_crd1[pA1];
     const int64_t mB = B_crd1[pB1];
-    const int64_t m = mA < mB ? mA : mB;
-    if (mA == m && mB == m) {
+    if (mA == mB) {
+      const int64_t m = mA;
       // stored i of A
       for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
         const int64_t i = A_crd2[pA2];
@@ -262,9 +262,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           }
         }
       }
+      pA1++;
+      pB1++;
+    } else {
+      const int64_t m = mA < mB ? mA : mB;
+      pA1 += mA == m;
+      pB1 += mB == m;
     }
-    pA1 += mA == m;
-    pB1 += mB == m;
   }
   sort_pairs_int64(W_keys, W_slots, W_count);
   int64_t pW1 = 0;

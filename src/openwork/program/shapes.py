@@ -14,7 +14,8 @@ from openwork.merge.lattice import Lattice, Point
 from openwork.program import nodes as p
 from openwork.program.choice import as_choice
 from openwork.program.context import Context
-from openwork.program.nodes import Declare, Expr, Value, block, compare, every
+from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
+from openwork.program.parallel import share
 from openwork.program.prefetch import prefetches
 from openwork.program.scope import Place, Scope, Tile
 from openwork.program.walkers import Participant, Walker, make_walker, take_steps, without_walk
@@ -85,7 +86,7 @@ class Loop:
             polls=self._polls(),
         )
         room = self._reserve([(Value(0), self.ctx.names.extent(self.var))])
-        return block(*_declarations(walkers), *room, self._share(loop, scope, self.parts))
+        return block(*_declarations(walkers), *room, self._shared(loop, scope, self.parts))
 
     def position(self, driver: Access) -> p.Block:
         """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
@@ -108,7 +109,7 @@ class Loop:
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
         loop = p.For(walker.position, begin, end, body, comment, polls=self._polls())
-        return block(*self._reserve([(begin, end)]), self._share(loop, scope, [part]))
+        return block(*self._reserve([(begin, end)]), self._shared(loop, scope, [part]))
 
     def merge(self, walked: set[Access]) -> p.Block:
         """while (pA < pA_end && pB < pB_end) { i = min(iA, iB); cases; advance }, and so on"""
@@ -144,18 +145,48 @@ class Loop:
             least = here if least is None else p.arithmetic("min", least, here)
         if least is None:
             raise InternalError("a merge loop without coordinates")
-        code.append(Declare(var, least, fixed=True))
+        if len(walkers) == 2 and not any(w.segment or w.part.searched for w in walkers):
+            code.append(self._pair(walkers, var, least, scope))
+        else:
+            code.append(Declare(var, least, fixed=True))
+            code += self._each(walkers, self.cases, var, scope).body
+        named = " and ".join(self.ctx.names.of(w.part.access.tensor) for w in walkers)
+        comment = f"{self.name} of {named}, in order" if not alone else f"rest of {named}"
+        return p.While(more, block(*code), comment, polls=self._polls())
+
+    def _each(self, walkers: list[Walker], cases: list[Point], var: Name, scope: Scope) -> p.Block:
+        """Do what the operands at coordinate `var` ask for, and step over them."""
+        code: list[p.Stmt] = []
+        alone = len(walkers) == 1
         present: dict[Access, Expr | None] = {}
         for w in walkers:
             present[w.part.access] = None if alone else compare("==", w.coordinate, var)
             code += w.find_segment(var)
-        code += self._visit(present, walkers, scope).body
+        code += self._visit(present, walkers, scope, cases=cases).body
         for w in walkers:
             matched = present[w.part.access]
             code.append(w.advance(Value(1) if matched is None else matched))
-        named = " and ".join(self.ctx.names.of(w.part.access.tensor) for w in walkers)
-        comment = f"{self.name} of {named}, in order" if not alone else f"rest of {named}"
-        return p.While(more, block(*code), comment, polls=self._polls())
+        return block(*code)
+
+    def _pair(self, walkers: list[Walker], var: Name, least: Expr, scope: Scope) -> p.Stmt:
+        """if (iA == iB) { both; pA++; pB++; } else { the lesser one; advance it }
+
+        Whether two operands meet is easily predicted where their patterns are alike, and seldom
+        happens where they are not; which one is ahead is anybody's guess.
+        """
+        one, other = walkers
+        both = {w.part.access for w in walkers}
+        steps = [w.advance(Value(1)) for w in walkers]
+        meet = [point for point in self.cases if point.present >= both]
+        apart = [point for point in self.cases if not point.present >= both]
+        certain: dict[Access, Expr | None] = dict.fromkeys(both)
+        together = block(
+            Declare(var, one.coordinate, fixed=True),
+            self._visit(certain, walkers, scope, cases=meet or apart),
+            *steps,
+        )
+        lesser = block(Declare(var, least, fixed=True), self._each(walkers, apart, var, scope))
+        return p.If(compare("==", one.coordinate, other.coordinate), together, lesser)
 
     def tile(self, tile: Tile) -> p.Block:
         """for (at = 0; at < width; at++) { j = first + at; body }"""
@@ -174,6 +205,7 @@ class Loop:
         walkers: list[Walker],
         scope: Scope,
         everywhere: bool = False,
+        cases: list[Point] | None = None,
     ) -> p.Block:
         """Reach all operands, do the first case whose operands are present, close the result."""
         code: list[p.Stmt] = []
@@ -194,7 +226,8 @@ class Loop:
             if part.sparse:
                 conditions[access] = condition
         scope, after = self._reach_full_result(scope, everywhere)
-        cases = [pt for pt in self.cases if pt.present <= set(conditions)]
+        points = self.cases if cases is None else cases
+        cases = [point for point in points if point.present <= set(conditions)]
         certain = {a for a, condition in conditions.items() if condition is None}
         return block(*code, self._chain(cases, conditions, certain, scope, walkers), *after)
 
@@ -230,14 +263,13 @@ class Loop:
         The coordinate is the least of those of the walkers, so at least one of them is there,
         unless its entry has still to be searched for.
         """
-        sets = [point.present for point in cases]
-        return (
-            len(walkers) > 1
-            and set(conditions) == {w.part.access for w in walkers}
-            and not any(w.part.searched for w in walkers)
-            and len(sets) == 2 ** len(walkers) - 1
-            and all(sets)
-        )
+        walked = frozenset(w.part.access for w in walkers)
+        if len(walkers) < 2 or set(conditions) != walked or any(w.part.searched for w in walkers):
+            return False
+        sets = {point.present for point in cases}
+        singles = {frozenset([access]) for access in walked}
+        apart = len(walkers) == 2 and sets == singles  # two that do not meet
+        return apart or (len(sets) == 2 ** len(walkers) - 1 and all(sets))
 
     def _case(self, body: Stmt, scope: Scope) -> p.Block:
         """The body of a case, with the result's level reached and kept."""
@@ -341,37 +373,14 @@ class Loop:
             and not self.ctx.lists(lhs)
         )
 
+    def _shared(self, loop: p.For, scope: Scope, counted: list[Participant]) -> p.For:
+        """The loop, shared among threads if it is the outermost one that can be."""
+        begins_here = scope.parallel and not self.scope.parallel
+        return share(loop, self.ctx, counted) if begins_here else loop
+
     def _threads(self, scope: Scope, alone: bool) -> Scope:
         """Threads can share a loop whose iterations are counted by its own variable `alone`."""
         return replace(scope, parallel=scope.parallel or (self.loop.tag is not None and alone))
-
-    def _share(self, loop: p.For, scope: Scope, counted: list[Participant]) -> p.For:
-        """Share the iterations among threads, each with its own workspaces.
-
-        `counted` are the operands whose outermost level has a position for each iteration.
-        """
-        if self.scope.parallel or not scope.parallel:
-            return loop
-        private = self.ctx.private
-        return replace(
-            loop,
-            parallel=True,
-            balance=self._balance(counted),
-            private=tuple(s for work in private for s in work.setup()),
-            cleanup=tuple(s for work in private for s in work.cleanup()),
-        )
-
-    def _balance(self, counted: list[Participant]) -> p.Balance | None:
-        """A position array that is indexed by the loop variable: it tells the work below."""
-        for part in counted:
-            access = part.access
-            level = part.steps[-1] if part.steps else part.walk
-            if level is None or level + 1 >= access.tensor.ndim or level != 0:
-                continue
-            for fact in access.tensor.format.levels[1].arrays:
-                if fact.per == "parent" and fact.holds == "positions" and fact.extra == 1:
-                    return p.Balance(self.ctx.names.array(access.tensor, 1, fact.name))
-        return None
 
 
 def _declarations(walkers: list[Walker]) -> list[p.Stmt]:
