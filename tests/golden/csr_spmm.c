@@ -57,12 +57,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum[k_tile_at] += A_val * B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
             if (j_ahead < j || j + 64 < j_ahead) {
               __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
-              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 8]);
               __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 16]);
-              __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile + 24]);
             }
           }
         }
@@ -88,7 +86,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
+            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
             if (j_ahead < j || j + 64 < j_ahead) {
               __builtin_prefetch(&B_vals[j_ahead * k_size + k_tile]);
             }

@@ -10,9 +10,9 @@ from openwork.program.context import Context
 from openwork.program.scope import Scope, Tile
 from openwork.program.walkers import Participant, Walker
 
-# How many entries ahead rows are asked for, the bytes of a cache line, and how far on a row is
-# likely to be in the cache because its neighbours are.
-_AHEAD, _LINE, _NEAR = 4, 64, 64
+# How many entries ahead rows are asked for, the bytes that one request brings (a line, and the next
+# with it), and how far on a row is likely to be in the cache because its neighbours are.
+_AHEAD, _LINE, _NEAR = 6, 128, 64
 
 
 def prefetches(

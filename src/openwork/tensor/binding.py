@@ -215,8 +215,10 @@ class Binder:
         """The kernel as text; index arrays of operands without data are taken to be int32."""
         widths: Widths = dict(self._result_widths(None) if result is None else result)
         for var, storage in zip(self.operands, operands, strict=True):
-            for level, arrays in enumerate(() if storage is None else storage.levels):
-                widths |= {(var.name, level, n): a.dtype.name for n, a in arrays.items()}
+            for level, kind in enumerate(var.format.levels):
+                for n in (fact.name for fact in kind.arrays):
+                    known = None if storage is None else storage.levels[level][n].dtype.name
+                    widths[var.name, level, n] = known or "int32"
         key = frozenset(widths.items())
         if key not in self._texts:
             self._texts[key] = back(self._plan, widths, self._trace)
