@@ -37,9 +37,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
-  const _Bool C_far = 1048576 < k_size * l_size * 8;
+  const _Bool C_far = 4194304 < k_size * l_size * 8;
   const int64_t A2_size = A_pos2[A_pos1[1]];
-  const _Bool B_far = 1048576 < j_size * l_size * 8;
+  const _Bool B_far = 4194304 < j_size * l_size * 8;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {

@@ -31,7 +31,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
-  const _Bool B_far = 1048576 < j_size * k_size * 8;
+  const _Bool B_far = 4194304 < j_size * k_size * 8;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {

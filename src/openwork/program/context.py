@@ -12,8 +12,8 @@ from openwork.program.scope import Place, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
 
-# Bytes that stay near a core: the size of a usual second-level cache.
-_CACHE = 1 << 20
+# Bytes that stay near a core, in its second-level cache and its share of the third.
+_CACHE = 1 << 22
 
 
 @dataclass

@@ -76,8 +76,16 @@ class Executable:
         Returns:
             The arrays that the kernel made, in the order of its arguments.
         """
-        threads = 1 if work < SERIAL_BELOW else thread_count()
-        sizes = self._sizes(threads, room, *extents)
+        sizes = self.sizes(threads_for(work), room, extents)
+        arrays = self.launch(pointers, sizes, work)
+        return self._collect(arrays, sizes) if self._made else []
+
+    def sizes(self, threads: int, room: int, extents: Sequence[int]) -> Any:
+        """The sizes of a call; a kernel that makes no arrays only reads them."""
+        return self._sizes(threads, room, *extents)
+
+    def launch(self, pointers: Sequence[int], sizes: Any, work: float) -> Any:
+        """Call the function, with an eye on Ctrl-C if it may take long."""
         if work < WATCHED_ABOVE:
             arrays = self._pointers(stop_flag(), *pointers)
             status = self._function(arrays, sizes)
@@ -85,15 +93,9 @@ class Executable:
             with watching() as flag:
                 arrays = self._pointers(flag, *pointers)
                 status = self._function(arrays, sizes)
-        if status == OK:
-            return self._collect(arrays, sizes) if self._made else []
-        if status == NO_MEMORY:
-            raise MemoryError("the kernel ran out of memory")
-        if status == OVERFLOWED:
-            raise PositionOverflow
-        if status == INTERRUPTED:
-            raise KeyboardInterrupt
-        raise InternalError(f"a kernel returned {status}")
+        if status != OK:
+            _refuse(status)
+        return arrays
 
     def _collect(self, arrays: Any, sizes: Any) -> list[Array]:
         made = []
@@ -101,3 +103,19 @@ class Executable:
             count = sizes[self._first_length + n]
             made.append(np.asarray(_Memory(arrays[1 + position], count, dtype)))
         return made
+
+
+def threads_for(work: float) -> int:
+    """How many threads a call is worth that looks at about `work` elements."""
+    return 1 if work < SERIAL_BELOW else thread_count()
+
+
+def _refuse(status: int) -> None:
+    """Raise what a kernel's status means."""
+    if status == NO_MEMORY:
+        raise MemoryError("the kernel ran out of memory")
+    if status == OVERFLOWED:
+        raise PositionOverflow
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    raise InternalError(f"a kernel returned {status}")

@@ -19,7 +19,7 @@ from openwork.algebra.types import DType
 Array = np.ndarray[Any, Any]
 
 _SMALL = 1 << 28
-_LARGE = 1 << 20  # blocks below this size are the allocator's business
+LARGE = 1 << 20  # blocks below this size are the allocator's business
 _KEPT_BYTES = 1 << 28
 # Blocks that nobody uses, by size. Taking from a queue and adding to one are each a single step, so
 # threads, and finalizers that run in the middle of anything, need no lock.
@@ -53,7 +53,7 @@ class _Block:
 def allocate(count: int, dtype: DType) -> Array:
     """An array of `count` elements that hold nothing in particular."""
     size = count * dtype.itemsize
-    if size < _LARGE or size > _KEPT_BYTES:
+    if size < LARGE or size > _KEPT_BYTES:
         check_memory(size, "the result")
         return np.empty(count, dtype)
     # Sizes are rounded up to an eighth of a power of two, so that similar results share blocks.

@@ -21,6 +21,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.binding import Binder, Binding, Loader, Shape, load_function
 from openwork.tensor.pack import convert, pack
+from openwork.tensor.warm import Warm
 from openwork.trace import Trace
 
 
@@ -44,6 +45,7 @@ class Kernel:
         self._templates, self._result = dict(templates), result
         self._binder = Binder(plan, tuple(self._templates), trace, loader)
         self._latest: Binding | None = None
+        self._warm: Warm | None = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
         self._check = os.environ.get("OPENWORK_CHECK", "") not in ("", "0")
@@ -104,6 +106,10 @@ class Kernel:
         given = self._given(operands)
         if out is not None:
             self._check_out(out)
+        elif self._warm is not None:
+            result = self._warm(given)
+            if result is not None:
+                return result
         target = self._result if out is None else out
         old = target.storage if self._binder.adds else None
         if not self._native:
@@ -174,6 +180,9 @@ class Kernel:
             work = binding.work + binding.count
             binding.executable.run((*binding.pointers, address), binding.sizes, work, 0)
             storage = self._storage(binding, binder.levels(operands), values)
+            if not fixed and not self._check and not self._converts_result:
+                suits = Warm.suits(binding, binder)
+                self._warm = Warm(binding, binder, plan.result, self._result) if suits else None
         if self._converts_result:
             return convert(storage, plan.user_result.format, exact=True)
         return storage

@@ -1,0 +1,53 @@
+"""Warm calls: the operands of the call before, and nothing left to decide.
+
+Between two calls a program looks at megabytes of data, so that every line of Python runs from cold
+memory. What a repeated call does is therefore kept to the least.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openwork.index.nodes import TensorVar
+from openwork.runtime.launch import threads_for
+from openwork.runtime.memory import LARGE, allocate
+from openwork.runtime.storage import Storage
+from openwork.tensor.binding import Binder, Binding
+
+
+class Warm:
+    """Repeats a call whose result is written in place and need not be initialised."""
+
+    def __init__(self, binding: Binding, binder: Binder, result: TensorVar, template: Any) -> None:
+        self._binding, self._binder = binding, binder
+        self._result, self._template = result, template
+        self._work = binding.work + binding.count
+        self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
+        self._small = binding.count * result.dtype.itemsize < LARGE
+
+    @staticmethod
+    def suits(binding: Binding, binder: Binder) -> bool:
+        """Whether calls with the operands of `binding` can be repeated so."""
+        return binding.compiled.initial is None and binder.takes_as_given and not binder.adds
+
+    def __call__(self, given: tuple[Storage, ...]) -> Any:
+        """The result, or None if the operands are others than before."""
+        binding, result = self._binding, self._result
+        for reference, storage in zip(binding.given, given, strict=True):
+            if reference() is not storage:
+                return None
+        if binding.result_shape is not self._template.shape:
+            return None
+        threads, (known, sizes) = threads_for(self._work), self._sized
+        if threads != known:
+            sizes = binding.executable.sizes(threads, 0, binding.sizes)
+            self._sized = (threads, sizes)
+        dtype, count = result.dtype, binding.count
+        values = np.empty(count, dtype) if self._small else allocate(count, dtype)
+        address = values.__array_interface__["data"][0]
+        binding.executable.launch((*binding.pointers, address), sizes, self._work)
+        levels = self._binder.levels(given)
+        storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
+        return self._template.__openwork_result__(storage)
