@@ -9,7 +9,8 @@ from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
-from openwork.loops.plan import Plan, plan
+from openwork.loops.plan import Plan, names_of, plan
+from openwork.loops.verify import verify_loops
 from openwork.program.lower import lower_plan
 from openwork.program.nodes import Program
 from openwork.program.simplify import simplify
@@ -37,7 +38,9 @@ def front(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None =
     """Index notation to loops. `sizes`: stored entries of operands, where they are known."""
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
-    return trace.run("loops.txt", lambda: plan(summed, trace, sizes), lambda p: str(p.loops))
+    planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes), lambda p: str(p.loops))
+    verify_loops(planned.loops, names_of(planned.assignment))
+    return planned
 
 
 def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:

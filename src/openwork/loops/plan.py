@@ -75,7 +75,7 @@ def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = 
         ):
             assembly = converted_assembly
     _note(assembly, assignment, trace)
-    names = fresh_names(frozenset(n.name for n in walk(assignment) if isinstance(n, TensorVar)))
+    names = fresh_names(names_of(assignment))
     builder = Concretizer(order.vars, assignment.lhs.tensor, assembly, extents(assignment), names)
     loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
@@ -86,6 +86,11 @@ def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = 
         assignment.lhs.tensor,
         user_result,
     )
+
+
+def names_of(assignment: Assignment) -> frozenset[str]:
+    """The names of the tensors of a statement."""
+    return frozenset(n.name for n in walk(assignment) if isinstance(n, TensorVar))
 
 
 def _read_old_value(assignment: Assignment) -> tuple[Assignment, Derived]:
