@@ -471,3 +471,17 @@ def test_an_index_variable_alone() -> None:
     check("y(i) = i", np.arange(5), y=ow.empty(5, dtype="int64"))
     check("Y(i,j) = i - j", np.subtract.outer(np.arange(3), np.arange(4)),
           Y=ow.empty((3, 4), dtype="int64"))  # fmt: skip
+
+
+@pytest.mark.parametrize("format", [ow.dense(2), ow.CSR, ow.CSC])
+def test_operators_of_one_and_three_arguments(format: ow.Format) -> None:
+    D, E = numbers(4, 5), numbers(4, 5, seed=1)
+    A, B = ow.tensor(D, format=ow.CSR, name="A"), ow.tensor(E, format=ow.DCSR, name="B")
+    i, j = ow.indices("i j")
+    square = ow.operator("square", lambda a: a * a + 1)
+    clip = ow.operator("clip", lambda a, lo, hi: ow.minimum(ow.maximum(a, lo), hi))
+    R = ow.empty((4, 5), format=format, name="R")
+    got = ow.assign(R[i, j], square(A[i, j])).compile()().to_numpy()
+    np.testing.assert_array_equal(got, D * D + 1)
+    got = ow.assign(R[i, j], clip(A[i, j], -1, B[i, j])).compile()().to_numpy()
+    np.testing.assert_array_equal(got, np.minimum(np.maximum(D, -1), E))

@@ -60,7 +60,10 @@ def promote(*kinds: Kind) -> DType:
     >>> promote(np.dtype("int8"), np.dtype("float32")), promote(np.dtype("float32"), float)
     (dtype('float32'), dtype('float32'))
     """
-    return result_type(np.multiply, kinds)
+    kind = strong(kinds[0]) if len(kinds) == 1 else kinds[0]
+    for other in kinds[1:]:
+        kind = result_type(np.multiply, (kind, other))
+    return strong(kind)
 
 
 def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None) -> DType:
