@@ -57,8 +57,13 @@ sanitize: setup ## run the kernel tests under ASan and UBSan
 golden: setup ## rewrite tests/golden from what the compiler emits now
 	$(PYTEST) -m golden --update-golden tests
 
-bench: setup ## measure against hand-written C and SciPy
-	$(PY) bench/run.py
+bench: setup ## measure against C and libraries; parts: bench-core bench-peers bench-studies
+	$(PY) bench/run.py $(BENCH)
+
+# BENCH=--quick shows that everything runs. Peers are optional: pip install -e '.[bench]'
+.PHONY: bench-core bench-peers bench-studies
+bench-core bench-peers bench-studies: bench-%: setup
+	$(PY) bench/run.py $* $(BENCH)
 
 docs: setup ## rewrite the generated pages: docs/errors.md, the tree in docs/architecture.md
 	$(PY) tools/make_errors_page.py

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ctypes
 import statistics
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from hand import HAND, address, arrays, count, room_for_two
 from matrices import matrices, tensors
 from measure import Turns, interleave
 
@@ -23,7 +21,6 @@ from openwork.runtime.interrupt import stop_flag
 
 WIDTH = 32
 CHUNK = 1 << 14
-HAND = library.load(Path(__file__).with_name("hand.c").read_text(encoding="utf-8"))
 i, j, k, l = ow.indices("i j k l")  # noqa: E741 - an index variable
 
 
@@ -42,17 +39,6 @@ class Case:
     fresh: Callable[[], Any]
     peer: Callable[[], Any]
     check: Callable[[], None]
-
-
-def address(array: Any) -> ctypes.c_void_p:
-    """Where the array's elements are."""
-    return ctypes.c_void_p(array.ctypes.data)
-
-
-def arrays(matrix: Any) -> list[ctypes.c_void_p]:
-    """The arrays of a CSR matrix for a function of hand.c."""
-    assert matrix.indptr.dtype == matrix.indices.dtype == np.int32
-    return [address(a) for a in (matrix.indptr, matrix.indices, matrix.data)]
 
 
 def bare_function(
@@ -111,7 +97,7 @@ def spmv(data: str, a: Any, rng: np.random.Generator) -> Case:
     y = ow.empty((a.shape[0],), name="y")
     kernel = ow.assign(y[i], A[i, j] * x[j]).compile()
     out = np.empty(a.shape[0])
-    given = [ctypes.c_int64(a.shape[0]), *arrays(a), address(v), address(out)]
+    given = [*count(1, a.shape[0]), *arrays(a), address(v), address(out)]
     hand = lambda: HAND.spmv(*given)  # noqa: E731
     bare = bare_function(kernel, [A, x], a.shape, out)
     peer = lambda: a @ v  # noqa: E731
@@ -125,7 +111,7 @@ def spmm(data: str, a: Any, rng: np.random.Generator) -> Case:
     Y = ow.empty((a.shape[0], WIDTH), name="Y")
     kernel = ow.assign(Y[i, k], A[i, j] * X[j, k]).compile()
     out = np.empty(Y.shape)
-    sizes = [ctypes.c_int64(a.shape[0]), ctypes.c_int64(WIDTH)]
+    sizes = count(1, a.shape[0], WIDTH)
     given = [*sizes, *arrays(a), address(v), address(out)]
     hand = lambda: HAND.spmm(*given)  # noqa: E731
     bare = bare_function(kernel, [A, X], (*a.shape, WIDTH), out)
@@ -140,7 +126,7 @@ def sddmm(data: str, a: Any, rng: np.random.Generator) -> Case:
     C = ow.empty(a.shape, format=ow.CSR, name="C")
     kernel = ow.assign(C[i, j], A[i, j] * U[i, k] * V[j, k]).compile()
     rows = np.repeat(np.arange(a.shape[0], dtype=np.int32), np.diff(a.indptr))
-    sizes = [ctypes.c_int64(a.shape[0]), ctypes.c_int64(WIDTH)]
+    sizes = count(1, a.shape[0], WIDTH)
     out = np.empty(a.nnz)
     given = [*sizes, *arrays(a), address(u), address(v), address(out)]
     hand = lambda: HAND.sddmm(*given)  # noqa: E731
@@ -163,7 +149,7 @@ def mttkrp(data: str, T: ow.Tensor, rng: np.random.Generator) -> Case:
     M = ow.empty((T.shape[0], WIDTH), name="M")
     kernel = ow.assign(M[i, j], T.rename("T")[i, k, l] * D[k, j] * F[l, j]).compile()
     out = np.empty(M.shape)
-    sizes = [ctypes.c_int64(T.shape[0]), ctypes.c_int64(WIDTH)]
+    sizes = count(T.shape[0], WIDTH)
     index = [level[name] for level in T.storage.levels for name in ("pos", "crd")]
     assert all(array.dtype == np.int32 for array in index)
     given = [*sizes, *map(address, (*index, T.storage.values, d, f, out))]
@@ -188,15 +174,15 @@ def add(data: str, a: Any, rng: np.random.Generator) -> Case:
     C = ow.empty(a.shape, format=ow.CSR, name="C")
     kernel = ow.assign(C[i, j], A[i, j] + B[i, j]).compile()
     made = (ctypes.c_void_p * 3)()
-    given = [ctypes.c_int64(a.shape[0]), *arrays(a), *arrays(b), made]
+    given = [*count(a.shape[0]), *arrays(a), *arrays(b), made]
     HAND.add.restype = ctypes.c_int64
 
     bare = bare_function(kernel, [A, B], a.shape, None)
 
     def hand() -> int:
-        count = HAND.add(*given)
+        entries = HAND.add(*given)
         HAND.give_back(made)
-        return int(count)
+        return int(entries)
 
     def check() -> None:
         mine, theirs = kernel().to_scipy(), a + b
@@ -216,11 +202,11 @@ def cases(quick: bool) -> Iterator[Case]:
         yield mttkrp(name, tensor, rng)
 
 
-def with_threads(count: int, call: Callable[[], Any]) -> Callable[[], Any]:
-    """`call`, on `count` threads."""
+def with_threads(threads: int, call: Callable[[], Any]) -> Callable[[], Any]:
+    """`call`, on so many threads."""
 
     def run() -> Any:
-        ow.set_num_threads(count)
+        ow.set_num_threads(threads)
         return call()
 
     return run
@@ -228,8 +214,8 @@ def with_threads(count: int, call: Callable[[], Any]) -> Callable[[], Any]:
 
 def measure(case: Case, budget: float) -> Turns:
     """Check the case on one and two threads, then let its ways run in turns."""
-    for count in (1, 2):
-        ow.set_num_threads(count)
+    for threads in (1, 2):
+        ow.set_num_threads(threads)
         case.check()
     contestants = {
         "hand": case.hand,
@@ -241,21 +227,6 @@ def measure(case: Case, budget: float) -> Turns:
     turns = interleave(contestants, budget)
     ow.set_num_threads(None)
     return turns
-
-
-def room_for_two() -> float:
-    """How much more two threads get done than one, in work that needs nothing but a core."""
-    count = ctypes.c_int64(10_000_000)
-    start = time.perf_counter()
-    HAND.spin(count)
-    alone = time.perf_counter() - start
-    threads = [threading.Thread(target=HAND.spin, args=(count,)) for _ in range(2)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return 2 * alone / (time.perf_counter() - start)
 
 
 def table(quick: bool) -> tuple[str, str]:

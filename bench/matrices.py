@@ -1,7 +1,11 @@
-"""What the benchmarks compute with: seeded random matrices, and real ones where they are found."""
+"""What the benchmarks compute with: seeded random matrices, and real ones where they are found.
+
+Everything is float64, matrices in CSR with 32-bit indices, tensors in CSF.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +17,21 @@ import scipy.sparse as sp
 import openwork as ow
 
 REAL_MATRICES = ("web-NotreDame", "email-Enron", "cage10", "wave", "fem_wheelset_elastic")
+QUICK_MATRICES = ("cage10", "ca-CondMat", "beacxc")
 REAL_TENSORS = ("debian_contents_3d", "splatt_med")
+DEEP_TENSORS = ("flights_nyc13_5d", "splatt_med5")
+# Below this, what is measured is the cost of a call; costs.py measures that.
+FEWEST = 50_000
+
+# -- generators ---------------------------------------------------------------------------------
 
 
-def uniform(rows: int, per_row: int, seed: int = 0) -> Any:
+def uniform(rows: int, per_row: int, seed: int = 0, columns: int | None = None) -> Any:
     """`per_row` entries in each row, at columns drawn alike from all; a double draw becomes one."""
     rng = np.random.default_rng(seed)
-    columns = rng.integers(0, rows, rows * per_row)
-    return _csr(np.repeat(np.arange(rows), per_row), columns, rows, rng)
+    columns = rows if columns is None else columns
+    drawn = rng.integers(0, columns, rows * per_row)
+    return _csr(np.repeat(np.arange(rows), per_row), drawn, (rows, columns), rng)
 
 
 def banded(rows: int, width: int, seed: int = 1) -> Any:
@@ -40,43 +51,127 @@ def rmat(scale: int, per_row: int, seed: int = 2) -> Any:
         draw = rng.random(count)
         rows = 2 * rows + (draw >= 0.76)
         columns = 2 * columns + (((draw >= 0.57) & (draw < 0.76)) | (draw >= 0.95))
-    return _csr(rows, columns, 1 << scale, rng)
+    return _csr(rows, columns, (1 << scale, 1 << scale), rng)
 
 
-def _csr(rows: Any, columns: Any, size: int, rng: np.random.Generator) -> Any:
+def blocks(rows: int, side: int, per_row: int, seed: int = 5) -> Any:
+    """Full blocks of `side` by `side`, `per_row` of them in each row of blocks."""
+    rng = np.random.default_rng(seed)
+    pattern = uniform(rows // side, per_row, seed)
+    whole = sp.kron(pattern, np.ones((side, side)), format="csr")
+    return sp.csr_array((rng.random(whole.nnz), whole.indices, whole.indptr), whole.shape)
+
+
+def skewed(rows: int, columns: int, entries: int, factor: float, seed: int = 6) -> Any:
+    """Row i has k * factor**i entries, `entries` in all, and then the rows are shuffled.
+
+    The matrix of figure 8-7 of the thesis: at factor 1 all rows are alike.
+    """
+    rng = np.random.default_rng(seed)
+    shares = np.cumsum(factor ** -np.arange(float(rows)))
+    ends = np.round(entries * shares / shares[-1]).astype(np.int64)
+    lengths = rng.permutation(np.minimum(np.diff(ends, prepend=0), columns))
+    drawn = [rng.choice(columns, n, replace=False, shuffle=False) for n in lengths]
+    return _csr(np.repeat(np.arange(rows), lengths), np.concatenate(drawn), (rows, columns), rng)
+
+
+def _csr(rows: Any, columns: Any, shape: tuple[int, int], rng: np.random.Generator) -> Any:
     where = rows.astype(np.int32), columns.astype(np.int32)
-    matrix = sp.coo_array((rng.random(rows.size), where), shape=(size, size)).tocsr()
+    matrix = sp.coo_array((rng.random(rows.size), where), shape=shape).tocsr()
     matrix.sum_duplicates()
     return matrix
 
 
+# -- what a run computes with -------------------------------------------------------------------
+
+
 def matrices(quick: bool) -> Iterator[tuple[str, Any]]:
-    """The matrices of a run, in CSR and float64, with what to call them."""
+    """The matrices of the core's page, with what to call them."""
     if quick:
         yield "uniform 20k x 10", uniform(20_000, 10)
         return
     yield "uniform 300k x 10", uniform(300_000, 10)
     yield "banded 300k x 27", banded(300_000, 27)
     yield "R-MAT 2^17 x 16", rmat(17, 16)
-    for name in REAL_MATRICES:
+    yield from real_matrices(REAL_MATRICES)
+
+
+def all_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
+    """The matrices of the peers' page: every generator, and the collection from FEWEST entries."""
+    if quick:
+        yield "uniform 20k x 10", uniform(20_000, 10)
+        yield "R-MAT 2^14 x 16", rmat(14, 16)
+        yield "short-wide 64 x 200k", uniform(64, 4_000, columns=200_000)
+        yield from real_matrices(QUICK_MATRICES)
+        return
+    yield "uniform 300k x 10", uniform(300_000, 10)
+    yield "banded 300k x 27", banded(300_000, 27)
+    yield "R-MAT 2^17 x 16", rmat(17, 16)
+    yield "blocks 4x4, 100k x 32", blocks(100_000, 4, 8)
+    yield "short-wide 64 x 1M", uniform(64, 30_000, columns=1_000_000)
+    yield "skewed 1.001, 20k x 1M", skewed(20_000, 1_000_000, 2_000_000, 1.001)
+    yield "skewed 1.1, 20k x 1M", skewed(20_000, 1_000_000, 2_000_000, 1.1)
+    yield from real_matrices(_collection())
+
+
+def real_matrices(names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Matrices of the collection; those that are not there are passed over."""
+    for name in names:
         path = _data(f"{name}.mtx.gz")
         if path is not None:
             yield name, sp.csr_array(ow.read(path).to_scipy()).astype(np.float64)
 
 
+def _collection() -> tuple[str, ...]:
+    """The real matrices of the manifest with at least FEWEST entries, fewest first."""
+    path = _data("MANIFEST.tsv")
+    if path is None:
+        return ()
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["kind"] == "matrix"]
+    rows = [r for r in rows if r["field"] != "complex" and int(r["nnz"]) >= FEWEST]
+    return tuple(row["name"] for row in sorted(rows, key=lambda row: int(row["nnz"])))
+
+
 def tensors(quick: bool) -> Iterator[tuple[str, ow.Tensor]]:
-    """Tensors of order 3, in CSF and float64, with what to call them."""
-    rng = np.random.default_rng(3)
-    shape, count = ((100, 80, 60), 20_000) if quick else ((1000, 800, 600), 1_000_000)
-    coords = np.array([rng.integers(0, extent, count) for extent in shape])
-    values = rng.random(count)
-    name = f"uniform {'x'.join(map(str, shape))}"
-    yield name, ow.tensor((coords, values), shape=shape, format=ow.CSF(3))
-    for name in () if quick else REAL_TENSORS:
+    """Tensors of order 3, with what to call them."""
+    yield _uniform_tensor(*(((100, 80, 60), 20_000) if quick else ((1000, 800, 600), 1_000_000)))
+    yield from real_tensors(() if quick else REAL_TENSORS, 3)
+
+
+def all_tensors(quick: bool) -> Iterator[tuple[str, ow.Tensor]]:
+    """Tensors of orders 3, 4 and 5; of order 4 are also the first four modes of deeper ones."""
+    yield from tensors(quick)
+    if quick:
+        yield _uniform_tensor((60, 40, 30, 20), 20_000)
+        yield _uniform_tensor((60, 20, 15, 10, 10), 20_000)
+        return
+    yield _uniform_tensor((600, 400, 100, 50), 1_000_000)
+    yield from real_tensors(DEEP_TENSORS, 4)
+    yield _uniform_tensor((600, 100, 50, 20, 20), 1_000_000)
+    yield from real_tensors(DEEP_TENSORS, 5)
+
+
+def real_tensors(names: tuple[str, ...], order: int) -> Iterator[tuple[str, ow.Tensor]]:
+    """Tensors of the collection, summed over the modes beyond `order`."""
+    for name in names:
         path = _data(f"{name}.tns.gz")
-        if path is not None:
-            tensor = ow.read(path).to(ow.CSF(3)).astype("float64")
-            yield f"{name} {'x'.join(map(str, tensor.shape))}", tensor
+        if path is None:
+            continue
+        tensor = ow.read(path).astype("float64")
+        coords, values = tensor.to_coo()
+        yield _csf(name, coords[:order], values, tensor.shape[:order])
+
+
+def _uniform_tensor(shape: tuple[int, ...], count: int) -> tuple[str, ow.Tensor]:
+    rng = np.random.default_rng(3)
+    coords = np.array([rng.integers(0, extent, count) for extent in shape])
+    return _csf("uniform", coords, rng.random(count), shape)
+
+
+def _csf(name: str, coords: Any, values: Any, shape: Any) -> tuple[str, ow.Tensor]:
+    tensor = ow.tensor((coords, values), shape=shape, format=ow.CSF(len(shape)))
+    return f"{name} {'x'.join(map(str, shape))}", tensor
 
 
 def _data(name: str) -> Path | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,25 +37,47 @@ class Turns:
         return statistics.median(theirs / ours for theirs, ours in pairs)
 
 
-def interleave(contestants: Mapping[str, Callable[[], object]], budget: float) -> Turns:
-    """Let the contestants run in turns for about `budget` seconds, each once a turn.
+def interleave(
+    contestants: Mapping[str, Callable[[], object]], budget: float, settle: float = 0.0
+) -> Turns:
+    """Let the contestants run in turns for about `budget` seconds, each measured once a turn.
 
     Every turn has an order of its own, so that none always follows the same neighbour. The first
     turn warms caches and is not counted.
+
+    Args:
+        contestants: what to call, by name.
+        budget: seconds for all turns together.
+        settle: seconds for which a contestant runs before it is measured, at least one call; with
+            0 it does not. Libraries with threads of their own leave them spinning for a while after
+            a call, on cores that the next contestant needs.
     """
     names = list(contestants)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     start = time.perf_counter()
     for call in contestants.values():
+        _settle(call, settle)
         call()
     one_turn = time.perf_counter() - start
     rng = random.Random(0)
     for _ in range(int(min(max(budget / one_turn, LEAST), MOST))):
         for name in rng.sample(names, len(names)):
+            _settle(contestants[name], settle)
             start = time.perf_counter()
             contestants[name]()
             seconds[name].append(time.perf_counter() - start)
     return Turns(seconds)
+
+
+def _settle(call: Callable[[], object], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        call()
+
+
+def geometric_mean(numbers: Sequence[float]) -> float:
+    """The mean of ratios: that of r and 1/r is 1."""
+    return math.exp(statistics.fmean(map(math.log, numbers)))
 
 
 def environment() -> str:

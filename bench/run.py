@@ -1,24 +1,32 @@
-"""`make bench`: every benchmark in one run, as Markdown, printed and kept in bench/results."""
+"""`make bench`: every benchmark in one run, as Markdown and pictures, kept in bench/results."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import against
 import core
 import costs
+import plot
+import report
+import studies
 from measure import environment
 
 RESULTS = Path(__file__).resolve().parent / "results"
+PARTS = ("core", "peers", "studies")
 
-PAGE = """\
+CORE = """\
 # Core, {date}
 
 {environment}
 - quiet: {quiet}
 
-Repeat with `make bench`, or `.venv/bin/python bench/run.py`.
+Repeat with `make bench-core`.
 
 All times are medians over turns in which every contestant runs once; a ratio is the median of the
 ratios within a turn, and above 1 Openwork is the faster. "C by hand" is `bench/hand.c` on one
@@ -36,27 +44,103 @@ just before and after the row. Where it is far below 2, others used the machine,
 {costs}
 """
 
+STUDIES = """\
+# Studies of schedules, {date}
 
-def main() -> None:
-    """Measure, print, and keep the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")
-    quick = parser.parse_args().quick
-    date = datetime.date.today().isoformat()
+{environment}
+
+Repeat with `make bench-studies`. Kernels are measured in turns, as on the other pages, and their
+answers are compared with SciPy's first.
+
+{sections}"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all parts are told."""
+
+    date: str
+    folder: Path
+    threads: int
+    quick: bool
+    only: str
+
+    def picture(self, name: str) -> Path | None:
+        """Where a picture belongs; None if there is nothing to draw with."""
+        missing = plot.available()
+        if missing is not None:
+            print(missing, file=sys.stderr)
+            return None
+        return self.folder / f"schedules-{self.date}-{name}.png"
+
+    def keep(self, name: str, page: str) -> None:
+        """Print a page and write it to a file."""
+        print(page)
+        (self.folder / f"{name}.md").write_text(page, encoding="utf-8")
+
+
+def run_core(setting: Setting) -> None:
+    """The compiler's core, and what stands before the first result."""
     facts = environment()
-    kernels, quiet = core.table(quick)
-    page = PAGE.format(
-        date=date,
+    kernels, quiet = core.table(setting.quick)
+    page = CORE.format(
+        date=setting.date,
         environment=facts,
         quiet=quiet,
         width=core.WIDTH,
         kernels=kernels,
-        costs=costs.table(quick),
+        costs=costs.table(setting.quick),
     )
-    print(page)
-    if not quick:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"core-{date}.md").write_text(page, encoding="utf-8")
+    setting.keep(f"core-{setting.date}", page)
+
+
+def run_peers(setting: Setting) -> None:
+    """Kernels x inputs x peers."""
+    facts = environment()
+    run = against.run(setting.threads, setting.quick, setting.only)
+    images = ""
+    for name, draw, says in (
+        ("times", plot.times, "Time against entries"),
+        ("ratios", plot.ratios, "Ratios to the peers"),
+    ):
+        path = setting.picture(name)
+        if path is not None:
+            draw(run, path)
+            images += f"![{says}]({path.name})\n\n"
+    page = report.page(run, setting.date, facts, images)
+    setting.keep(f"schedules-{setting.date}", page)
+
+
+def run_studies(setting: Setting) -> None:
+    """Locality, load balance, time to schedule."""
+    facts = environment()
+    sections = studies.sections(setting.threads, setting.quick, setting.picture("balance"))
+    page = STUDIES.format(date=setting.date, environment=facts, sections=sections)
+    setting.keep(f"schedules-{setting.date}-studies", page)
+
+
+def main() -> None:
+    """Measure the parts that were asked for, print their pages, and keep them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; or all")
+    parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")
+    parser.add_argument("--threads", type=int, default=2, help="for us and for the peers")
+    parser.add_argument("--only", default="", help="part of a row's name, such as 'SpMV on wave'")
+    parser.add_argument("--into", type=Path, help="where to keep pages and pictures")
+    given = parser.parse_args()
+    unknown = set(given.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"no part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
+    date = datetime.date.today().isoformat()
+    with tempfile.TemporaryDirectory() as nowhere:
+        whole = not given.quick and not given.only
+        folder = given.into or (RESULTS if whole else Path(nowhere))
+        folder.mkdir(parents=True, exist_ok=True)
+        setting = Setting(date, folder, given.threads, given.quick, given.only)
+        run_part = {"core": run_core, "peers": run_peers, "studies": run_studies}
+        for part in PARTS:
+            if not given.parts or part in given.parts:
+                run_part[part](setting)
 
 
 if __name__ == "__main__":

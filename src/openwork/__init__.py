@@ -79,6 +79,7 @@ from openwork.index.build import (
     tanh,
 )
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
+from openwork.loops.relations import BoundType
 from openwork.runtime.threads import set_num_threads, thread_count
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.einsum import einsum
@@ -107,6 +108,7 @@ __all__ = [
     "OR_AND",
     "PLUS_TIMES",
     "XOR",
+    "BoundType",
     "Compressed",
     "DataError",
     "Dense",

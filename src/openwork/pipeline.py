@@ -11,7 +11,7 @@ from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
 from openwork.loops.plan import Plan, names_of, plan
 from openwork.loops.verify import verify_loops
-from openwork.program.lower import lower_plan
+from openwork.program.build import lower_plan
 from openwork.program.nodes import Program
 from openwork.program.simplify import simplify
 from openwork.program.tensors import Widths
@@ -34,13 +34,29 @@ class Compiled:
     initial: Number | None
 
 
-def front(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = None) -> Plan:
-    """Index notation to loops. `sizes`: stored entries of operands, where they are known."""
+def front(
+    assignment: Assignment,
+    trace: Trace,
+    sizes: dict[str, float] | None = None,
+    wanted: tuple[IndexVar, ...] | None = None,
+    parallel: bool = True,
+) -> Plan:
+    """Index notation to loops.
+
+    `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
+    a schedule has one. `parallel`: threads share the outermost loop where they can.
+    """
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
-    planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes), lambda p: str(p.loops))
+    planned = trace.run(
+        "loops.txt", lambda: plan(summed, trace, sizes, wanted, parallel), _loops
+    )
     verify_loops(planned.loops, names_of(planned.assignment))
     return planned
+
+
+def _loops(planned: Plan) -> str:
+    return str(planned.loops)
 
 
 def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:

@@ -57,6 +57,18 @@ class Level:
         """How many child positions `parents` parents have together."""
         raise NotImplementedError
 
+    def parent(self, a: Any, position: Any) -> Any:
+        """The parent of a child position by formula; None if it has to be searched for."""
+        return None
+
+    @property
+    def boundaries(self) -> str | None:
+        """The name of the array that rises from run to run, in which a parent can be searched."""
+        for fact in self.arrays:
+            if fact.per == "parent" and fact.holds == "positions" and fact.extra == 1:
+                return fact.name
+        return None
+
     def __str__(self) -> str:
         return self.name
 
@@ -86,6 +98,9 @@ class DenseLevel(Level):
 
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.extent
+
+    def parent(self, a: Any, position: Any) -> Any:
+        return position / a.extent
 
 
 @dataclass(frozen=True, repr=False)

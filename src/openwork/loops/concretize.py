@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from openwork.algebra.operators import Op
-from openwork.algebra.types import number
 from openwork.errors import InternalError
-from openwork.format.formats import Format, dense
-from openwork.format.levels import KeyLevel
-from openwork.index.absence import without
+from openwork.format.formats import dense
 from openwork.index.einstein import free_vars
-from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, Reduce, TensorVar
+from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
-from openwork.loops.result import Append, Assembly, accesses_of
+from openwork.loops.presence import key_format, presence_matters, sparse_along
+from openwork.loops.result import Append, Assembly
 from openwork.tree import Node, substitute, walk
 
 
@@ -87,31 +85,15 @@ class Concretizer:
         temporary = TensorVar(next(self.names), dense(len(open_vars)), dtype, fill, shape)
         access = Access(temporary, open_vars)
         guarded = False
-        if self._presence_matters(lhs, op, substitute(rhs, {reduction: access}), access):
-            if any(_sparse_along(body, v) for v in open_vars):
-                access = Access(replace(temporary, format=_key_format(len(open_vars))), open_vars)
+        appends = isinstance(self.assembly, Append) and lhs.tensor == self.result
+        if presence_matters(lhs, op, substitute(rhs, {reduction: access}), access, appends):
+            if any(sparse_along(body, v) for v in open_vars):
+                access = Access(replace(temporary, format=key_format(len(open_vars))), open_vars)
             else:
-                guarded = any(_sparse_along(body, v) for v in chain)
+                guarded = any(sparse_along(body, v) for v in chain)
         producer = self.build(at, access, reduction.op, reduction, bound)
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)
-
-    def _presence_matters(self, lhs: Access, op: Op | None, rhs: Expr, read: Access) -> bool:
-        """Whether `lhs op= rhs` does something else where `read` is absent than at its identity.
-
-        A result that is appended to gets no entry; and an absent operand annihilates even what is
-        not finite, where the identity, computed with, would not.
-        """
-        if isinstance(self.assembly, Append) and lhs.tensor == self.result and op is None:
-            left = without(rhs, (read,))
-            if isinstance(left, Absent) and left.value == number(lhs.tensor.fill, left.typed):
-                return True
-        return any(
-            isinstance(node, Apply)
-            and (node.op.annihilator is not None or node.op.left_annihilator is not None)
-            and any(isinstance(without(a, (read,)), Absent) for a in node.args if _reads(a, read))
-            for node in walk(rhs)
-        )
 
 
 def _reductions(expr: Expr) -> list[Reduce]:
@@ -151,28 +133,6 @@ def _wrap(op: Op, variables: tuple[IndexVar, ...], body: Expr) -> Expr:
     for var in reversed(variables):
         body = Reduce(op, var, body)
     return body
-
-
-def _reads(expr: Expr, access: Access) -> bool:
-    return any(node == access for node in walk(expr))
-
-
-def _key_format(modes: int) -> Format:
-    """The storage of a workspace that lists the keys of its entries."""
-    return Format([KeyLevel(owns=n == 0, unique=n == modes - 1) for n in range(modes)])
-
-
-def _sparse_along(expr: Expr, var: IndexVar) -> bool:
-    """Whether nothing is left of `expr` where operands that are sparse along `var` are absent."""
-    sparse = [
-        access
-        for access in accesses_of(expr)
-        if any(
-            v == var and not level.full
-            for level, v in zip(access.tensor.format.levels, access.level_vars, strict=True)
-        )
-    ]
-    return bool(sparse) and isinstance(without(expr, sparse), Absent)
 
 
 def fresh_names(taken: frozenset[str], base: str = "w") -> Iterator[str]:

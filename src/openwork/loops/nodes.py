@@ -4,6 +4,7 @@
         | A[i, j] = e  |  A[i, j] op= e      an assignment, or an accumulation
         | S where S                          the second computes a temporary that the first reads
         | S ; S                              one after the other
+        | S such that r, ...                 the loops of S derive from the tensors' variables by r
 
 Expressions are those of index notation without reductions: a reduction is a loop around an
 accumulation.
@@ -17,6 +18,7 @@ from enum import Enum
 from openwork.algebra.operators import Op
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.show import show
+from openwork.loops.relations import Relation
 from openwork.tree import Node
 
 
@@ -28,17 +30,42 @@ class ParallelUnit(Enum):
 
 
 class OutputRaceStrategy(Enum):
-    """How iterations that write to one place are kept apart."""
+    """How iterations that write to one place are kept apart.
+
+    `NoRaces`: it is proven that none do. `Atomics`: each such write is indivisible. `Temporary`:
+    every thread writes to an array of its own, and these are combined in order. `ParallelReduction`:
+    the sums of threads or lanes are combined. `IgnoreRaces`: the user knows that none do.
+    """
 
     NoRaces = "NoRaces"
+    Atomics = "Atomics"
+    Temporary = "Temporary"
+    ParallelReduction = "ParallelReduction"
+    IgnoreRaces = "IgnoreRaces"
 
 
 @dataclass(frozen=True)
 class Tag:
-    """What runs a loop's iterations, and how their writes are kept apart."""
+    """What runs a loop's iterations, and how their writes are kept apart.
+
+    `chunk`: threads take so many iterations at a time, whoever is free; None: equal parts.
+    """
 
     unit: ParallelUnit
     race: OutputRaceStrategy
+    chunk: int | None = None
+
+    def __str__(self) -> str:
+        more = "" if self.chunk is None else f", {self.chunk} at a time"
+        return f"{self.unit.value}, {self.race.value}{more}"
+
+
+@dataclass(frozen=True)
+class Ahead(Node):
+    """Ask for `access` as it will be `distance` iterations later."""
+
+    access: Access
+    distance: int
 
 
 class Stmt(Node):
@@ -50,11 +77,18 @@ class Stmt(Node):
 
 @dataclass(frozen=True)
 class Forall(Stmt):
-    """`body` for every value of `var`."""
+    """`body` for every value of `var`.
+
+    `unroll`: so many iterations are written out, all of them for 0; None: as the compiler likes.
+    `merge`: how operands that must meet find each other, "two_finger" or "gallop".
+    """
 
     var: IndexVar
     body: Stmt
     tag: Tag | None = None
+    unroll: int | None = None
+    merge: str = "two_finger"
+    ahead: tuple[Ahead, ...] = ()
 
     __str__ = Stmt.__str__
 
@@ -96,12 +130,24 @@ class Sequence(Stmt):
     __str__ = Stmt.__str__
 
 
+@dataclass(frozen=True)
+class SuchThat(Stmt):
+    """`body`, whose loop variables derive by `relations` from those that tensors are indexed by."""
+
+    body: Stmt
+    relations: tuple[Relation, ...]
+
+    __str__ = Stmt.__str__
+
+
 def text(stmt: Stmt, indent: str = "") -> str:
     """The statement as a reader would write it, a loop a line."""
     match stmt:
-        case Forall(var=var, body=body, tag=tag):
-            note = "" if tag is None else f"  [{tag.unit.value}, {tag.race.value}]"
-            return f"{indent}forall {var}:{note}\n{text(body, indent + '  ')}"
+        case Forall(var=var, body=body):
+            return f"{indent}forall {var}:{_notes(stmt)}\n{text(body, indent + '  ')}"
+        case SuchThat(body=body, relations=relations):
+            such = f"\n{indent}such that "
+            return text(body, indent) + such + f",\n{indent}  ".join(map(str, relations))
         case Assign(lhs=lhs, rhs=rhs, op=op):
             sign = "=" if op is None else f"{op.symbol or op.name}="
             return f"{indent}{show(lhs)} {sign} {show(rhs)}"
@@ -110,6 +156,27 @@ def text(stmt: Stmt, indent: str = "") -> str:
         case Sequence(first=first, then=then):
             return f"{text(first, indent)}\n{text(then, indent)}"
     return repr(stmt)
+
+
+def _notes(loop: Forall) -> str:
+    """What a loop's tags say, for the reader."""
+    notes = [] if loop.tag is None else [str(loop.tag)]
+    if loop.unroll is not None:
+        notes.append(f"unroll {loop.unroll}" if loop.unroll else "unroll")
+    if loop.merge != "two_finger":
+        notes.append(loop.merge)
+    notes += [f"prefetch {a.access} {a.distance} ahead" for a in loop.ahead]
+    return f"  [{'; '.join(notes)}]" if notes else ""
+
+
+def relations_of(stmt: Stmt) -> tuple[Relation, ...]:
+    """The relations that the variables of `stmt` derive by."""
+    return stmt.relations if isinstance(stmt, SuchThat) else ()
+
+
+def nest_of(stmt: Stmt) -> Stmt:
+    """The loops of `stmt` without its relations."""
+    return stmt.body if isinstance(stmt, SuchThat) else stmt
 
 
 def written(stmt: Stmt) -> Access:
@@ -122,4 +189,6 @@ def written(stmt: Stmt) -> Access:
                 stmt = consumer
             case Sequence(then=then):
                 stmt = then
+            case SuchThat(body=body):
+                stmt = body
     return stmt.lhs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
@@ -44,6 +45,7 @@ class Plan:
     derived: tuple[Derived, ...]
     result: TensorVar
     user_result: TensorVar
+    streams: bool = False  # the result is written past the cache
 
     @property
     def converts_result(self) -> bool:
@@ -51,10 +53,18 @@ class Plan:
         return self.result.format != self.user_result.format
 
 
-def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = None) -> Plan:
+def plan(
+    assignment: Assignment,
+    trace: Trace,
+    sizes: dict[str, float] | None = None,
+    wanted: tuple[IndexVar, ...] | None = None,
+    parallel: bool = True,
+) -> Plan:
     """Choose assembly, loop order and conversions for an assignment with explicit reductions.
 
-    `sizes` gives the number of stored entries of operands, where it is known.
+    `sizes` gives the number of stored entries of operands, where it is known. `wanted`: the order
+    of the loops that a schedule asks for; then nothing is converted. `parallel`: threads share the
+    outermost loop where they can.
     """
     user_result = assignment.lhs.tensor
     derived: list[Derived] = []
@@ -62,10 +72,10 @@ def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = 
         assignment, old = _read_old_value(assignment)
         derived.append(old)
     assembly = choose_assembly(assignment)
-    order = _order(assignment, assembly, sizes or {})
+    order = _order(assignment, assembly, sizes or {}, wanted)
     if isinstance(assembly, Shared) and order.misfits & {assembly.operand, assignment.lhs}:
         assembly = Append()
-        order = _order(assignment, assembly, sizes or {})
+        order = _order(assignment, assembly, sizes or {}, wanted)
     assignment, more = _convert(assignment, order, trace)
     if isinstance(assembly, Append):
         # Converted to one format, the result may have an operand's pattern after all.
@@ -80,7 +90,7 @@ def plan(assignment: Assignment, trace: Trace, sizes: dict[str, float] | None = 
     loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
         assignment,
-        _parallel(loops, assignment, assembly, trace),
+        _parallel(loops, assignment, assembly, trace) if parallel else loops,
         assembly,
         (*derived, *more),
         assignment.lhs.tensor,
@@ -103,7 +113,12 @@ def _read_old_value(assignment: Assignment) -> tuple[Assignment, Derived]:
     return Assignment(lhs, rhs, None, assignment.span), Derived(old, lhs.tensor.name)
 
 
-def _order(assignment: Assignment, assembly: Assembly, sizes: dict[str, float]) -> Order:
+def _order(
+    assignment: Assignment,
+    assembly: Assembly,
+    sizes: dict[str, float],
+    wanted: tuple[IndexVar, ...] | None,
+) -> Order:
     operands = accesses_of(assignment.rhs)
     result = assignment.lhs
     variables = list(dict.fromkeys(result.level_vars))
@@ -114,9 +129,27 @@ def _order(assignment: Assignment, assembly: Assembly, sizes: dict[str, float]) 
     constraints = {access: walk_edges(access) for access in operands}
     if isinstance(assembly, Append):
         constraints[result] = append_edges(result)
-    elif isinstance(assembly, Shared):
+    elif isinstance(assembly, Shared) and wanted is None:
         constraints[result] = _sharing_edges(assignment, assembly)
+    if wanted is not None and set(wanted) == set(variables):
+        _check_wanted(wanted, constraints)
+        return Order(wanted, frozenset())
     return choose_order(variables, constraints, operands, result, Costs(extents(assignment), sizes))
+
+
+def _check_wanted(
+    wanted: tuple[IndexVar, ...], constraints: dict[Access, frozenset[Edge]]
+) -> None:
+    for access, edges in constraints.items():
+        for outer, inner in sorted(edges, key=str):
+            if wanted.index(outer) > wanted.index(inner):
+                raise ScheduleError(
+                    f"{access.tensor} is stored with {outer} outside of {inner}, but the loops "
+                    f"know {inner} first: {', '.join(map(str, wanted))}",
+                    code="E304",
+                    hint=f"keep {outer} outside of {inner}, or store {access.tensor} in the other "
+                    "order",
+                )
 
 
 def _sharing_edges(assignment: Assignment, assembly: Shared) -> frozenset[Edge]:

@@ -7,17 +7,14 @@ product keeps one point, a sum of two keeps three, and `a` where not `b` keeps t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
-from openwork.algebra.types import number
 from openwork.errors import InternalError
-from openwork.index.absence import without
-from openwork.index.nodes import Absent, Access, TensorVar
-from openwork.loops.nodes import Assign, Forall, Stmt, Where
-from openwork.loops.nodes import Sequence as Then
-from openwork.tree import walk
+from openwork.index.nodes import Access
+from openwork.loops.nodes import Stmt
+from openwork.loops.restrict import restrict
 
 _MOST_OPERANDS = 14
 
@@ -62,36 +59,3 @@ def build(body: Stmt, sparse: Sequence[Access]) -> Lattice:
 
 def _maximal(points: list[Point]) -> list[Point]:
     return [p for p in points if not any(p.present < q.present for q in points)]
-
-
-def restrict(stmt: Stmt, absent: Collection[Access]) -> Stmt | None:
-    """What is left of `stmt` where the accesses in `absent` have no entry; None if nothing."""
-    match stmt:
-        case Assign(lhs=lhs, rhs=rhs, op=op):
-            left = without(rhs, absent)
-            if isinstance(left, Absent):
-                nothing = lhs.tensor.fill if op is None else op.identity_of(lhs.dtype)
-                if number(left.value, lhs.dtype) == number(nothing, lhs.dtype):
-                    return None
-            return stmt if left is rhs else replace(stmt, rhs=left)
-        case Forall(body=body):
-            inner = restrict(body, absent)
-            return None if inner is None else replace(stmt, body=inner)
-        case Where(consumer=consumer, producer=producer, temporary=temporary):
-            made = restrict(producer, absent)
-            if made is None:
-                return restrict(consumer, [*absent, *reads_of(consumer, temporary)])
-            used = restrict(consumer, absent)
-            return None if used is None else replace(stmt, consumer=used, producer=made)
-        case Then(first=first, then=then):
-            a, b = restrict(first, absent), restrict(then, absent)
-            if a is None or b is None:
-                return b if a is None else a
-            return Then(a, b)
-    raise InternalError(f"no lattice rule for {stmt}")
-
-
-def reads_of(stmt: Stmt, tensor: TensorVar) -> list[Access]:
-    """The different accesses to `tensor` in `stmt`."""
-    found = (n for n in walk(stmt) if isinstance(n, Access) and n.tensor == tensor)
-    return list(dict.fromkeys(found))

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
 
-from openwork.index.nodes import Access
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import relations_of
 from openwork.loops.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Divide
+from openwork.loops.result import Shared
 from openwork.program.assemble import Appender
-from openwork.program.nodes import Expr, Name, Value, compare
+from openwork.program.nodes import Array, Expr, Name, Value, compare
 from openwork.program.scope import Place, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
+
+Recover = Callable[[IndexVar, Scope], Expr | None]
 
 # Bytes that stay near a core, in its second-level cache and its share of the third.
 _CACHE = 1 << 22
@@ -22,7 +32,8 @@ class Context:
 
     Found out on the way: `needs_initial`, some entry of an in-place result may not be written, or
     is added to; `private`, the workspaces that each thread has for itself; `sizes`, the numbers of
-    positions of whole levels and other facts about sizes that the code asks for.
+    positions of whole levels and other facts about sizes that the code asks for. `recover` gives the
+    value of a variable where it follows from those that are known.
     """
 
     plan: Plan
@@ -31,7 +42,13 @@ class Context:
     appender: Appender | None
     needs_initial: bool = False
     private: list[Workspace] = field(default_factory=list)
+    recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """What each loop variable derives from."""
+        return Provenance(relations_of(self.plan.loops))
 
     def is_result(self, access: Access) -> bool:
         """Whether `access` is to the result of the kernel, rather than to a temporary."""
@@ -48,14 +65,51 @@ class Context:
             return scope
         levels = access.tensor.format.levels
         at = len(scope.reached(access))
-        while at < len(levels) and levels[at].locates and access.level_vars[at] in scope.coords:
+        while at < len(levels) and levels[at].locates:
+            coordinate = self.recover(access.level_vars[at], scope)
+            if coordinate is None:
+                break
             parent = (scope.reached(access) or (Place(Value(0)),))[-1]
             view = self.names.view(access, at)
-            coordinate = scope.coords[access.level_vars[at]]
             place = Place(levels[at].locate(view, parent.position, coordinate))
             scope = scope.reach(access, place)
             at += 1
         return scope
+
+    def view(self, access: Access, level: int) -> SimpleNamespace:
+        """What the formulas of a level are evaluated over."""
+        return self.workspaces.view(access, level)
+
+    def parent_place(self, access: Access, level: int, scope: Scope) -> Place:
+        """The place above `level`, which is reached."""
+        return scope.reached(access)[level - 1] if level else Place(Value(0))
+
+    def boundaries(self, access: Access, level: int) -> Array:
+        """The array of `level` in which the parent of a position can be searched."""
+        name = access.tensor.format.levels[level].boundaries
+        if name is None:
+            raise InternalError(f"level {level} of {access} has no boundaries to search")
+        return self.names.array(access.tensor, level, name)
+
+    def cuts(self, relation: Divide) -> Array:
+        """The array of cut points that the user's function gives."""
+        return self.names.cuts(relation.outer)
+
+    @property
+    def shared_operand(self) -> Access | None:
+        """The operand whose pattern the result has."""
+        assembly = self.plan.assembly
+        return assembly.operand if isinstance(assembly, Shared) else None
+
+    def elements(self, access: Access) -> Expr:
+        """How many values the tensor has that `access` writes to."""
+        last = access.tensor.ndim - 1
+        operand = self.shared_operand
+        if operand is None or not self.is_result(access):
+            return self.names.size(access.vars)
+        depth = max(n + 1 for n, kind in enumerate(access.tensor.format.levels) if not kind.full)
+        count = self.positions(operand, depth - 1)
+        return count * self.names.size(access.level_vars[depth : last + 1])
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

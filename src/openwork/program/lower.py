@@ -8,31 +8,30 @@ a tile of columns where it leaves it in one row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
 
-from openwork.algebra.operators import BUILTIN, Op
-from openwork.algebra.types import Number, number
+from openwork.algebra.operators import Op
 from openwork.errors import InternalError
-from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.nodes import Sequence as Then
-from openwork.loops.plan import Plan
-from openwork.loops.result import Append, accesses_of
-from openwork.merge.lattice import build, reads_of, restrict
+from openwork.loops.restrict import reads_of, restrict, vanishes
+from openwork.loops.result import accesses_of
+from openwork.merge.lattice import build
 from openwork.program import nodes as p
-from openwork.program.assemble import Appender
+from openwork.program.at import At
+from openwork.program.atomic import atomic_update
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
+from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block, compare
-from openwork.program.scope import Scope, Tile
+from openwork.program.recover import Recovery
+from openwork.program.scope import Range, Scope, Tile
 from openwork.program.shapes import Loop
-from openwork.program.tensors import Names, Widths
+from openwork.program.tracked import Driver, Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
-from openwork.program.workspace import Workspaces
-from openwork.tree import Node, bottom_up, substitute, walk
+from openwork.tree import walk
 
 # Columns of a row that are accumulated in registers together, widest first, by element size.
 _TILE_BYTES, _NARROW_TILE = 256, 4
@@ -53,6 +52,10 @@ class Lowering:
                 return self._assign(stmt, scope)
             case Choice():
                 return self._choice(stmt, scope)
+            case At(value=None):
+                return self._loop(stmt, scope, known=True).point()
+            case At(value=Expr() as value):
+                return self._iteration.at(stmt, value, scope)
             case Forall():
                 return self._forall(stmt, scope)
             case Where():
@@ -89,9 +92,17 @@ class Lowering:
         if self.ctx.is_result(lhs):
             self.ctx.needs_initial |= op is not None or not scope.whole
         place = self._element(lhs, scope)
+        if op is not None and lhs.tensor in scope.atomic:
+            return block(self._atomically(place, value, op, scope))
         if op is not None:
             value, op = combine(op, place, value)
-        return block(_update(place, value, op))
+        return block(self._streamed(lhs, _update(place, value, op)))
+
+    def _streamed(self, lhs: Access, store: p.Stmt) -> p.Stmt:
+        """A store past the cache, if the schedule asks for it."""
+        if self.ctx.plan.streams and self.ctx.is_result(lhs) and isinstance(store, Store):
+            return replace(store, stream=store.op is None)
+        return store
 
     def _where(self, stmt: Where, scope: Scope) -> p.Block:
         """Make the temporary, then read it."""
@@ -150,10 +161,12 @@ class Lowering:
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
             return self._loop(loop, scope).tile(scope.tiles[loop.var])
-        if loop.var in lhs.vars or lhs in scope.accumulators:
-            return self._shape(loop, scope)
-        inner = replace(scope, reducing=True)
-        if _operator(loop) is None or self.ctx.lists(lhs):
+        provenance = self.ctx.provenance
+        roots, chosen = provenance.roots(loop.var), provenance.roots_of(lhs.vars)
+        inner = replace(scope, reducing=scope.reducing or not roots <= chosen)
+        if roots & chosen or lhs in scope.accumulators:
+            return self._shape(loop, inner)
+        if operator_of(loop) is None or self.ctx.lists(lhs):
             return self._shape(loop, inner)
         if scope.is_reached(lhs):
             return self._in_scalar(loop, lhs, scope)
@@ -164,6 +177,9 @@ class Lowering:
 
     def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
         """sum = 0; loop { sum += ... } R[p] = sum;"""
+        op = operator_of(loop)
+        if lhs.tensor in scope.atomic and op is not None:
+            return self._in_shared_scalar(loop, lhs, op, scope)
         place = self._element(lhs, scope)
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
         name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
@@ -172,6 +188,23 @@ class Lowering:
             self._shape(loop, inner.accumulate(lhs, name)),
             _update(place, name, None),
         )
+
+    def _in_shared_scalar(self, loop: Forall, lhs: Access, op: Op, scope: Scope) -> p.Block:
+        """sum = 0; loop { sum += ... } atomically R[p] += sum;"""
+        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
+        name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
+        start = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+        if self.ctx.is_result(lhs):
+            self.ctx.needs_initial = True
+        return block(
+            Declare(name, start),
+            self._shape(loop, inner.accumulate(lhs, name)),
+            self._atomically(self._element(lhs, scope), name, op, scope),
+        )
+
+    def _atomically(self, place: p.Load, value: Expr, op: Op, scope: Scope) -> p.Stmt:
+        name, _ = scope.fresh("old", lasting=True)
+        return atomic_update(place.array, place.index, value, op, name.name)
 
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
@@ -217,9 +250,13 @@ class Lowering:
         The loops inside must be over reduction variables, and the innermost over the columns,
         along which no operand is sparse.
         """
-        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1:
+        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.atomic:
             return None
+        if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
+            return None  # the schedule has its own idea of what runs how
         column, inner = lhs.level_vars[-1], loop.body
+        if column in self.ctx.provenance.above:
+            return None
         while isinstance(inner, Forall) and inner.var != column and inner.var not in lhs.vars:
             inner = inner.body
         if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
@@ -233,7 +270,7 @@ class Lowering:
 
     def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
         """Where an accumulation starts: from nothing, or from what is stored."""
-        op = _operator(loop)
+        op = operator_of(loop)
         fresh = (
             self.ctx.is_result(lhs) and self.ctx.plan.assignment.op is None and not scope.reducing
         )
@@ -245,24 +282,71 @@ class Lowering:
 
     # -- loops ----------------------------------------------------------------------------------
 
-    def _loop(self, loop: Forall, scope: Scope) -> Loop:
-        found = [participant(a, loop.var, scope) for a in self._operands(loop.body)]
+    @property
+    def _iteration(self) -> Iteration:
+        return Iteration(self.ctx, self.lower, self._walk)
+
+    def _shape(self, loop: Forall, scope: Scope) -> p.Block:
+        return self._iteration.forall(loop, scope)
+
+    def _loop(self, loop: Forall, scope: Scope, known: bool = False) -> Loop:
+        found = [participant(a, loop.var, scope, known) for a in self._operands(loop.body)]
         parts = [part for part in found if part is not None]
         lattice = build(loop.body, [part.access for part in parts if part.sparse])
         return Loop(self.ctx, self.lower, loop, lattice, parts, scope)
 
-    def _shape(self, loop: Forall, scope: Scope) -> p.Block:
-        """Choose the shape of a loop by its lattice."""
+    def _walk(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
+        """Choose the shape of a loop over an underived variable by its lattice."""
         shape = self._loop(loop, scope)
         walked = {part.access for part in shape.parts if part.walk is not None}
         drivers = [point.present & walked for point in shape.cases]
         if not drivers:
             return block()
+        if window is not None and window.pos is not None:
+            return self._walk_positions(shape, window, drivers, walked)
+        shape.window = window
+        return self._shaped(shape, drivers, walked)
+
+    def _shaped(
+        self, shape: Loop, drivers: list[frozenset[Access]], walked: set[Access]
+    ) -> p.Block:
         if not all(drivers):
             return shape.dimension(walked)
         if len(set(drivers)) == 1 and len(drivers[0]) == 1:
             return shape.position(next(iter(drivers[0])))
         return shape.merge(walked)
+
+    def _walk_positions(
+        self, shape: Loop, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
+    ) -> p.Block:
+        """A loop that is confined to some positions of one operand."""
+        if window.pos is None:
+            raise InternalError("a window of coordinates")
+        access, var, scope = window.pos.access, shape.var, shape.scope
+        shape.positions = window
+        if access in walked and all(driver == {access} for driver in drivers):
+            return shape.position(access)
+        if access not in walked and vanishes(
+            shape.loop.body, access, self.ctx.provenance
+        ):
+            # What is computed was looked up before, for these positions alone.
+            driver = Driver(access, access.level_vars.index(var), (var,), var)
+            if not access.tensor.format.levels[driver.first].locates:
+                return Tracked(self.ctx, self.lower).loop(shape.loop, driver, window, scope)
+        recovery = Recovery(self.ctx)
+        code, whole, scope = recovery.values(var, scope)
+        kind = access.tensor.format.levels[access.level_vars.index(var)]
+        if kind.locates:
+            level = access.level_vars.index(var)
+            view, parent = self.ctx.view(access, level), self.ctx.parent_place(access, level, scope)
+            ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
+            shape.window = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
+        else:
+            more, bounds, scope = recovery.coordinate_window(window, whole, scope)
+            code += more
+            shape.window = Range(*bounds)
+        shape.scope = scope
+        return block(*code, self._shaped(shape, drivers, walked))
 
     # -- accesses -------------------------------------------------------------------------------
 
@@ -282,10 +366,12 @@ class Lowering:
         if access in scope.accumulators:
             return scope.accumulators[access]
         if access.tensor in self.ctx.workspaces.table:
+            scope = self.ctx.reach_further(scope, access)
             return self.ctx.workspaces.element(access, scope.reached(access)[-1])
         return self._element(access, scope)
 
     def _element(self, access: Access, scope: Scope) -> p.Load:
+        scope = self.ctx.reach_further(scope, access)
         reached = scope.reached(access)
         if len(reached) != access.tensor.ndim:
             raise InternalError(f"{access} is used before all its levels are reached")
@@ -303,7 +389,7 @@ def _update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:
     raise InternalError(f"{place} cannot be written to")
 
 
-def _operator(stmt: Stmt) -> Op | None:
+def operator_of(stmt: Stmt) -> Op | None:
     """The operator by which `stmt` accumulates into what it finally writes."""
     while not isinstance(stmt, Assign):
         stmt = stmt.body if isinstance(stmt, Forall) else _consumer(stmt)
@@ -316,81 +402,3 @@ def _consumer(stmt: Stmt) -> Stmt:
     if isinstance(stmt, Then):
         return stmt.then
     raise InternalError(f"unexpected {stmt}")
-
-
-def initial_value(plan: Plan) -> Number:
-    """What an in-place result holds before anything is written."""
-    result = plan.result
-    op = _operator(plan.loops)
-    if op is not None and plan.assignment.op is None:
-        return op.identity_of(result.dtype)
-    return number(result.fill, result.dtype)
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A program, the variables whose extents it is called with, and how its result must begin.
-
-    `initial`: what an in-place result must hold before the call; None if every entry is written,
-    or if the statement adds to what is there.
-    """
-
-    program: p.Program
-    variables: tuple[IndexVar, ...]
-    initial: Number | None
-
-
-def lower_plan(plan: Plan, widths: Widths) -> Lowered:
-    """The program of `plan`, for index arrays of the given element types."""
-    loops = list(dict.fromkeys(n.var for n in walk(plan.loops) if isinstance(n, Forall)))
-    operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
-    temporaries = tuple(n.temporary for n in walk(plan.loops) if isinstance(n, Where))
-    variables = [*loops, *(v for v in plan.assignment.lhs.vars if v not in loops)]
-    names = Names(plan.result, operands, temporaries, variables, widths)
-    workspaces = Workspaces(names, {})
-    appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
-    ctx = Context(plan, names, workspaces, appender)
-    body = Lowering(ctx).lower(plan.loops, Scope())
-    body = block(
-        *(Declare(name, count, fixed=True) for name, count in ctx.sizes.items()),
-        *(s for work in workspaces.table.values() if work not in ctx.private for s in work.setup()),
-        *(appender.prologue() if appender else ()),
-        body,
-        *(appender.epilogue() if appender else ()),
-    )
-    sizes = tuple(names.extent(v) for v in variables)
-    program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
-    keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
-    return Lowered(program, tuple(variables), None if keeps else initial_value(plan))
-
-
-def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argument]:
-    """Every array of every operand, then those of the result."""
-    names = ctx.names
-    for tensor in operands:
-        for level, kind in enumerate(tensor.format.levels):
-            for fact in sorted(kind.arrays, key=lambda fact: fact.name):
-                array = names.array(tensor, level, fact.name)
-                yield p.Argument(array, tensor.name, level, fact.name, "operand")
-        yield p.Argument(names.values(tensor), tensor.name, -1, "values", "operand")
-    if ctx.appender is not None:
-        yield from ctx.appender.arguments()
-    else:
-        result = ctx.plan.result
-        yield p.Argument(names.values(result), result.name, -1, "values", "result")
-
-
-def canonical(loops: Stmt, names: Names) -> str:
-    """The loops with the names of the code in place of the user's; the user's operators are f."""
-
-    def rename(node: Node) -> Node | None:
-        op = getattr(node, "op", None)
-        if isinstance(op, Op) and BUILTIN.get(op.name) != op:
-            return replace(node, op=replace(op, name="f", symbol=None))  # type: ignore[type-var]
-        return None
-
-    loops = cast(Stmt, bottom_up(rename)(loops))
-    tensors = {t for t in walk(loops) if isinstance(t, TensorVar)}
-    table: dict[Node, Node] = {t: replace(t, name=names.of(t)) for t in tensors}
-    table |= {v: IndexVar(name) for v, name in names.variables.items()}
-    return str(substitute(loops, table))

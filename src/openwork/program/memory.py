@@ -22,6 +22,9 @@ class OutOfMemory(Exception):
     """An allocation did not succeed."""
 
 
+_SEVERAL = -1  # more than one part of a parallel loop
+
+
 def poison(dtype: DType) -> Number:
     """A value that shows wherever memory is used before it was written."""
     if dtype.kind in "iu":
@@ -34,7 +37,9 @@ class Memory:
     """An array, which of its elements have been written, and in a parallel loop, by which part.
 
     `part` is the part of a parallel loop that does something, None outside of one; `owner` the one
-    that allocated the array and has it for itself.
+    that allocated the array and has it for itself. Of each element it is noted which parts have
+    read it, written it, or updated it atomically (and how): only reads go together with reads, and
+    atomic updates of one kind with each other.
     """
 
     name: str
@@ -42,7 +47,9 @@ class Memory:
     known: Array
     constant: bool = False
     owner: int | None = None
+    readers: dict[int, int] = field(default_factory=dict)
     writers: dict[int, int] = field(default_factory=dict)
+    updaters: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     @classmethod
     def allocate(
@@ -63,21 +70,63 @@ class Memory:
 
     def load(self, index: int, part: int | None) -> Any:
         """The element at `index`."""
+        value = self.peek(index)
+        if part not in (None, self.owner) and not self.constant:
+            self._refuse_others(index, part, "read", self.writers, "written")
+            self._refuse_updates(index, part, "read")
+            _note(self.readers, index, part)
+        return value
+
+    def peek(self, index: int) -> Any:
+        """The element at `index`, for an update that is atomic."""
         at = self.check(index)
         if not self.known[at]:
             raise InternalError(f"{self.name}[{at}] is read before it is written")
-        if self.writers.get(at, part) != part:
-            raise InternalError(f"{self.name}[{at}] is read by one thread, written by another")
         return self.data[at]
 
     def store(self, index: int, value: Any, part: int | None) -> None:
         """Write the element at `index`."""
+        at = self._writable(index)
+        if part not in (None, self.owner):
+            if self.writers.setdefault(at, part) != part:
+                raise InternalError(f"{self.name}[{at}] is written by two threads")
+            self._refuse_others(at, part, "written", self.readers, "read")
+            self._refuse_updates(at, part, "written")
+        self.data[at], self.known[at] = value, True
+
+    def update(self, index: int, value: Any, part: int | None, kind: str) -> None:
+        """Write the element at `index` atomically."""
+        at = self._writable(index)
+        if part not in (None, self.owner):
+            self._refuse_others(at, part, "updated", self.writers, "written")
+            self._refuse_others(at, part, "updated", self.readers, "read")
+            who, how = self.updaters.get(at, (part, kind))
+            if how != kind:
+                raise InternalError(f"{self.name}[{at}] is updated by {how} and by {kind}")
+            self.updaters[at] = (part if who == part else _SEVERAL, kind)
+        self.data[at], self.known[at] = value, True
+
+    def _writable(self, index: int) -> int:
         at = self.check(index)
         if self.constant:
             raise InternalError(f"{self.name}[{at}] is written, but belongs to an operand")
-        if part not in (None, self.owner) and self.writers.setdefault(at, part) != part:
-            raise InternalError(f"{self.name}[{at}] is written by two threads")
-        self.data[at], self.known[at] = value, True
+        return at
+
+    def _refuse_others(
+        self, at: int, part: int, doing: str, others: dict[int, int], done: str
+    ) -> None:
+        if others.get(at, part) != part:
+            raise InternalError(f"{self.name}[{at}] is {doing} by one thread, {done} by another")
+
+    def _refuse_updates(self, at: int, part: int, doing: str) -> None:
+        if self.updaters.get(at, (part, ""))[0] != part:
+            raise InternalError(f"{self.name}[{at}] is {doing} by one thread, updated by another")
+
+    def forget_threads(self) -> None:
+        """A parallel loop is over."""
+        self.readers.clear()
+        self.writers.clear()
+        self.updaters.clear()
 
     def first(self, count: int, part: int | None) -> list[int]:
         """The first `count` elements, as integers."""
@@ -116,12 +165,47 @@ class Memory:
         return self.data[:count].copy()
 
 
+def _note(parts: dict[int, int], at: int, part: int) -> None:
+    if parts.setdefault(at, part) != part:
+        parts[at] = _SEVERAL
+
+
 def search(part: int | None, crd: Memory, begin: int, end: int, key: int) -> int:
     """The position of `key` in a run that must be sorted, or -1."""
     run = [int(crd.load(at, part)) for at in range(begin, end)]
     if run != sorted(set(run)):
         raise InternalError(f"{crd.name} is searched from {begin} to {end}, but is not in order")
     return begin + run.index(key) if key in run else -1
+
+
+def _sorted_run(part: int | None, array: Memory, begin: int, end: int) -> list[int]:
+    run = [int(array.load(at, part)) for at in range(begin, end)]
+    if run != sorted(run):
+        raise InternalError(f"{array.name} is searched from {begin} to {end}, but is not in order")
+    return run
+
+
+def lower_bound(part: int | None, array: Memory, begin: int, end: int, value: int) -> int:
+    """The first position that holds `value` or more, else `end`."""
+    run = _sorted_run(part, array, begin, end)
+    return begin + sum(each < value for each in run)
+
+
+def last_at_most(part: int | None, array: Memory, begin: int, end: int, value: int) -> int:
+    """The last position that holds `value` or less, else `begin`."""
+    run = _sorted_run(part, array, begin, end)
+    return begin + max(0, sum(each <= value for each in run) - 1)
+
+
+def balanced_cut(part: int | None, pos: Memory, begin: int, end: int, cut: int, cuts: int) -> int:
+    """Where part `cut` of `cuts` of the rows begins, if all have equally many entries."""
+    if not 0 <= cut <= cuts or cuts == 0:
+        raise InternalError(f"{pos.name} has no cut {cut} of {cuts}")
+    if begin >= end or cut == cuts:
+        return max(begin, end)
+    run = _sorted_run(part, pos, begin, end + 1)
+    goal = run[0] + (run[-1] - run[0]) * cut // cuts
+    return begin + sum(each < goal for each in run)
 
 
 def find(
@@ -172,6 +256,10 @@ def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> Non
 # Each takes the part of the parallel loop that calls it, then the arguments of the call.
 HELPERS: dict[str, Callable[..., Any]] = {
     "search": search,
+    "lower_bound": lower_bound,
+    "gallop": lower_bound,
+    "last_at_most": last_at_most,
+    "balanced_cut": balanced_cut,
     "find": find,
     "clear": clear,
     "sort_keys": sort_keys,

@@ -6,7 +6,8 @@ of an operator of the algebra, in the operator's own types. Names are ours, neve
 
     e ::= name | number | array[e] | e + e | ... | op(e, ...) | (type) e | helper(e, ...)
     s ::= type name = e; | name = e; | array[e] = e; | array[e] op= e; | { s ... }
-        | for (...) s | while (e) s | if (e) s else s | allocate, grow, free | helper(e, ...);
+        | for (...) s | while (e) s | break; | if (e) s else s | allocate, grow, free
+        | helper(e, ...); | fail
 """
 
 from __future__ import annotations
@@ -14,117 +15,51 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openwork.algebra.operators import Op
-from openwork.algebra.types import Number
+from openwork.program.expressions import INDEX as INDEX
+from openwork.program.expressions import (
+    Apply as Apply,
+)
+from openwork.program.expressions import (
+    Array as Array,
+)
+from openwork.program.expressions import (
+    Binary as Binary,
+)
+from openwork.program.expressions import (
+    Convert as Convert,
+)
+from openwork.program.expressions import (
+    Expr as Expr,
+)
+from openwork.program.expressions import (
+    Helper as Helper,
+)
+from openwork.program.expressions import (
+    Load as Load,
+)
+from openwork.program.expressions import (
+    Name as Name,
+)
+from openwork.program.expressions import (
+    Value as Value,
+)
+from openwork.program.expressions import (
+    arithmetic as arithmetic,
+)
+from openwork.program.expressions import (
+    compare as compare,
+)
+from openwork.program.expressions import (
+    every as every,
+)
+from openwork.program.expressions import (
+    expr as expr,
+)
 from openwork.tree import Node
 
-INDEX = "int64"
-
-
-class Expr(Node):
-    """A value; `+ - * / %` on expressions is int64 index arithmetic."""
-
-    type: str
-
-    def __add__(self, other: object) -> Expr:
-        return arithmetic("+", self, expr(other))
-
-    def __radd__(self, other: object) -> Expr:
-        return arithmetic("+", expr(other), self)
-
-    def __sub__(self, other: object) -> Expr:
-        return arithmetic("-", self, expr(other))
-
-    def __mul__(self, other: object) -> Expr:
-        return arithmetic("*", self, expr(other))
-
-    def __rmul__(self, other: object) -> Expr:
-        return arithmetic("*", expr(other), self)
-
-    def __truediv__(self, other: object) -> Expr:
-        return arithmetic("/", self, expr(other))
-
-    def __mod__(self, other: object) -> Expr:
-        return arithmetic("%", self, expr(other))
-
-
-@dataclass(frozen=True)
-class Name(Expr):
-    """A scalar variable."""
-
-    name: str
-    type: str = INDEX
-
-
-@dataclass(frozen=True)
-class Value(Expr):
-    """A constant of an element type."""
-
-    value: Number
-    type: str = INDEX
-
-
-@dataclass(frozen=True)
-class Array(Node):
-    """An array in memory; `array[e]` in Python builds a load."""
-
-    name: str
-    type: str
-
-    def __getitem__(self, index: object) -> Load:
-        return Load(self, expr(index))
-
-
-@dataclass(frozen=True)
-class Load(Expr):
-    """`array[index]`"""
-
-    array: Array
-    index: Expr
-
-    @property
-    def type(self) -> str:  # type: ignore[override]
-        """The element type of the array."""
-        return self.array.type
-
-
-@dataclass(frozen=True)
-class Binary(Expr):
-    """Index arithmetic or logic: `+ - * / % < <= == != && || min max`."""
-
-    sign: str
-    left: Expr
-    right: Expr
-
-    @property
-    def type(self) -> str:  # type: ignore[override]
-        """int64 for arithmetic, bool for comparisons and logic."""
-        return INDEX if self.sign in _ARITHMETIC else "bool"
-
-
-@dataclass(frozen=True)
-class Apply(Expr):
-    """An operator of the algebra on elements; arguments already have the operator's types."""
-
-    op: Op
-    args: tuple[Expr, ...]
-    type: str
-
-
-@dataclass(frozen=True)
-class Convert(Expr):
-    """`expr` converted to an element type."""
-
-    expr: Expr
-    type: str
-
-
-@dataclass(frozen=True)
-class Helper(Expr):
-    """A call of one of the small functions that accompany generated code."""
-
-    name: str
-    args: tuple[Expr | Array, ...]
-    type: str = INDEX
+# The status of a kernel that met more than its schedule promised; others are 0 to 3.
+BROKEN_BOUND = 4
+THREADS = Name("threads")  # how many threads the call may use
 
 
 class Stmt(Node):
@@ -158,12 +93,18 @@ class Set(Stmt):
 
 @dataclass(frozen=True)
 class Store(Stmt):
-    """`array[index] = value;`, or `array[index] = op(array[index], value);`"""
+    """`array[index] = value;`, or `array[index] = op(array[index], value);`
+
+    `atomic`: no other thread sees it half done, so that all may update one place; any operator
+    will do, also a user's own. `stream`: nobody reads it soon, so it need not enter the cache.
+    """
 
     array: Array
     index: Expr
     value: Expr
     op: Op | None = None
+    atomic: bool = False
+    stream: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,13 +115,42 @@ class Balance(Node):
 
 
 @dataclass(frozen=True)
+class Reduction(Node):
+    """The loop does nothing with the outer scalar `name` but `name = op(name, value);`
+
+    Of a parallel loop each thread has its own, which starts at `identity`; after the loop they
+    are combined into the outer one in the order of the threads.
+    """
+
+    name: Name
+    op: Op
+    identity: Value
+
+
+@dataclass(frozen=True)
+class Copy(Node):
+    """Each thread has `count` elements of its own in place of `array`, all `identity` at first.
+
+    After the loop they are combined in the order of the threads: `array[n] = op(array[n], own[n])`.
+    A single thread works on `array` itself.
+    """
+
+    array: Array
+    count: Expr
+    op: Op
+    identity: Value
+
+
+@dataclass(frozen=True)
 class For(Stmt):
     """`for (var = begin; var < end; var++) body`
 
     `parallel`: threads share the iterations in contiguous runs, cut evenly or by `balance`, and
-    each first does `private` (allocations) and at last `cleanup`. `simd`: no iteration depends on
-    another. `unrolled`: the number of iterations is constant, and all are written out. `polls`:
-    look at the interrupt flag before each iteration.
+    each first does `private` (allocations) and at last `cleanup`; with a `chunk` they take the next
+    so many iterations whenever they are done. `simd`: no iteration depends on another. Both may be
+    said of one loop, and then `reductions` and `copies` are the exceptions: what is combined.
+    `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
+    write out, a hint. `polls`: look at the interrupt flag now and then.
     """
 
     var: Name
@@ -195,6 +165,10 @@ class For(Stmt):
     simd: bool = False
     unrolled: bool = False
     polls: bool = False
+    reductions: tuple[Reduction, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    chunk: int | None = None
+    unroll: int = 0
 
 
 @dataclass(frozen=True)
@@ -205,6 +179,12 @@ class While(Stmt):
     body: Stmt
     comment: str = ""
     polls: bool = False
+    unroll: int = 0
+
+
+@dataclass(frozen=True)
+class Break(Stmt):
+    """Leave the innermost loop, which is neither parallel nor simd."""
 
 
 @dataclass(frozen=True)
@@ -289,60 +269,6 @@ class Comment(Stmt):
     """A line for the reader."""
 
     text: str
-
-
-_ARITHMETIC = ("+", "-", "*", "/", "%", "min", "max")
-
-
-def expr(value: object) -> Expr:
-    """`value` as an expression."""
-    if isinstance(value, Expr):
-        return value
-    if isinstance(value, int):
-        return Value(value)
-    raise TypeError(f"{value!r} is not an expression")
-
-
-def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
-    """`left sign right` with the trivial cases computed: x + 0, x * 1, x * 0, x / 1, constants.
-
-    Sums lean to the left, as compilers address memory best by a base and a constant offset.
-    """
-    match sign, left, right:
-        case "+", _, Binary(sign="+", left=first, right=second):
-            return arithmetic("+", arithmetic("+", left, first), second)
-        case "+", Value(value=0), other:
-            return other
-        case (("+" | "-"), other, Value(value=0)):
-            return other
-        case "*", Value(value=0), _:
-            return left
-        case "*", _, Value(value=0):
-            return right
-        case "*", Value(value=1), other:
-            return other
-        case (("*" | "/"), other, Value(value=1)):
-            return other
-        case "+", Value(value=int(a)), Value(value=int(b)):
-            return Value(a + b)
-        case "+", Binary(sign="-", left=other, right=Value(value=a)), Value(value=b) if a == b:
-            return other
-    return Binary(sign, left, right)
-
-
-def compare(sign: str, left: object, right: object) -> Expr:
-    """A comparison or logic of two expressions."""
-    return Binary(sign, expr(left), expr(right))
-
-
-def every(conditions: list[Expr]) -> Expr | None:
-    """All of `conditions`, or None if there are none."""
-    if not conditions:
-        return None
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = Binary("&&", result, condition)
-    return result
 
 
 def block(*parts: Stmt | None) -> Block:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from openwork.errors import InternalError
 from openwork.index.nodes import Access
+from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
 from openwork.program.context import Context
 from openwork.program.scope import Scope, Tile
@@ -34,6 +37,29 @@ def prefetches(
         if lines:
             gathers.append(p.If(ctx.is_far(part.access), p.block(*lines)))
     return gathers
+
+
+def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[p.Stmt]:
+    """What the schedule wants to be asked for some positions ahead."""
+    code: list[p.Stmt] = []
+    var = walker.part.access.level_vars[walker.level]
+    for ahead in loop.ahead:
+        name, inner = scope.fresh(f"{ctx.names.variables[var]}_ahead", lasting=True)
+        last = ctx.positions(walker.part.access, walker.level) - 1
+        position = p.arithmetic("min", walker.position + ahead.distance, last)
+        there = replace(inner, places={}, accumulators={}).bind(var, name)
+        first = {v: p.Value(0) for v in ahead.access.vars if v not in there.coords}
+        for other, zero in first.items():
+            there = there.bind(other, zero)
+        there = ctx.reach_further(there, ahead.access)
+        if not there.is_reached(ahead.access):
+            raise InternalError(f"{ahead.access} cannot be prefetched")
+        values = ctx.names.values(ahead.access.tensor)
+        code += [
+            p.Declare(name, walker.coordinate_at(position), fixed=True),
+            p.Prefetch(values, there.reached(ahead.access)[-1].position),
+        ]
+    return code
 
 
 def _lines(

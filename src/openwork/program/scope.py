@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
-from openwork.program.nodes import INDEX, Expr, Name
+from openwork.loops.relations import Pos
+from openwork.program.nodes import INDEX, Expr, Name, Value
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,8 +37,53 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Range:
+    """The values of a variable: from `lo` up to below `hi`.
+
+    `pos`: they are positions, of the level that this relation names; `levels` then has the first
+    and last positions of the levels above it, outermost first. `fixed`: how many values there are,
+    where that is a constant; `multiple`: what their number can be divided by without a rest.
+    `missing`: positions of an operand that has no entry here.
+    """
+
+    lo: Expr
+    hi: Expr
+    pos: Pos | None = None
+    levels: tuple[tuple[Expr, Expr], ...] = ()
+    fixed: int | None = None
+    multiple: int = 1
+    missing: bool = False
+
+    @property
+    def size(self) -> Expr:
+        """How many values there are."""
+        return Value(self.fixed) if self.fixed is not None else self.hi - self.lo
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of the pairs of two fused variables, as it bounds the inner one.
+
+    The pairs from number `lo` up to below `hi`, of `outer` and an inner variable of `size` values
+    from `first` on.
+    """
+
+    outer: IndexVar
+    outer_first: Expr
+    lo: Expr
+    hi: Expr
+    size: Expr
+    first: Expr
+
+
+@dataclass(frozen=True)
 class Scope:
     """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
+
+    `ranges` are the values that variables run over, worked out where their first loop began;
+    `windows` are parts of them that a loop is to run over instead of all, and `stretches` such parts
+    that depend on an outer variable. `full`: inner variables of splits whose runs are complete here.
+    `atomic`: tensors that other threads write to as well.
 
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.
@@ -50,6 +96,11 @@ class Scope:
     accumulators: Mapping[Access, Expr] = field(default_factory=dict)
     tiles: Mapping[IndexVar, Tile] = field(default_factory=dict)
     flags: Mapping[TensorVar, Name] = field(default_factory=dict)
+    ranges: Mapping[IndexVar, Range] = field(default_factory=dict)
+    windows: Mapping[IndexVar, Range] = field(default_factory=dict)
+    stretches: Mapping[IndexVar, Stretch] = field(default_factory=dict)
+    full: frozenset[IndexVar] = frozenset()
+    atomic: frozenset[TensorVar] = frozenset()
     taken: frozenset[str] = frozenset()
     lasting: set[str] = field(default_factory=set)  # one set for the whole program
     whole: bool = True
@@ -86,6 +137,18 @@ class Scope:
     def flag(self, tensor: TensorVar, name: Name) -> Scope:
         """With `name` raised whenever something is written to `tensor`."""
         return replace(self, flags=_with(self.flags, tensor, name))
+
+    def remember(self, var: IndexVar, values: Range) -> Scope:
+        """With `values` known to be what `var` runs over."""
+        return replace(self, ranges=_with(self.ranges, var, values))
+
+    def narrow(self, var: IndexVar, window: Range) -> Scope:
+        """With a loop over `var` to run over `window` only."""
+        return replace(self, windows=_with(self.windows, var, window))
+
+    def stretch(self, var: IndexVar, stretch: Stretch) -> Scope:
+        """With a loop over `var` to stay within a stretch of pairs."""
+        return replace(self, stretches=_with(self.stretches, var, stretch))
 
     def reached(self, access: Access) -> tuple[Place, ...]:
         """The places of the levels of `access` that are known so far."""

@@ -7,11 +7,12 @@ and loop variables i, j, k, ... from the outermost in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
 from openwork.program.nodes import Array, Expr, Name, Value
 
 Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
@@ -24,6 +25,21 @@ def _letters(letters: str) -> Iterator[str]:
         yield from (letter if number == 1 else f"{letter}{number}x" for letter in letters)
 
 
+def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
+    """Names for the variables that a relation makes, from those it replaces."""
+    base = names[relation.parents[0]]
+    match relation:
+        case Fuse():
+            return ["f"]
+        case Pos():
+            return ["p"]
+        case Coord():
+            return ["c"]
+        case Split() | Divide():
+            return [f"{base}0", f"{base}1"]
+    return [base]
+
+
 @dataclass(frozen=True)
 class Names:
     """The naming of one kernel."""
@@ -33,6 +49,8 @@ class Names:
     temporaries: tuple[TensorVar, ...]
     loops: Sequence[IndexVar]
     widths: Widths
+    relations: tuple[Relation, ...] = ()
+    sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
 
     @cached_property
     def tensors(self) -> dict[str, str]:
@@ -47,15 +65,31 @@ class Names:
     @cached_property
     def variables(self) -> dict[IndexVar, str]:
         """Each loop variable's name in the code."""
-        return dict(zip(self.loops, _letters("ijklmnopqrst"), strict=False))
+        table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
+        for relation in self.relations:
+            for child, name in zip(relation.children, _derived(relation, table), strict=True):
+                taken = set(table.values())
+                number = 1
+                while (name if number == 1 else f"{name}_{number}") in taken:
+                    number += 1
+                table[child] = name if number == 1 else f"{name}_{number}"
+        return table
 
     def of(self, tensor: TensorVar) -> str:
         """The name of `tensor` in the code."""
         return self.tensors[tensor.name]
 
-    def extent(self, var: IndexVar) -> Name:
-        """The extent of the modes that `var` runs over."""
+    def extent(self, var: IndexVar) -> Expr:
+        """The extent of the modes that `var` runs over; of a derived one, the most it can have."""
+        return self.sizes.get(var) or self.size_of(var)
+
+    def size_of(self, var: IndexVar) -> Name:
+        """The extent of the modes that an underived `var` runs over, as a kernel is given it."""
         return Name(f"{self.variables[var]}_size")
+
+    def cuts(self, outer: IndexVar) -> Array:
+        """The points at which a user's function cuts, for the runs that `outer` counts."""
+        return Array(f"{self.variables[outer]}_cuts", "int64")
 
     def values(self, tensor: TensorVar) -> Array:
         """The values of `tensor`."""

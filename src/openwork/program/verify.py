@@ -1,7 +1,8 @@
 """The rules of the program representation: run after every stage.
 
 Every name is declared before it is used, no declaration shadows another, only what is not fixed is
-assigned, and the types of elements agree.
+assigned, and the types of elements agree. Parallel loops do not nest, a loop does nothing with what
+it reduces but reduce it, and only plain loops are left early.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.assemble import ROOM
-from openwork.tree import Node, children
+from openwork.tree import Node, children, walk
 
 _INTEGERS = ("int32", "int64", "int128")
 
 
 def verify(program: p.Program) -> None:
     """Raise `InternalError` if `program` breaks a rule."""
-    scalars = {name.name: False for name in (*program.sizes, ROOM)}
+    scalars = {name.name: False for name in (*program.sizes, ROOM, p.THREADS)}
     arrays = {a.array.name for a in program.arguments if a.role != "made"}
     known = _Known(scalars, arrays)
     known.statement(program.body)
@@ -27,13 +28,15 @@ def verify(program: p.Program) -> None:
 
 
 class _Known:
-    """The names declared so far; True marks those that may be assigned."""
+    """The names declared so far, where True marks those that may be assigned; the loops around."""
 
-    def __init__(self, scalars: dict[str, bool], arrays: set[str]) -> None:
-        self.scalars, self.arrays = dict(scalars), set(arrays)
+    def __init__(
+        self, scalars: dict[str, bool], arrays: set[str], loops: tuple[p.For | p.While, ...] = ()
+    ) -> None:
+        self.scalars, self.arrays, self.loops = dict(scalars), set(arrays), loops
 
-    def inner(self) -> _Known:
-        return _Known(self.scalars, self.arrays)
+    def inner(self, *loop: p.For | p.While) -> _Known:
+        return _Known(self.scalars, self.arrays, (*self.loops, *loop))
 
     def declare(self, name: p.Name, fixed: bool) -> None:
         if name.name in self.scalars or name.name in self.arrays:
@@ -88,17 +91,14 @@ class _Known:
 
     def _nested(self, node: p.Stmt) -> None:
         match node:
-            case p.For(var=var, begin=begin, end=end, body=body):
-                self.expression(begin)
-                self.expression(end)
-                inner = self.inner()
-                for stmt in node.private:
-                    inner.statement(stmt)
-                inner.declare(var, fixed=True)
-                inner.statement(body)
+            case p.For():
+                self._for(node)
             case p.While(condition=condition, body=body):
                 self.expression(condition)
-                self.inner().statement(body)
+                self.inner(node).statement(body)
+            case p.Break():
+                if not self.loops or _is_shared(self.loops[-1]):
+                    raise InternalError("only a plain loop can be left early")
             case p.If(condition=condition, then=then, otherwise=otherwise):
                 self.expression(condition)
                 self.inner().statement(then)
@@ -118,6 +118,52 @@ class _Known:
                 pass
             case _:
                 raise InternalError(f"{type(node).__name__} is no statement of a program")
+
+    def _for(self, loop: p.For) -> None:
+        for part in (loop.begin, loop.end, *(() if loop.balance is None else (loop.balance,))):
+            self.expression(part)
+        if loop.parallel and any(map(_is_shared, self.loops)):
+            raise InternalError(f"the loop over {loop.var.name} is parallel inside another")
+        if loop.chunk is not None and (loop.chunk < 1 or loop.balance or not loop.parallel):
+            raise InternalError(f"the loop over {loop.var.name} has no chunks of {loop.chunk}")
+        for reduction in loop.reductions:
+            self._reduction(reduction, loop)
+        for copy in loop.copies:
+            self.expression(copy)
+            _agree(copy.array.type, copy.identity)
+            if not loop.parallel:
+                raise InternalError(f"{copy.array.name} is copied by a loop of one thread")
+        inner = self.inner(loop)
+        for stmt in loop.private:
+            inner.statement(stmt)
+        inner.declare(loop.var, fixed=True)
+        inner.statement(loop.body)
+        for stmt in loop.cleanup:
+            inner.statement(stmt)
+
+    def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:
+        self.expression(reduction)
+        name = reduction.name
+        _agree(name.type, reduction.identity)
+        if not self.scalars[name.name]:
+            raise InternalError(f"{name.name} is fixed, but reduced")
+        if _uses(loop.body, name) or any(_uses(s, name) for s in (*loop.private, *loop.cleanup)):
+            raise InternalError(f"{name.name} is reduced, but used otherwise")
+
+
+def _is_shared(loop: p.For | p.While) -> bool:
+    """Whether the iterations of `loop` may be done at the same time."""
+    return isinstance(loop, p.For) and (loop.parallel or loop.simd)
+
+
+def _uses(node: Node, name: p.Name) -> bool:
+    """Whether `node` does something with `name` other than `name = op(name, value)`."""
+    if isinstance(node, p.Set) and node.name == name:
+        # A user's own operator is spelled out in the value, and then the old one occurs in it.
+        return (node.op is None) != (name in walk(node.value))
+    if isinstance(node, p.Reduction):  # of a loop further in
+        return False
+    return node == name or any(_uses(child, name) for child in children(node))
 
 
 def _agree(type: str, value: p.Expr) -> None:

@@ -45,12 +45,14 @@ class Participant:
         return self.walk is not None or bool(self.searched)
 
 
-def participant(access: Access, var: IndexVar, scope: Scope) -> Participant | None:
-    """The part that `access` has in a loop over `var`, if any."""
+def participant(
+    access: Access, var: IndexVar, scope: Scope, known: bool = False
+) -> Participant | None:
+    """The part that `access` has in a loop over `var`, if any; nothing is walked if it is `known`."""
     levels, variables = access.tensor.format.levels, access.level_vars
     at = len(scope.reached(access))
     walk = None
-    if at < len(levels) and variables[at] == var and not levels[at].locates:
+    if not known and at < len(levels) and variables[at] == var and not levels[at].locates:
         walk, at = at, at + 1
     steps: list[int] = []
     while at < len(levels) and (variables[at] == var or variables[at] in scope.coords):
@@ -74,6 +76,8 @@ class Walker:
     names: Names
     workspaces: Workspaces
     parent: Place
+    window: tuple[Expr, Expr] | None = None  # of coordinates
+    part_of_run: tuple[Expr, Expr] | None = None  # of positions
 
     @property
     def level(self) -> int:
@@ -84,10 +88,40 @@ class Walker:
 
     def bounds(self) -> tuple[Expr, Expr]:
         """The first position, and one past the last."""
+        if self.part_of_run is not None:
+            return self.part_of_run
         level = self.part.access.tensor.format.levels[self.level]
         view = self.workspaces.view(self.part.access, self.level)
         first, last = self.parent.position, self.parent.last
         return _expr(level.begin(view, first)), _expr(level.end(view, last))
+
+    @property
+    def confined(self) -> bool:
+        """Whether only a part of the run is walked."""
+        return self.window is not None or self.part_of_run is not None
+
+    def _searched(self) -> list[Stmt]:
+        """The position and end of the part of the run whose coordinates lie in the window."""
+        begin, end = self.bounds()
+        if self.window is None:
+            raise InternalError(f"{self.part.access} is not confined to a window")
+        lo, hi = self.window
+        stored = self.coordinate_at(Value(0))
+        if isinstance(stored, Load):
+            found = [Helper("lower_bound", (stored.array, begin, end, at)) for at in (lo, hi)]
+            return [Declare(self.position, found[0]), Declare(self.end, found[1], fixed=True)]
+
+        def pass_below(name: Name, bound: Expr) -> Stmt:
+            below = compare("<", self.coordinate_at(name), bound)
+            more = Binary("&&", compare("<", name, end), below)
+            return While(more, block(Set(name, name + 1)))
+
+        return [
+            Declare(self.position, begin),
+            pass_below(self.position, lo),
+            Declare(self.end, self.position),
+            pass_below(self.end, hi),
+        ]
 
     def coordinate_at(self, position: Expr) -> Expr:
         """The coordinate stored at `position`."""
@@ -97,6 +131,8 @@ class Walker:
 
     def declare(self) -> list[Stmt]:
         """The position and end, before the loop."""
+        if self.window is not None and self.part_of_run is None:
+            return self._searched()
         begin, end = self.bounds()
         return [Declare(self.position, begin), Declare(self.end, end, fixed=True)]
 
@@ -130,6 +166,8 @@ def make_walker(
     names: Names,
     workspaces: Workspaces,
     declared: bool,
+    window: tuple[Expr, Expr] | None = None,
+    part_of_run: tuple[Expr, Expr] | None = None,
 ) -> tuple[Walker, Scope]:
     """A walker for the level that `part` walks, with names that are free in `scope`.
 
@@ -147,7 +185,9 @@ def make_walker(
         segment, scope = scope.fresh(f"{position.name}_next")
     reached = scope.reached(access)
     parent = reached[-1] if reached else Place(Value(0))
-    walker = Walker(part, position, end, coordinate, segment, names, workspaces, parent)
+    walker = Walker(
+        part, position, end, coordinate, segment, names, workspaces, parent, window, part_of_run
+    )
     return walker, scope
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from openwork.errors import InternalError
+from openwork.render.searches import SEARCHES
+from openwork.render.store_helpers import STORE_HELPERS, store_text
 
 _SEARCH = """\
 // The position of `key` in the sorted run [begin, end), or -1.
@@ -270,6 +272,10 @@ def _sort_text(name: str, pairs: bool, key: str = "int64_t") -> str:
 
 def helper_text(name: str, type: str, ctype: str) -> str:
     """The C text of helper `name` for arrays or values of an element type."""
+    if name in SEARCHES:
+        return SEARCHES[name].format(type=type, ctype=ctype)
+    if name in STORE_HELPERS:
+        return store_text(name, type)
     match name:
         case "search":
             return _SEARCH.format(type=type, ctype=ctype)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import InternalError
@@ -32,6 +34,16 @@ def is_float(type: str) -> bool:
 def is_complex(type: str) -> bool:
     """Whether `type` is complex."""
     return type in ("complex64", "complex128")
+
+
+def size_of(type: str) -> int:
+    """The bytes of an element."""
+    return np.dtype(type).itemsize
+
+
+def half_of(type: str) -> str:
+    """The type of the real and of the imaginary part."""
+    return "float32" if type == "complex64" else "float64"
 
 
 def constant(value: Number, type: str) -> Spelled:

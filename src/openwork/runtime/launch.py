@@ -10,7 +10,14 @@ import numpy as np
 
 from openwork.errors import InternalError
 from openwork.program.nodes import Program
-from openwork.render.c import FIRST_SIZE, INTERRUPTED, NO_MEMORY, OK, OVERFLOWED
+from openwork.render.c import (
+    BROKEN_BOUND,
+    FIRST_SIZE,
+    INTERRUPTED,
+    NO_MEMORY,
+    OK,
+    OVERFLOWED,
+)
 from openwork.runtime.interrupt import stop_flag, watching
 from openwork.runtime.storage import Array
 from openwork.runtime.threads import thread_count
@@ -23,6 +30,10 @@ WATCHED_ABOVE = 1_000_000
 
 class PositionOverflow(Exception):
     """The result has more entries than its position arrays can count; wider ones are needed."""
+
+
+class BoundBroken(Exception):
+    """A bound that a schedule promised does not hold for these operands."""
 
 
 _free = ctypes.CDLL(None).free
@@ -116,6 +127,8 @@ def _refuse(status: int) -> None:
         raise MemoryError("the kernel ran out of memory")
     if status == OVERFLOWED:
         raise PositionOverflow
+    if status == BROKEN_BOUND:
+        raise BoundBroken
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     raise InternalError(f"a kernel returned {status}")

@@ -11,20 +11,29 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
+from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
+from openwork.loops.schedule import Command, run
 from openwork.pipeline import front
 from openwork.tensor.binding import Loader, load_function
 from openwork.tensor.kernel import Kernel
+from openwork.tensor.schedulable import Schedulable
 from openwork.trace import Trace
 from openwork.tree import walk
 
 
-class Statement:
-    """What to compute: an assignment over tensors. Immutable."""
+class Statement(Schedulable):
+    """What to compute: an assignment over tensors, and how: a schedule. Immutable."""
 
-    def __init__(self, assignment: Assignment) -> None:
-        self._assignment = assignment
+    def __init__(
+        self,
+        assignment: Assignment,
+        plan: Plan | None = None,
+        commands: tuple[Command, ...] = (),
+    ) -> None:
+        self._assignment, self._commands = assignment, commands
+        self._plan = plan
 
     @property
     def assignment(self) -> Assignment:
@@ -34,7 +43,34 @@ class Statement:
     @cached_property
     def _planned(self) -> tuple[Plan, Trace]:
         trace = Trace()
+        if self._plan is not None:
+            for command in self._commands:
+                trace.decide(f"schedule: {command}")
+            return self._plan, trace
         return front(self._assignment, trace, _sizes(self._assignment)), trace
+
+    @cached_property
+    def _base(self) -> Plan:
+        """The loops that commands start from: those chosen, and nothing parallel yet."""
+        if self._plan is not None:
+            return self._plan
+        sizes = _sizes(self._assignment)
+        return front(self._assignment, Trace(), sizes, parallel=False)
+
+    def _scheduled(self, command: Command) -> Statement:
+        plan = self._base
+        if command.name == "order" and not self._commands:
+            # Before anything else the order may also decide what is converted and precomputed.
+            wanted = command.arguments[0]
+            if set(wanted) == set(loop_variables(plan)):
+                sizes = _sizes(self._assignment)
+                plan = front(self._assignment, Trace(), sizes, wanted, parallel=False)
+        return Statement(self._assignment, run(plan, command), (*self._commands, command))
+
+    @property
+    def commands(self) -> str:
+        """The schedule as text; `schedule` reads it back."""
+        return ", ".join(map(str, self._commands))
 
     @property
     def loops(self) -> Stmt:
@@ -71,10 +107,14 @@ class Statement:
         return f"<Statement {self}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statement) and self._assignment == other._assignment
+        return (
+            isinstance(other, Statement)
+            and self._assignment == other._assignment
+            and self._commands == other._commands
+        )
 
     def __hash__(self) -> int:
-        return hash(self._assignment)
+        return hash((self._assignment, self._commands))
 
 
 def assign(

@@ -1,0 +1,1 @@
+"""The scheduling language: one command a file, each from a plan to a plan."""

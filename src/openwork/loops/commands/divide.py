@@ -1,0 +1,109 @@
+"""divide: a constant number of runs, equal in length, in work, or cut where the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from openwork.errors import ScheduleError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.commands.split import replace_by_two
+from openwork.loops.legality import check_nest
+from openwork.loops.nest import find_loops, new_variables, positive, provenance_of, rewrite, untagged
+from openwork.loops.nodes import Forall, Stmt
+from openwork.loops.plan import Plan
+from openwork.loops.relations import Divide, Pos
+from openwork.tree import walk
+
+
+def divide(
+    plan: Plan,
+    var: IndexVar,
+    outer: IndexVar,
+    inner: IndexVar,
+    parts: int,
+    balance: str | None = None,
+    split_points: Callable[..., Any] | None = None,
+) -> Plan:
+    """Cut a loop into `parts` runs.
+
+    forall i: S   =>   forall i0: forall i1: S   such that i0 runs over `parts` values
+
+    The runs are equally long; with `balance="nnz"` the entries stored below them are shared out
+    evenly instead, by a search; with `split_points` they reach from cut to cut. Legal for any
+    loop that is not parallel; to balance, an operand has to store a run of entries below each value.
+    Buys parts for a known number of threads.
+    """
+    untagged(plan, var)
+    parts = positive(parts, "the number of parts")
+    if balance is not None and split_points is not None:
+        raise ScheduleError(
+            "a loop is cut by balance or by split_points, not by both",
+            code="E303",
+            hint="leave one of them out",
+        )
+    if split_points is not None and not callable(split_points):
+        raise ScheduleError(
+            f"split_points is {split_points!r}, which cannot be called",
+            code="E303",
+            hint="give a function of the tensors and the number of parts",
+        )
+    if balance is None:
+        new_variables(plan, outer, inner)
+        relation = Divide(var, outer, inner, parts, None, split_points)
+        return check_nest(replace_by_two(plan, var, outer, inner, relation))
+    if balance != "nnz":
+        raise ScheduleError(
+            f"there is no balance {balance!r}", code="E303", hint='the only one is "nnz"'
+        )
+    access = _counted(plan, var)
+    pos = provenance_of(plan).space(var)
+    if pos is None or pos.access != access:
+        hidden = _positions_of(plan, var)
+        new_variables(plan, outer, inner, hidden)
+        plan = rewrite(plan, _renamed(var, hidden), Pos(var, hidden, access))
+        var = hidden
+    else:
+        new_variables(plan, outer, inner)
+    relation = Divide(var, outer, inner, parts, access)
+    return check_nest(replace_by_two(plan, var, outer, inner, relation))
+
+
+def _renamed(var: IndexVar, new: IndexVar) -> Callable[[Forall], Stmt | None]:
+    return lambda loop: replace(loop, var=new) if loop.var == var else None
+
+
+def _positions_of(plan: Plan, var: IndexVar) -> IndexVar:
+    """A name for the positions that a balanced loop is cut at."""
+    taken = {n for n in walk(plan.loops) if isinstance(n, IndexVar)}
+    name = IndexVar(f"{var}_pos")
+    while name in taken:
+        name = IndexVar(f"{name}_")
+    return name
+
+
+def _counted(plan: Plan, var: IndexVar) -> Access:
+    """The operand whose entries below `var` are counted: the one with the most levels below it."""
+    provenance = provenance_of(plan)
+    variables = provenance.underived(var)
+    best: tuple[int, Access] | None = None
+    for loop in find_loops(plan, var):
+        for access in walk(loop.body):
+            if not isinstance(access, Access) or access.tensor in {plan.result}:
+                continue
+            levels, order = access.tensor.format.levels, access.level_vars
+            if variables[-1] not in order or any(kind.name == "Key" for kind in levels):
+                continue
+            at = order.index(variables[-1])
+            if at + 1 < len(levels) and levels[at + 1].boundaries is not None:
+                if best is None or len(levels) > best[0]:
+                    best = (len(levels), access)
+    if best is None or provenance.strided(var) or len(variables) > 1:
+        raise ScheduleError(
+            f"no operand stores a run of entries below each value of {var}, so its work cannot be "
+            "balanced",
+            code="E305",
+            hint=f"divide {var} evenly, or give split_points",
+        )
+    return best[1]

@@ -1,0 +1,287 @@
+"""What must hold of every nest of loops; checked after each command, in the user's words.
+
+Storage is walked in the order of its levels, positions are counted below parents that are known,
+results are appended to in order, and parallel iterations do not write to one place unseen.
+"""
+
+from __future__ import annotations
+
+from openwork.errors import ScheduleError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.loops.nest import Path, completed, paths, provenance_of
+from openwork.loops.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute, Split
+from openwork.loops.restrict import vanishes
+from openwork.loops.result import Append
+from openwork.tree import walk
+
+
+def check_nest(plan: Plan) -> Plan:
+    """`plan`, if its loops can be lowered and give the answer of the statement.
+
+    Raises:
+        ScheduleError: E304 for storage out of order, E305 for positions whose parents are unknown,
+            E312 for a result out of order, E307 for races, E308 for loops that cannot be shared.
+    """
+    provenance = provenance_of(plan)
+    for path in paths(plan.loops):
+        known = completed(provenance, path.variables)
+        _check_storage(path, known)
+        _check_positions(plan, path, known, provenance)
+        _check_runs(path, known, provenance)
+        if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
+            _check_append(path, provenance)
+        _check_tags(plan, path, provenance)
+    return plan
+
+
+def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
+    for access in path.accesses():
+        variables = access.level_vars
+        for n, kind in enumerate(access.tensor.format.levels):
+            for outer in variables[:n] if not kind.locates else ():
+                inner = variables[n]
+                if outer != inner and known.get(outer, 0) > known.get(inner, 0):
+                    raise ScheduleError(
+                        f"{access.tensor} is stored with {outer} outside of {inner}, but the loops "
+                        f"know {inner} first: {', '.join(map(str, path.variables))}",
+                        code="E304",
+                        hint=f"keep {outer} outside of {inner}, or store {access.tensor} in the "
+                        "other order",
+                    )
+
+
+def _check_positions(
+    plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance
+) -> None:
+    """Positions are counted below parents that are known, and strided ones drive alone."""
+    for n, var in enumerate(path.variables):
+        for pos in provenance.spaces(var):
+            access = pos.access
+            variables = provenance.underived(pos.parent)
+            first = access.level_vars.index(variables[0])
+            for outer in access.level_vars[:first]:
+                if outer in variables:
+                    continue
+                if known.get(outer, n) >= n:
+                    raise ScheduleError(
+                        f"{var} counts positions of {access.tensor} below one {outer}, which is "
+                        f"not known there: {', '.join(map(str, path.variables))}",
+                        code="E305",
+                        hint=f"keep {var} inside of {outer}, or fuse {outer} with "
+                        f"{variables[0]} first",
+                    )
+
+
+def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
+    """A run of positions, or one from cut to cut, is entered before it is walked."""
+    order = {var: n for n, var in enumerate(path.variables)}
+    for relation in provenance.relations:
+        if not isinstance(relation, (Split, Divide)):
+            continue
+        outer, inner = relation.outer, relation.inner
+        if outer not in known or inner not in known or known[outer] <= known[inner]:
+            continue
+        uneven = isinstance(relation, Divide) and (
+            relation.balance is not None or relation.points is not None
+        )
+        pos = provenance.space(relation.parent)
+        body = path.loops[order.get(inner, known[inner])].body
+        if uneven or (pos is not None and not drives_alone(pos, body, provenance)):
+            why = (
+                "runs are of different lengths"
+                if uneven
+                else f"{pos and pos.access.tensor} does not decide alone where there is work"
+            )
+            raise ScheduleError(
+                f"{inner} cannot come outside of {outer}: {why}",
+                code="E304",
+                hint=f"keep {outer} outside of {inner}",
+            )
+
+
+def drives_alone(pos: Pos, body: Stmt, provenance: Provenance) -> bool:
+    """Whether there is work only where the operand of `pos` has entries, and no other is sparse."""
+    variables = set(provenance.underived(pos.parent))
+    others = {
+        access
+        for access in walk(body)
+        if isinstance(access, Access) and access != pos.access
+    }
+    sparse = any(
+        var in variables and not kind.locates
+        for access in others
+        for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+    )
+    return not sparse and vanishes(body, pos.access, provenance)
+
+
+def _check_append(path: Path, provenance: Provenance) -> None:
+    """A sparse result is appended to in the order of its levels."""
+    result = path.assign.lhs
+    levels = result.tensor.format.levels
+    depth = max(n + 1 for n, kind in enumerate(levels) if not kind.full)
+    place = {var: n for n, var in enumerate(result.level_vars)}
+    order = {var: n for n, var in enumerate(path.variables)}
+    latest: tuple[int, ...] = (-1,)
+    for var in (atom for loop in path.variables for atom in _atoms(loop, provenance)):
+        mine = tuple(place.get(u, -1) for u in provenance.underived(var))
+        if -1 in mine:
+            raise _out_of_order(result, f"{var} is reduced around it")
+        rises = max(latest) < min(mine) or min(max(latest), min(mine)) >= depth
+        if mine != latest and not (rises and mine == tuple(sorted(mine))):
+            raise _out_of_order(result, f"{var} comes after a variable further in")
+        latest = mine
+    for relation in provenance.relations:
+        if isinstance(relation, (Split, Divide)):
+            outer, inner = _leaf(relation.outer, order, provenance), relation.inner
+            within = _leaf(inner, order, provenance)
+            if outer is not None and within is not None and order[outer] > order[within]:
+                raise _out_of_order(result, f"{relation.inner} comes before {relation.outer}")
+
+
+def _atoms(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
+    """The variables that a fused one stands for, in order."""
+    match provenance.above.get(var):
+        case Fuse(outer=outer, inner=inner):
+            return [*_atoms(outer, provenance), *_atoms(inner, provenance)]
+        case Bound(parent=parent) | Precompute(parent=parent):
+            return _atoms(parent, provenance)
+    return [var]
+
+
+def _leaf(var: IndexVar, order: dict[IndexVar, int], provenance: Provenance) -> IndexVar | None:
+    """A loop that derives from `var`."""
+    return next((loop for loop in order if var in provenance.ancestors(loop)), None)
+
+
+def _out_of_order(result: Access, why: str) -> ScheduleError:
+    return ScheduleError(
+        f"{result.tensor} is sparse and appended to in order, but {why}",
+        code="E312",
+        hint=f"keep the loops in the order of {result.tensor}'s levels, or make the result dense",
+    )
+
+
+# -- parallel loops -----------------------------------------------------------------------------
+
+
+def _check_tags(plan: Plan, path: Path, provenance: Provenance) -> None:
+    threads = [loop for loop in path.loops if _runs_on(loop, ParallelUnit.CPUThread)]
+    if len(threads) > 1:
+        raise ScheduleError(
+            f"{threads[1].var} is inside of {threads[0].var}, and both are for CPUThread",
+            code="E308",
+            hint="parallelize one of them, or fuse them first",
+        )
+    for n, loop in enumerate(path.loops):
+        if loop.tag is not None:
+            check_parallel(plan, loop, path.loops[:n], provenance)
+
+
+def _runs_on(loop: Forall, unit: ParallelUnit) -> bool:
+    return loop.tag is not None and loop.tag.unit is unit
+
+
+def check_parallel(
+    plan: Plan, loop: Forall, around: tuple[Forall, ...], provenance: Provenance
+) -> None:
+    """Raise unless the iterations of a tagged `loop`, inside of `around`, can run at once."""
+    tag = loop.tag
+    if tag is None:
+        return
+    if isinstance(plan.assembly, Append) and plan.result in {
+        n.lhs.tensor for n in walk(loop.body) if isinstance(n, Assign)
+    }:
+        raise ScheduleError(
+            f"{plan.result} is sparse and appended to in order, which only one thread can do",
+            code="E308",
+            hint="make the result dense, or give it the format of an operand that it shares the "
+            "pattern of",
+        )
+    together = walked_together(loop, around, provenance)
+    if len(together) > 1 or (together and not vanishes(loop.body, together[0], provenance)):
+        names = " and ".join(str(access.tensor) for access in together)
+        raise ScheduleError(
+            f"{loop.var} walks {names} in one while loop, whose iterations depend on each other",
+            code="E308",
+            hint=f"split {loop.var} and parallelize the outer part",
+        )
+    if tag.unit is ParallelUnit.CPUThread:
+        for node in walk(loop.body):
+            if isinstance(node, Where) and not node.temporary.format.is_dense:
+                if node.temporary.ndim > 1:
+                    raise ScheduleError(
+                        f"{loop.var} has a workspace with a hash table inside, which grows on the "
+                        "way",
+                        code="E308",
+                        hint="parallelize a loop further in, or choose formats that need none",
+                    )
+    _check_races(loop, around, provenance)
+
+
+def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> None:
+    tag = loop.tag
+    made = {n.temporary for n in walk(loop.body) if isinstance(n, Where)}
+    outside = {v for outer in around for v in (outer.var,)}
+    known = {*completed(provenance, [outer.var for outer in around]), *outside}
+    for assign in walk(loop.body):
+        if not isinstance(assign, Assign) or assign.lhs.tensor in made or tag is None:
+            continue
+        lhs = assign.lhs
+        if loop.var in provenance.recoverable({*lhs.vars, *known}):
+            continue
+        if not lhs.tensor.format.is_dense and any(
+            not kind.full and kind.name == "Key" for kind in lhs.tensor.format.levels
+        ):
+            raise ScheduleError(
+                f"iterations of {loop.var} would write to the list of keys of {lhs.tensor} at once",
+                code="E307",
+                hint=f"parallelize a loop outside of the workspace {lhs.tensor}",
+            )
+        if tag.race is OutputRaceStrategy.IgnoreRaces:
+            continue
+        if tag.race is OutputRaceStrategy.NoRaces:
+            raise ScheduleError(
+                f"iterations of {loop.var} write to the same entries of {lhs.tensor}, so NoRaces "
+                "does not hold",
+                code="E307",
+                hint="use Atomics, Temporary or ParallelReduction, or parallelize a variable of "
+                f"{lhs}",
+            )
+        if assign.op is not None and not assign.op.commutes:
+            raise ScheduleError(
+                f"{assign.op} does not commute, so its terms cannot be combined in any order",
+                code="E307",
+                hint=f"keep {loop.var} serial",
+            )
+
+
+def walked_together(
+    loop: Forall, around: tuple[Forall, ...], provenance: Provenance
+) -> list[Access]:
+    """The operands that are walked by the loop itself, rather than looked up at its coordinate."""
+    before = completed(provenance, [outer.var for outer in around])
+    after = completed(provenance, [*(outer.var for outer in around), loop.var])
+    now = [u for u in after if u not in before and u not in provenance.above]
+    if len(now) != 1:
+        return []  # nothing is complete yet, or several are: such loops are cut into parts
+    relation = provenance.above.get(loop.var)
+    if isinstance(relation, (Split, Divide)) and relation.outer == loop.var:
+        return []  # strided: every operand is looked up
+    found: list[Access] = []
+    for node in walk(loop.body):
+        if not isinstance(node, Assign):
+            continue
+        for access in walk(node.rhs):
+            if not isinstance(access, Access) or access in found or not access.vars:
+                continue
+            for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
+                if var in before:
+                    continue
+                if var == now[0] and not kind.locates:
+                    found.append(access)
+                break
+    return found

@@ -1,0 +1,121 @@
+"""Which commands apply to a nest now, for tools and for tests: those that raise nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+from openwork.errors import UserError
+from openwork.index.nodes import Access, Apply, IndexVar
+from openwork.loops.nest import loop_variables, loops_of, provenance_of
+from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit
+from openwork.loops.plan import Plan
+from openwork.loops.result import accesses_of
+from openwork.loops.schedule import Command, run, understand
+from openwork.tree import walk
+
+# Numbers in the examples that options print; any other would be as legal.
+_FACTOR, _PARTS, _DISTANCE = 4, 3, 8
+
+
+@dataclass(frozen=True)
+class Option:
+    """A command that is legal now, with names for new loops and numbers that may be changed."""
+
+    command: Command
+
+    @property
+    def name(self) -> str:
+        """The name of the command."""
+        return self.command.name
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The loops that it would change."""
+        args = self.command.arguments
+        found = args[0] if isinstance(args[0], tuple) else args
+        return tuple(str(arg) for arg in found if isinstance(arg, IndexVar))
+
+    def __str__(self) -> str:
+        return str(self.command)
+
+
+def options(plan: Plan) -> list[Option]:
+    """Every command that is legal for `plan` now.
+
+    `IgnoreRaces` and promises about bounds are the user's to make, and are left out.
+    """
+    found: list[Option] = []
+    for name, args in _candidates(plan):
+        try:
+            command = understand(plan, name, args, {})
+            run(plan, command)
+        except UserError:
+            continue
+        found.append(Option(command))
+    return found
+
+
+def _candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
+    variables = loop_variables(plan)
+    fresh = _fresh(plan)
+    operands = [a for a in _reads(plan) if a.vars]
+    provenance = provenance_of(plan)
+    for var in variables:
+        a, b = fresh(f"{var}0"), fresh(f"{var}1")
+        yield "split", (var, a, b, _FACTOR)
+        yield "divide", (var, a, b, _PARTS)
+        yield "divide", (var, a, b, _PARTS, "nnz")
+        yield "unroll", (var,)
+        yield "unroll", (var, _FACTOR)
+        yield "mergeby", (var, "gallop")
+        yield "coord", (var, fresh(f"{var}c"))
+        for access in operands:
+            yield "pos", (var, fresh(f"{var}p"), access)
+            yield "prefetch", (access, var, _DISTANCE)
+        for unit in ParallelUnit:
+            for race in OutputRaceStrategy:
+                if race is not OutputRaceStrategy.IgnoreRaces:
+                    yield "parallelize", (var, unit, race)
+    for loop in loops_of(plan):
+        if isinstance(loop.body, Forall):
+            inner = loop.body.var
+            yield "fuse", (loop.var, inner, fresh(f"{loop.var}{inner}"))
+            chain = [loop.var, inner]
+            yield "reorder", (inner, loop.var)
+            deeper = loop.body.body
+            if isinstance(deeper, Forall):
+                chain.append(deeper.var)
+                yield from (("reorder", p) for p in permutations(chain) if p[0] != chain[0])
+    for loop in loops_of(plan):
+        for assign in walk(loop):
+            if isinstance(assign, Assign):
+                for expr in walk(assign.rhs):
+                    if isinstance(expr, (Apply, Access)) and expr.kind is not None:
+                        if provenance.roots(loop.var) & provenance.roots_of(
+                            n for n in walk(expr) if isinstance(n, IndexVar)
+                        ):
+                            yield "precompute", (expr, loop.var, fresh(f"{loop.var}w"))
+    yield "stream", (plan.user_result.name,)
+
+
+def _reads(plan: Plan) -> list[Access]:
+    operands = {a.tensor.name for a in accesses_of(plan.assignment.rhs)}
+    found = [n for n in walk(plan.loops) if isinstance(n, Access)]
+    return [a for a in dict.fromkeys(found) if a.tensor.name in operands]
+
+
+class _fresh:  # noqa: N801 - called like a function
+    """Names that the statement does not have yet."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
+        self.taken |= {n.name for n in walk(plan.assignment) if isinstance(n, IndexVar)}
+
+    def __call__(self, base: str) -> IndexVar:
+        name, number = base, 1
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        return IndexVar(name)

@@ -1,0 +1,109 @@
+"""The provenance graph: what each index variable derives from.
+
+Answers about spaces and dependences that need no generated code; how values and bounds are
+recovered is in `program/recover.py`, one function per relation and question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.relations import Coord, Divide, Fuse, Pos, Precompute, Relation, Split
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The relations of a schedule, in the order they were made."""
+
+    relations: tuple[Relation, ...] = ()
+
+    @cached_property
+    def above(self) -> dict[IndexVar, Relation]:
+        """The relation that made each derived variable."""
+        return {child: r for r in self.relations for child in r.children}
+
+    @cached_property
+    def variables(self) -> frozenset[IndexVar]:
+        """Every variable that a relation names."""
+        return frozenset(v for r in self.relations for v in (*r.parents, *r.children))
+
+    def roots(self, var: IndexVar) -> frozenset[IndexVar]:
+        """The underived variables that `var` comes from."""
+        relation = self.above.get(var)
+        if relation is None:
+            return frozenset([var])
+        return frozenset(root for parent in relation.parents for root in self.roots(parent))
+
+    def roots_of(self, variables: Iterable[IndexVar]) -> frozenset[IndexVar]:
+        """The underived variables that any of `variables` comes from."""
+        return frozenset(root for var in variables for root in self.roots(var))
+
+    def underived(self, var: IndexVar) -> tuple[IndexVar, ...]:
+        """The underived variables of `var` in the order they were fused."""
+        relation = self.above.get(var)
+        if relation is None:
+            return (var,)
+        found = (u for parent in relation.parents for u in self.underived(parent))
+        return tuple(dict.fromkeys(found))
+
+    def ancestors(self, var: IndexVar) -> Iterator[IndexVar]:
+        """`var`, and every variable it comes from."""
+        yield var
+        relation = self.above.get(var)
+        for parent in relation.parents if relation else ():
+            yield from self.ancestors(parent)
+
+    def space(self, var: IndexVar) -> Pos | None:
+        """The relation that put `var` into a position space; None in coordinate space."""
+        match self.above.get(var):
+            case None | Coord() | Fuse():
+                return None
+            case Pos() as relation:
+                return relation
+            case relation:
+                return self.space(relation.parents[0])
+
+    def spaces(self, var: IndexVar) -> list[Pos]:
+        """Every relation to positions on the way to `var`."""
+        return [r for v in self.ancestors(var) if isinstance(r := self.above.get(v), Pos)]
+
+    def same_values(self, var: IndexVar) -> IndexVar:
+        """The variable that `var` is another name of, in the loops that fill a workspace."""
+        relation = self.above.get(var)
+        return self.same_values(relation.parent) if isinstance(relation, Precompute) else var
+
+    def strided(self, var: IndexVar) -> bool:
+        """Whether consecutive values of `var` are apart: it counts the runs of a split."""
+        match self.above.get(var):
+            case Split(outer=outer) | Divide(outer=outer) if outer == var:
+                return True
+            case None | Fuse():
+                return False
+            case relation:
+                return self.strided(relation.parents[0])
+
+    def recoverable(self, known: Iterable[IndexVar]) -> frozenset[IndexVar]:
+        """All variables whose values follow from those of `known`, upwards and downwards.
+
+        A run and the place within it follow from a value; a fused value from both of its parts,
+        and both parts from it.
+        """
+        found = set(known)
+        while True:
+            more = {
+                v
+                for r in self.relations
+                for v in (*r.parents, *r.children)
+                if v not in found and (found >= {*r.parents} or found >= {*r.children})
+            }
+            if not more:
+                return frozenset(found)
+            found |= more
+
+
+def level_of(access: Access, var: IndexVar) -> int:
+    """The level of `access` that `var` indexes; -1 if none."""
+    return access.level_vars.index(var) if var in access.level_vars else -1

@@ -1,0 +1,170 @@
+"""Expressions of the program: index arithmetic, loads, operators of the algebra, helpers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.algebra.operators import Op
+from openwork.algebra.types import Number
+from openwork.tree import Node
+
+INDEX = "int64"
+_ARITHMETIC = ("+", "-", "*", "/", "%", "min", "max")
+
+
+class Expr(Node):
+    """A value; `+ - * / %` on expressions is int64 index arithmetic."""
+
+    type: str
+
+    def __add__(self, other: object) -> Expr:
+        return arithmetic("+", self, expr(other))
+
+    def __radd__(self, other: object) -> Expr:
+        return arithmetic("+", expr(other), self)
+
+    def __sub__(self, other: object) -> Expr:
+        return arithmetic("-", self, expr(other))
+
+    def __mul__(self, other: object) -> Expr:
+        return arithmetic("*", self, expr(other))
+
+    def __rmul__(self, other: object) -> Expr:
+        return arithmetic("*", expr(other), self)
+
+    def __truediv__(self, other: object) -> Expr:
+        return arithmetic("/", self, expr(other))
+
+    def __mod__(self, other: object) -> Expr:
+        return arithmetic("%", self, expr(other))
+
+
+@dataclass(frozen=True)
+class Name(Expr):
+    """A scalar variable."""
+
+    name: str
+    type: str = INDEX
+
+
+@dataclass(frozen=True)
+class Value(Expr):
+    """A constant of an element type."""
+
+    value: Number
+    type: str = INDEX
+
+
+@dataclass(frozen=True)
+class Array(Node):
+    """An array in memory; `array[e]` in Python builds a load."""
+
+    name: str
+    type: str
+
+    def __getitem__(self, index: object) -> Load:
+        return Load(self, expr(index))
+
+
+@dataclass(frozen=True)
+class Load(Expr):
+    """`array[index]`"""
+
+    array: Array
+    index: Expr
+
+    @property
+    def type(self) -> str:  # type: ignore[override]
+        """The element type of the array."""
+        return self.array.type
+
+
+@dataclass(frozen=True)
+class Binary(Expr):
+    """Index arithmetic or logic: `+ - * / % < <= == != && || min max`."""
+
+    sign: str
+    left: Expr
+    right: Expr
+
+    @property
+    def type(self) -> str:  # type: ignore[override]
+        """int64 for arithmetic, bool for comparisons and logic."""
+        return INDEX if self.sign in _ARITHMETIC else "bool"
+
+
+@dataclass(frozen=True)
+class Apply(Expr):
+    """An operator of the algebra on elements; arguments already have the operator's types."""
+
+    op: Op
+    args: tuple[Expr, ...]
+    type: str
+
+
+@dataclass(frozen=True)
+class Convert(Expr):
+    """`expr` converted to an element type."""
+
+    expr: Expr
+    type: str
+
+
+@dataclass(frozen=True)
+class Helper(Expr):
+    """A call of one of the small functions that accompany generated code."""
+
+    name: str
+    args: tuple[Expr | Array, ...]
+    type: str = INDEX
+
+
+def expr(value: object) -> Expr:
+    """`value` as an expression."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, int):
+        return Value(value)
+    raise TypeError(f"{value!r} is not an expression")
+
+
+def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
+    """`left sign right` with the trivial cases computed: x + 0, x * 1, x * 0, x / 1, constants.
+
+    Sums lean to the left, as compilers address memory best by a base and a constant offset.
+    """
+    match sign, left, right:
+        case "+", _, Binary(sign="+", left=first, right=second):
+            return arithmetic("+", arithmetic("+", left, first), second)
+        case "+", Value(value=0), other:
+            return other
+        case (("+" | "-"), other, Value(value=0)):
+            return other
+        case "*", Value(value=0), _:
+            return left
+        case "*", _, Value(value=0):
+            return right
+        case "*", Value(value=1), other:
+            return other
+        case (("*" | "/"), other, Value(value=1)):
+            return other
+        case "+", Value(value=int(a)), Value(value=int(b)):
+            return Value(a + b)
+        case "+", Binary(sign="-", left=other, right=Value(value=a)), Value(value=b) if a == b:
+            return other
+    return Binary(sign, left, right)
+
+
+def compare(sign: str, left: object, right: object) -> Expr:
+    """A comparison or logic of two expressions."""
+    return Binary(sign, expr(left), expr(right))
+
+
+def every(conditions: list[Expr]) -> Expr | None:
+    """All of `conditions`, or None if there are none."""
+    if not conditions:
+        return None
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = Binary("&&", result, condition)
+    return result

@@ -1,0 +1,142 @@
+"""The head of a counted loop: who runs its iterations, and how their writes are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from openwork.algebra.operators import OR
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, TensorVar
+from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.program import nodes as p
+from openwork.program.context import Context
+from openwork.program.nodes import Name, Value
+from openwork.program.parallel import balance
+from openwork.program.scope import Range, Scope
+from openwork.program.walkers import Participant
+from openwork.program.workspace import Workspace
+from openwork.tree import walk
+
+# Loops of at most so many iterations are written out in full when that is asked for.
+_MOST_WRITTEN_OUT = 256
+
+
+@dataclass(frozen=True)
+class Header:
+    """A loop `for (counter = lo; counter < hi; counter++)` over iterations that may be shared.
+
+    `scope` is that of the body. `private` are the workspaces that existed before it.
+    """
+
+    ctx: Context
+    loop: Forall
+    counter: Name
+    range: Range
+    scope: Scope
+    reductions: tuple[p.Reduction, ...]
+    copies: tuple[p.Copy, ...]
+    before: tuple[Workspace, ...]
+
+    @staticmethod
+    def of(ctx: Context, loop: Forall, counter: Name, range: Range, scope: Scope) -> Header:
+        """The head of `loop`, with what its body has to know."""
+        if loop.tag is None:
+            return Header(ctx, loop, counter, range, scope, (), (), ())
+        reductions, copies, atomic = _races(ctx, loop, scope)
+        if loop.tag.unit is ParallelUnit.CPUThread:
+            scope = replace(scope, parallel=True, atomic=scope.atomic | atomic)
+        return Header(
+            ctx, loop, counter, range, scope, reductions, copies, tuple(ctx.private)
+        )
+
+    def finish(
+        self,
+        body: p.Block,
+        comment: str = "",
+        counted: Sequence[Participant] = (),
+        simd: bool = False,
+        polls: bool = False,
+    ) -> p.For:
+        """The loop around `body`.
+
+        `counted` are the operands whose outermost level has a position for each iteration. `simd`:
+        iterations are known to be independent.
+        """
+        lo, hi = self.range.lo, self.range.hi
+        made = p.For(self.counter, lo, hi, body, comment, simd=simd, polls=polls)
+        tag = self.loop.tag
+        if tag is not None and tag.unit is ParallelUnit.CPUThread:
+            private = [work for work in self.ctx.private if work not in self.before]
+            made = replace(
+                made,
+                parallel=True,
+                balance=balance(self.ctx, counted),
+                private=tuple(s for work in private for s in work.setup()),
+                cleanup=tuple(s for work in private for s in work.cleanup()),
+                reductions=self.reductions,
+                copies=self.copies,
+                chunk=tag.chunk,
+            )
+        elif tag is not None and _vectorizes(body):
+            made = replace(made, simd=True, polls=False, reductions=self.reductions)
+        return self._unrolled(made)
+
+    def _unrolled(self, made: p.For) -> p.For:
+        factor, fixed = self.loop.unroll, self.range.fixed
+        if factor is None:
+            return made
+        constant = fixed is not None and self.range.lo == Value(0)
+        if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
+            return replace(made, unrolled=True, simd=False, end=Value(fixed))
+        return replace(made, unroll=factor or 8)
+
+
+def _vectorizes(body: p.Block) -> bool:
+    """Whether a compiler may be told that the iterations are independent: no way out of them."""
+    return not any(
+        isinstance(s, (p.While, p.Fail, p.Allocate, p.Grow, p.Do))
+        or (isinstance(s, p.For) and (s.parallel or s.polls))
+        for s in walk(body)
+    )
+
+
+def _races(
+    ctx: Context, loop: Forall, scope: Scope
+) -> tuple[tuple[p.Reduction, ...], tuple[p.Copy, ...], frozenset[TensorVar]]:
+    """What iterations of `loop` write together: sums, arrays, and tensors written atomically."""
+    tag = loop.tag
+    if tag is None:
+        raise InternalError("a loop without a tag has no races")
+    reductions: dict[Name, p.Reduction] = {}
+    copies: dict[TensorVar, p.Copy] = {}
+    atomic: set[TensorVar] = set()
+    for assign in written_outside(loop.body):
+        lhs, op = assign.lhs, assign.op
+        flag = scope.flags.get(lhs.tensor)
+        if flag is not None:
+            reductions[flag] = p.Reduction(flag, OR, Value(False, "bool"))
+        if op is None:
+            continue
+        identity = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+        place = scope.accumulators.get(lhs)
+        if isinstance(place, Name):
+            reductions[place] = p.Reduction(place, op, identity)
+        elif not separates(ctx, loop, lhs, scope):
+            if tag.race is OutputRaceStrategy.Atomics:
+                atomic.add(lhs.tensor)
+            elif tag.race is not OutputRaceStrategy.IgnoreRaces:
+                array, count = ctx.names.values(lhs.tensor), ctx.elements(lhs)
+                copies[lhs.tensor] = p.Copy(array, count, op, identity)
+    return tuple(reductions.values()), tuple(copies.values()), frozenset(atomic)
+
+
+def written_outside(body: Stmt) -> Iterator[Assign]:
+    """The assignments in `body` to what is made outside of it."""
+    made = {n.temporary for n in walk(body) if isinstance(n, Where)}
+    return (n for n in walk(body) if isinstance(n, Assign) and n.lhs.tensor not in made)
+
+
+def separates(ctx: Context, loop: Forall, lhs: Access, scope: Scope) -> bool:
+    """Whether different iterations of `loop` write to different entries."""
+    return loop.var in ctx.provenance.recoverable({*lhs.vars, *scope.coords})

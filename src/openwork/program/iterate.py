@@ -1,0 +1,290 @@
+"""Loops over derived variables, as loops over the variables that tensors are indexed by.
+
+A loop over a variable that is only a part of what it derives from counts (`counted`). One that
+completes it runs over a window of the original: within a run of a split, the window is that run
+(`iterate`). A loop over a fused variable is a nest over both, confined to a stretch of their pairs
+(`_nested`), or a single loop along the positions of the one operand that drives it, above which
+parents are tracked (`tracked.py`). Where consecutive values are apart, every operand is looked up at
+one value (`_strided`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from openwork.errors import InternalError
+from openwork.index.nodes import IndexVar
+from openwork.loops.nodes import Forall, ParallelUnit, Stmt, written
+from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
+from openwork.program import nodes as p
+from openwork.program.at import At
+from openwork.program.context import Context
+from openwork.program.header import Header
+from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
+from openwork.program.recover import Recovery
+from openwork.program.scope import Range, Scope, Stretch
+from openwork.program.tracked import Tracked, driver_of
+from openwork.tree import walk
+
+Lower = Callable[[Stmt, Scope], p.Block]
+Walk = Callable[[Forall, Range | None, Scope], p.Block]
+
+# How many parts a fused loop is cut into when threads share it.
+_PARTS = 64
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The lowering of loops over derived variables.
+
+    `walk` lowers a loop over an underived variable, confined to a window.
+    """
+
+    ctx: Context
+    lower: Lower
+    walk: Walk
+
+    @property
+    def recovery(self) -> Recovery:
+        """The recovery of values and bounds."""
+        return Recovery(self.ctx)
+
+    def forall(self, loop: Forall, scope: Scope) -> p.Block:
+        """The loop at the place that `scope` describes."""
+        window = self._window(loop.var, scope)
+        tag = loop.tag
+        threads = tag is not None and tag.unit is ParallelUnit.CPUThread
+        if threads and len(self.ctx.provenance.underived(loop.var)) > 1 and self._completes(loop):
+            return self._in_parts(loop, window, scope)
+        return self.iterate(loop, loop.var, window, scope)
+
+    def _completes(self, loop: Forall) -> bool:
+        """Whether a loop over several fused variables is no plain count."""
+        relation = self.ctx.provenance.above.get(loop.var)
+        return not (isinstance(relation, (Split, Divide)) and relation.outer == loop.var)
+
+    def _window(self, var: IndexVar, scope: Scope) -> Range | None:
+        """The part of its values that a loop is to run over; None for all."""
+        if var in scope.windows:
+            return scope.windows[var]
+        stretch = scope.stretches.get(var)
+        if stretch is None:
+            return None
+        outer = self.recovery.value(stretch.outer, scope)
+        if outer is None:
+            raise InternalError(f"{stretch.outer} is not known around {var}")
+        before = (outer - stretch.outer_first) * stretch.size
+        lo = arithmetic("max", stretch.lo - before, Value(0))
+        hi = arithmetic("min", stretch.hi - before, stretch.size)
+        return Range(stretch.first + lo, stretch.first + hi)
+
+    def iterate(
+        self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope
+    ) -> p.Block:
+        """The loop's body for the values of `var` in `window`, all if there is none."""
+        relation = self.ctx.provenance.above.get(var)
+        match relation:
+            case None:
+                return self.walk(replace(loop, var=var), window, scope)
+            case Precompute(parent=parent):
+                return self.iterate(loop, parent, window, scope)
+            case Bound(parent=parent):
+                code, whole, scope = self.recovery.values(var, scope)
+                return block(*code, self.iterate(loop, parent, window or whole, scope))
+            case Fuse():
+                return self._nested(loop, relation, window, scope)
+            case Pos(parent=parent):
+                code, whole, scope = self.recovery.values(var, scope)
+                if whole.missing:
+                    return self.iterate(loop, parent, None, scope)
+                body = self.iterate(loop, parent, window or whole, scope)
+                return block(*code, body)
+            case Coord():
+                return self._coordinates(loop, relation, window, scope)
+            case (Split() | Divide()) if relation.outer == var:
+                if relation.inner in scope.coords:
+                    return self._strided(loop, var, relation, window, scope)
+                return self._counted(loop, var, window, scope)
+            case Split() | Divide():
+                if relation.outer in scope.coords:
+                    return self._run(loop, relation, window, scope)
+                return self._counted(loop, var, window, scope)
+        raise InternalError(f"no iteration over {var}")
+
+    # -- parts of a variable --------------------------------------------------------------------
+
+    def _run(
+        self, loop: Forall, relation: Split | Divide, window: Range | None, scope: Scope
+    ) -> p.Block:
+        """Within a run of a split whose number is known: a window of the parent."""
+        code, whole, scope = self.recovery.values(relation.parent, scope)
+        if whole.missing:
+            return block(*code, self.iterate(loop, relation.parent, None, scope))
+        run = self.recovery.run(relation, whole, scope)
+        base = self.ctx.names.variables[relation.parent]
+        first, scope = scope.fresh(f"{base}_first", lasting=True)
+        last, scope = scope.fresh(f"{base}_last", lasting=True)
+        code += [Declare(first, run.lo, fixed=True)]
+        if window is not None:
+            end = arithmetic("min", first + window.hi, run.hi)
+            begin = first + window.lo
+            narrowed = replace(run, lo=begin, fixed=window.fixed, multiple=window.multiple)
+            first, scope = scope.fresh(f"{base}_first", lasting=True)
+            code += [Declare(first, begin, fixed=True)]
+            run = replace(narrowed, hi=first + window.fixed if window.fixed is not None else end)
+        code += [Declare(last, run.hi, fixed=True)]
+        run = replace(run, lo=first, hi=last)
+        return block(*code, self.iterate(loop, relation.parent, run, scope))
+
+    def _counted(
+        self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope
+    ) -> p.Block:
+        """for (i0 = 0; i0 < runs; i0++) body"""
+        code, whole, scope = self.recovery.values(var, scope)
+        part = window or whole
+        counter, scope = scope.fresh(self.ctx.names.variables[var])
+        header = Header.of(self.ctx, loop, counter, part, scope)
+        inner = self.ctx.reach_further(header.scope.bind(var, counter), written(loop.body))
+        relation = self.ctx.provenance.above.get(var)
+        if isinstance(relation, Split) and self._wants_full_runs(relation.inner, loop.body):
+            parent = scope.ranges[relation.parent]
+            if parent.multiple % relation.factor and not parent.missing:
+                # The loop inside is cloned: for complete runs its length is a constant.
+                complete = compare("<=", parent.lo + (counter + 1) * relation.factor, parent.hi)
+                full = replace(inner, full=inner.full | {relation.inner})
+                body = block(
+                    If(complete, self.lower(loop.body, full), self.lower(loop.body, inner))
+                )
+                return block(*code, header.finish(body))
+        return block(*code, header.finish(self.lower(loop.body, inner)))
+
+    def _wants_full_runs(self, inner: IndexVar, body: Stmt) -> bool:
+        """Whether a loop over the places in a run is to be unrolled or vectorized."""
+        return any(
+            isinstance(node, Forall)
+            and (
+                node.unroll is not None
+                or (node.tag is not None and node.tag.unit is ParallelUnit.CPUVector)
+            )
+            and inner in (node.var, self.ctx.provenance.same_values(node.var))
+            for node in walk(body)
+        )
+
+    def _strided(
+        self,
+        loop: Forall,
+        var: IndexVar,
+        relation: Split | Divide,
+        window: Range | None,
+        scope: Scope,
+    ) -> p.Block:
+        """for (i0 ...) { i = i0 * n + i1; if (i < size) body }"""
+        code, whole, scope = self.recovery.values(var, scope)
+        counter, scope = scope.fresh(self.ctx.names.variables[var])
+        header = Header.of(self.ctx, loop, counter, window or whole, scope)
+        inner = header.scope.bind(var, counter)
+        value, inside = self.recovery.original(relation, inner)
+        body = self._known_value(loop.body, relation.parent, value, inner)
+        return block(*code, header.finish(block(If(inside, body))))
+
+    def _known_value(self, body: Stmt, var: IndexVar, value: Expr, scope: Scope) -> p.Block:
+        """The body where `var` has one value."""
+        name, scope = scope.fresh(self.ctx.names.variables[var])
+        here = Declare(name, value, fixed=True)
+        relation = self.ctx.provenance.above.get(var)
+        scope = scope.bind(var, name)
+        match relation:
+            case None:
+                return block(here, self.lower(At(var, body), scope))
+            case Precompute(parent=parent) | Bound(parent=parent):
+                return self._known_value(body, parent, value, scope)
+            case Split() | Divide() if {relation.outer, relation.inner} <= set(scope.coords):
+                code, _, scope = self.recovery.values(relation.parent, scope)
+                up, inside = self.recovery.original(relation, scope)
+                inner = self._known_value(body, relation.parent, up, scope)
+                return block(here, *code, If(inside, inner))
+            case Split() | Divide():
+                return block(here, self.lower(body, scope))
+            case Fuse(outer=outer, inner=inner_var):
+                code, first, scope = self.recovery.values(outer, scope)
+                more, second, scope = self.recovery.values(inner_var, scope)
+                a = first.lo + name / second.size
+                b = second.lo + name % second.size
+                # The inner value is worked out first, outside of whatever the outer one guards.
+                held, scope = scope.fresh(self.ctx.names.variables[inner_var])
+                found = self._known_value(At(inner_var, body, value=held), outer, a, scope)
+                return block(here, *code, *more, Declare(held, b, fixed=True), found)
+            case Pos():
+                return block(here, Tracked(self.ctx, self.lower).at(relation, body, name, scope))
+        raise InternalError(f"{var} cannot be known alone")
+
+    def at(self, stmt: At, value: Expr, scope: Scope) -> p.Block:
+        """The body where a variable has a value that was worked out further out."""
+        return self._known_value(stmt.body, stmt.var, value, scope)
+
+    # -- fused variables ------------------------------------------------------------------------
+
+    def _nested(self, loop: Forall, fuse: Fuse, window: Range | None, scope: Scope) -> p.Block:
+        """A loop over pairs as a nest, or along the positions of the operand that drives it."""
+        driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
+        if driver is not None:
+            return Tracked(self.ctx, self.lower).loop(loop, driver, window, scope)
+        code, first, scope = self.recovery.values(fuse.outer, scope)
+        more, second, scope = self.recovery.values(fuse.inner, scope)
+        code += more
+        if window is not None and window.pos is not None:
+            whole = Range(Value(0), first.size * second.size)
+            if window == scope.ranges.get(window.pos.child):
+                window = None  # all of it
+            else:
+                found, ends, scope = self.recovery.coordinate_window(window, whole, scope)
+                code += found
+                window = Range(*ends)
+        inner = replace(loop, var=fuse.inner)
+        outer = Forall(fuse.outer, inner)
+        if window is not None:
+            size = second.size
+            # From the row of the first pair up to the row of the last.
+            last = (window.hi + size - Value(1)) / arithmetic("max", size, Value(1))
+            rows = Range(
+                first.lo + window.lo / arithmetic("max", size, Value(1)), first.lo + last
+            )
+            stretch = Stretch(
+                fuse.outer, first.lo, window.lo, window.hi, size, second.lo
+            )
+            scope = scope.narrow(fuse.outer, rows).stretch(fuse.inner, stretch)
+        return block(*code, self.lower(outer, scope))
+
+    def _in_parts(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
+        """A fused loop that threads share: cut into parts, each a serial loop over its part."""
+        code, whole, scope = self.recovery.values(loop.var, scope)
+        whole = window or whole
+        base = self.ctx.names.variables[loop.var]
+        part, scope = scope.fresh(f"{base}_part")
+        header = Header.of(self.ctx, loop, part, Range(Value(0), Value(_PARTS)), scope)
+        first, inner = header.scope.fresh(f"{base}_first")
+        last, inner = inner.fresh(f"{base}_last")
+
+        def cut(n: Expr) -> Expr:
+            return whole.lo + whole.size / _PARTS * n + whole.size % _PARTS * n / _PARTS
+
+        bounds = replace(whole, lo=first, hi=last, fixed=None, multiple=1)
+        serial = self.iterate(replace(loop, tag=None), loop.var, bounds, inner)
+        body = block(
+            Declare(first, cut(part), fixed=True), Declare(last, cut(part + 1), fixed=True), serial
+        )
+        return block(*code, header.finish(body))
+
+    # -- coordinates of positions ---------------------------------------------------------------
+
+    def _coordinates(
+        self, loop: Forall, relation: Coord, window: Range | None, scope: Scope
+    ) -> p.Block:
+        """Coordinates of a range of positions: all of them are those positions themselves."""
+        if window is None:
+            return self.iterate(loop, relation.parent, None, scope)
+        pos = self.ctx.provenance.space(relation.parent)
+        if pos is None:
+            raise InternalError(f"{relation.parent} is not in position space")
+        return self.iterate(loop, pos.parent, window, scope)

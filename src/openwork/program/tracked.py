@@ -1,0 +1,315 @@
+"""A loop along the positions of the one operand that drives it, above which parents are tracked.
+
+    i = the row of the first position
+    for (p = first; p < last; p++) {
+      while (p == pos[i + 1]) i++;
+      j = crd[p];
+      body
+    }
+
+What is accumulated in an entry that only parents choose is kept in a register until its run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from openwork.errors import InternalError
+from openwork.format.formats import dense
+from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.nodes import Assign, Forall, Stmt, written
+from openwork.loops.relations import Pos
+from openwork.loops.restrict import vanishes
+from openwork.loops.result import Shared
+from openwork.program import nodes as p
+from openwork.program.at import At
+from openwork.program.context import Context
+from openwork.program.header import Header
+from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
+from openwork.program.recover import Recovery
+from openwork.program.scope import Place, Range, Scope
+from openwork.tree import Node, children, walk
+
+Lower = Callable[[Stmt, Scope], p.Block]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The operand whose levels from `first` on are walked as one, and the variables of these."""
+
+    access: Access
+    first: int
+    variables: tuple[IndexVar, ...]
+    fused: IndexVar
+
+    @property
+    def last(self) -> int:
+        """The level whose positions are counted."""
+        return self.first + len(self.variables) - 1
+
+
+def driver_of(
+    ctx: Context, body: Stmt, var: IndexVar, window: Range | None, scope: Scope
+) -> Driver | None:
+    """The operand that alone decides where a loop over the fused `var` has something to do."""
+    if window is not None and window.pos is None:
+        return None
+    reads = [n for n in walk(body) if isinstance(n, Access)]
+    candidates = dict.fromkeys(reads) if window is None or window.pos is None else [window.pos.access]
+    variables = ctx.provenance.underived(var)
+    for access in candidates:
+        driver = _driver(ctx, access, variables, var)
+        if driver is None or len(scope.reached(access)) != driver.first:
+            continue
+        if window is None and not _plain(ctx, var):
+            continue
+        others = [a for a in reads if a != access]
+        if any(_sparse_along(a, variables) for a in others) or not vanishes(
+            body, access, ctx.provenance
+        ):
+            continue
+        if ctx.appender is not None and ctx.is_result(written(body)):
+            continue  # a result is appended to row by row
+        return driver
+    return None
+
+
+def _driver(
+    ctx: Context, access: Access, variables: tuple[IndexVar, ...], fused: IndexVar
+) -> Driver | None:
+    if access.tensor in ctx.workspaces.table or variables[0] not in access.level_vars:
+        return None
+    first = access.level_vars.index(variables[0])
+    same = access.level_vars[first : first + len(variables)] == variables
+    sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
+    return Driver(access, first, variables, fused) if same and sparse else None
+
+
+def _plain(ctx: Context, var: IndexVar) -> bool:
+    """Whether `var` fuses underived variables only."""
+    relation = ctx.provenance.above.get(var)
+    return relation is None or (
+        len(relation.parents) == 2 and all(_plain(ctx, v) for v in relation.parents)
+    )
+
+
+def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
+    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(var in variables and not kind.locates for kind, var in pairs)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """The lowering of loops along positions."""
+
+    ctx: Context
+    lower: Lower
+
+    def loop(self, loop: Forall, driver: Driver, window: Range | None, scope: Scope) -> p.Block:
+        """The loop over all positions, or over those in `window`."""
+        code: list[p.Stmt] = []
+        if window is None:
+            whole = Pos(driver.fused, driver.fused, driver.access)
+            code, window, scope = Recovery(self.ctx).positions(whole, scope)
+        access = driver.access
+        held = self._held(loop.body, driver, scope)
+        shared = isinstance(self.ctx.plan.assembly, Shared)
+        complete = shared and access == self.ctx.shared_operand
+        skips = not complete and bool(set(written(loop.body).vars) & set(driver.variables))
+        scope = replace(scope, whole=scope.whole and not skips)
+        base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
+        position, scope = scope.fresh(base, lasting=True)
+        parents, before, scope = self._first_parents(loop.body, driver, window, scope)
+        total: list[p.Stmt] = []
+        if held is not None:
+            total, scope = self._start(held, scope)
+        counter, header, here = self._header(loop, position, window, scope)
+        tracking, inner = self._reach(driver, parents, position, header.scope)
+        body = _at(driver.variables, loop.body if held is None else held.body)
+        work = self.lower(body, inner)
+        if held is None:
+            made = header.finish(block(*here, *tracking, work), self._comment(driver))
+            return block(*code, *before, made)
+        ends = compare("==", position + 1, self._end(driver, driver.last, parents[-1]))
+        flush = self._flush(held, driver, parents, window, inner)
+        step = block(*here, *tracking, work, If(ends, block(flush, self._restart(held, scope))))
+        made = header.finish(step, self._comment(driver))
+        nonempty = compare("<", window.lo, window.hi)
+        here, after = self._reach(driver, parents, window.hi - 1, scope, track=False)
+        rest = If(nonempty, block(*here, self._flush(held, driver, parents, window, after)))
+        return block(*code, *before, *total, made, rest)
+
+    def _comment(self, driver: Driver) -> str:
+        return f"positions of {self.ctx.names.of(driver.access.tensor)}"
+
+    def _header(
+        self, loop: Forall, position: Name, window: Range, scope: Scope
+    ) -> tuple[Name, Header, list[p.Stmt]]:
+        """A loop over the positions, or where their number is a constant, over so many."""
+        if window.fixed is None:
+            return position, Header.of(self.ctx, loop, position, window, scope), []
+        counter, scope = scope.fresh(self.ctx.names.variables[loop.var])
+        counted = replace(window, lo=Value(0), hi=Value(window.fixed))
+        header = Header.of(self.ctx, loop, counter, counted, scope)
+        return counter, header, [Declare(position, window.lo + counter, fixed=True)]
+
+    # -- parents --------------------------------------------------------------------------------
+
+    def _first_parents(
+        self, body: Stmt, driver: Driver, window: Range, scope: Scope
+    ) -> tuple[list[Expr | None], list[p.Stmt], Scope]:
+        """A name for the parent at every level above the counted one, at the first position.
+
+        None where nobody asks for it, or where it follows from the position by a formula.
+        """
+        access, recovery = driver.access, Recovery(self.ctx)
+        used = self._used(body, driver)
+        if not used:
+            return [None] * (len(driver.variables) - 1), [], scope
+        code, places, scope = recovery.places(
+            access, driver.first, window, window.lo, scope, moving=True
+        )
+        return list(places[:-1]), code, scope
+
+    def _used(self, body: Stmt, driver: Driver) -> bool:
+        """Whether anything but the driver itself is indexed by the tracked variables."""
+
+        def used(node: Node) -> frozenset[IndexVar]:
+            if isinstance(node, Access):
+                own = node == driver.access
+                return frozenset() if own else self.ctx.provenance.roots_of(node.vars)
+            if isinstance(node, IndexVar):
+                return frozenset([node])
+            return frozenset[IndexVar]().union(*map(used, children(node)))
+
+        assigns = [n for n in walk(body) if isinstance(n, Assign)]
+        seen = [used(side) for assign in assigns for side in (assign.lhs, assign.rhs)]
+        return bool(frozenset().union(*seen) & set(driver.variables[:-1]))
+
+    def _end(self, driver: Driver, level: int, parent: Expr | None) -> Expr:
+        """One past the last position of `level` below `parent`."""
+        if parent is None:
+            raise InternalError("an untracked parent was asked for")
+        kind = driver.access.tensor.format.levels[level]
+        end = kind.end(self.ctx.view(driver.access, level), parent)
+        if not isinstance(end, Expr):
+            raise InternalError("a level's end is no expression")
+        return end
+
+    def _reach(
+        self,
+        driver: Driver,
+        parents: list[Expr | None],
+        position: Expr,
+        scope: Scope,
+        track: bool = True,
+    ) -> tuple[list[p.Stmt], Scope]:
+        """Move the parents on to those of `position`; reach all levels and their coordinates."""
+        access, code = driver.access, list[p.Stmt]()
+        chain: list[Expr | None] = [*parents, position]
+        if track:
+            for n in reversed(range(1, len(chain))):
+                child, parent = chain[n], chain[n - 1]
+                level = driver.first + n
+                kind = access.tensor.format.levels[level]
+                if child is None or not isinstance(parent, Name):
+                    continue
+                view = self.ctx.view(access, level)
+                formula = kind.parent(view, child)
+                if formula is not None:
+                    code.append(Set(parent, formula))
+                    continue
+                passed = compare("==", child, self._end(driver, level, parent))
+                code.append(p.While(passed, block(Set(parent, parent + 1))))
+        for n, (place, var) in enumerate(zip(chain, driver.variables, strict=True)):
+            level = driver.first + n
+            kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
+            above = chain[n - 1] if n else self.ctx.parent_place(access, level, scope).position
+            scope = scope.reach(access, Place(place if place is not None else Value(0)))
+            if place is None:
+                continue
+            # Levels whose coordinate needs no parent may do without one.
+            at = kind.coordinate(view, above if above is not None else Value(0), place)
+            name, scope = scope.fresh(self.ctx.names.variables[var])
+            code.append(Declare(name, at, fixed=True))
+            scope = scope.bind(var, name)
+        return code, scope
+
+    def at(self, relation: Pos, body: Stmt, position: Expr, scope: Scope) -> p.Block:
+        """The body at one position, whose parents are searched for."""
+        access = relation.access
+        variables = self.ctx.provenance.underived(relation.parent)
+        driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
+        everything = scope.ranges[relation.child]
+        recovery = Recovery(self.ctx)
+        code, places, scope = recovery.places(
+            access, driver.first, everything, position, scope
+        )
+        more, scope = self._reach(driver, list(places[:-1]), position, scope, track=False)
+        skips = bool(set(written(body).vars) & set(variables))
+        scope = replace(scope, whole=scope.whole and not skips)
+        return block(*code, *more, self.lower(_at(variables, body), scope))
+
+    # -- sums that last while a parent lasts ----------------------------------------------------
+
+    def _held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
+        """What can be summed up in a register while the parents stay the same."""
+        if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
+            return None
+        lhs = body.lhs
+        if lhs in scope.accumulators or self.ctx.lists(lhs) or driver.variables[-1] in lhs.vars:
+            return None
+        known = {*driver.variables[:-1], *scope.coords}
+        if not set(lhs.vars) <= known or not set(lhs.vars) & set(driver.variables):
+            return None
+        dtype = lhs.dtype
+        total = TensorVar(f"{lhs.tensor.name} sum", dense(0), dtype, body.op.identity_of(dtype))
+        access = Access(total, ())
+        return Held(body, access, replace(body, lhs=access))
+
+    def _start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
+        base = f"{self.ctx.names.of(held.original.lhs.tensor)}_sum"
+        name, scope = scope.fresh(base, held.total.dtype.name, lasting=True)
+        scope = scope.accumulate(held.total, name)
+        start = Value(held.total.tensor.fill, held.total.dtype.name)
+        return [Declare(name, start)], scope
+
+    def _restart(self, held: Held, scope: Scope) -> p.Stmt:
+        name = scope.accumulators[held.total]
+        if not isinstance(name, Name):
+            raise InternalError("a sum without a name")
+        return Set(name, Value(held.total.tensor.fill, held.total.dtype.name))
+
+    def _flush(
+        self, held: Held, driver: Driver, parents: list[Expr | None], window: Range, scope: Scope
+    ) -> p.Block:
+        """Put the sum where it belongs; atomically only if another thread may do so as well."""
+        lhs = held.original.lhs
+        put = replace(held.original, rhs=held.total)
+        body = _at(driver.variables[:-1], put)
+        scope = replace(scope, reducing=True)
+        if lhs.tensor not in scope.atomic or not set(driver.variables[:-1]) <= set(lhs.vars):
+            return self.lower(body, scope)
+        kind = driver.access.tensor.format.levels[driver.last]
+        view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
+        begins = compare("<=", window.lo, kind.begin(view, parent))
+        ends = compare("<=", self._end(driver, driver.last, parent), window.hi)
+        alone = replace(scope, atomic=scope.atomic - {lhs.tensor})
+        owned = p.Binary("&&", begins, ends)
+        return block(If(owned, self.lower(body, alone), self.lower(body, scope)))
+
+
+@dataclass(frozen=True)
+class Held:
+    """A sum kept in `total` while `original` would add to one entry; `body` adds to the sum."""
+
+    original: Assign
+    total: Access
+    body: Assign
+
+
+def _at(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:
+    for var in reversed(variables):
+        body = At(var, body)
+    return body

@@ -1,0 +1,93 @@
+"""Loops of one thread in C, and what they may promise to the compiler."""
+
+from __future__ import annotations
+
+from openwork.program import nodes as p
+from openwork.render.allocation import may_fail
+from openwork.render.spelling import is_complex, is_float
+from openwork.render.stores import needs_lock
+from openwork.render.writer import Writer, indent, remark
+from openwork.tree import walk
+
+POLL = "if (*stop) break;"
+# How many iterations of a vectorized loop pass between two looks at the interrupt flag.
+RUN = 4096
+
+# What OpenMP calls the operators that it combines lanes by; on bools those of arithmetic are logic.
+_LANES = {"add": "+", "mul": "*", "min": "min", "max": "max"}
+_LOGIC = {"add": "||", "or": "||", "max": "||", "mul": "&&", "and": "&&", "min": "&&", "xor": "^"}
+
+
+def while_loop(w: Writer, s: p.While) -> list[str]:
+    """`while (condition) { body }`"""
+    head = f"while ({w.text(s.condition)})"
+    return [*remark(s.comment), *_unroll(s.unroll), *_loop(w, head, s.body, s.polls)]
+
+
+def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
+    """`for (var = begin; var < end; var++) { body }`, a whole loop or a thread's part of one."""
+    if s.unrolled:
+        pragma = [f"#pragma GCC unroll {w.text(end)}"]
+        return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, s.polls)]
+    pragma = _simd(w, s) if s.simd else []
+    if pragma and s.polls:
+        return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma)]
+    # Compilers take one pragma or the other.
+    pragma = pragma or _unroll(s.unroll)
+    return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, s.polls)]
+
+
+def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
+    var = s.var.name
+    head = f"for (int64_t {var} = {w.text(begin)}; {var} < {w.text(end)}; {var}++)"
+    return _loop(w, head, s.body, polls)
+
+
+def _loop(w: Writer, head: str, body: p.Stmt, polls: bool) -> list[str]:
+    poll = [POLL] if polls else []
+    return [f"{head} {{", *indent([*poll, *w.stmt(body)]), "}"]
+
+
+def _in_runs(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str]) -> list[str]:
+    """A vectorized loop cannot be left: it is cut into runs, and the flag looked at in between."""
+    var = s.var.name
+    run, run_end, all_end = (p.Name(f"{var}_{side}") for side in ("run", "run_end", "runs_end"))
+    first = f"int64_t {run.name} = {w.text(begin)}, {all_end.name} = {w.text(end)}"
+    return [
+        f"for ({first}; {run.name} < {all_end.name}; {run.name} += {RUN}) {{",
+        f"  {POLL}",
+        f"  const int64_t {run_end.name} = {w.text(p.arithmetic('min', run + RUN, all_end))};",
+        *pragma,
+        *indent(_plain(w, s, run, run_end, polls=False)),
+        "}",
+    ]
+
+
+def _unroll(times: int) -> list[str]:
+    return [f"#pragma GCC unroll {times}"] if times > 1 else []
+
+
+def _simd(w: Writer, s: p.For) -> list[str]:
+    """The pragma that vectorizes, unless the loop does what no vector can."""
+    if may_fail(s.body) or any(isinstance(n, p.Stmt) and needs_lock(n) for n in walk(s.body)):
+        return []
+    clauses = ""
+    for reduction in s.reductions:
+        sign = _lanes(w, reduction)
+        if sign is None:
+            return []
+        clauses += f" reduction({sign} : {reduction.name.name})"
+    return [f"#pragma omp simd{clauses}"]
+
+
+def _lanes(w: Writer, reduction: p.Reduction) -> str | None:
+    """What OpenMP calls the operator, None if it has no name for it."""
+    op, type = reduction.op, reduction.name.type
+    if op.definition is not None or is_complex(type):
+        return None
+    if type == "bool":
+        return _LOGIC.get(op.name)
+    if op.name in ("min", "max") and is_float(type):  # OpenMP's own lose NaN
+        w.use(op.name, type)
+        return w.use(f"lanes_{op.name}", type)
+    return _LANES.get(op.name)

@@ -1,0 +1,86 @@
+"""C helpers for stores by many threads, around the cache, and by the lanes of vectors."""
+
+from __future__ import annotations
+
+from openwork.algebra.operators import BUILTIN
+from openwork.algebra.types import SUPPORTED
+from openwork.render.spelling import CTYPES, constant, half_of, is_complex, size_of
+
+_WORD = """\
+// Any element of this size, as bits.
+typedef {ctype} __attribute__((may_alias)) word_{type};
+"""
+
+_FENCE = """\
+// What was streamed is there before anything that follows.
+static inline void fence(void) {
+#ifdef __x86_64__
+  __builtin_ia32_sfence();
+#endif
+}
+"""
+
+_STREAM = """\
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+
+// A store around the cache, where there is one: nobody reads the element soon.
+static inline void stream_{type}({ctype} *at, {ctype} value) {{
+#if __has_builtin(__builtin_nontemporal_store)
+  __builtin_nontemporal_store(value, at);
+{gcc}#else
+  *at = value;
+#endif
+}}
+"""
+
+_STREAM_GCC = """\
+#elif defined(__x86_64__)
+  {word} bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  __builtin_ia32_movnti{suffix}(({word} *)at, bits);
+"""
+
+_STREAM_COMPLEX = """\
+static inline void stream_{type}({ctype} *at, {ctype} value) {{
+  stream_{half}(({chalf} *)at, __real__ value);
+  stream_{half}(({chalf} *)at + 1, __imag__ value);
+}}
+"""
+
+_LANES = """\
+// The lanes of a vector are combined as elements are: NaN wins.
+#pragma omp declare reduction(lanes_{name}_{type} : {ctype} : \\
+  omp_out = {name}_{type}(omp_out, omp_in)) initializer(omp_priv = {identity})
+"""
+
+STORE_HELPERS = ("word", "fence", "stream", "lanes_min", "lanes_max")
+
+
+def store_text(name: str, type: str) -> str:
+    """The C text of one of `STORE_HELPERS`."""
+    ctype = CTYPES.get(type, "")
+    match name:
+        case "word":
+            return _WORD.format(type=type, ctype=ctype)
+        case "fence":
+            return _FENCE
+        case "stream":
+            return _stream_text(type, ctype)
+    op = BUILTIN[name.removeprefix("lanes_")]
+    identity = constant(op.identity_of(SUPPORTED[type]), type)[0]
+    return _LANES.format(name=op.name, type=type, ctype=ctype, identity=identity)
+
+
+def _stream_text(type: str, ctype: str) -> str:
+    """The helper that streams elements of `type`."""
+    size = size_of(type)
+    if is_complex(type):
+        half = half_of(type)
+        return _STREAM_COMPLEX.format(type=type, ctype=ctype, half=half, chalf=CTYPES[half])
+    gcc = ""
+    if size in (4, 8):  # the sizes that x86-64 streams from a register
+        word, suffix = ("int", "") if size == 4 else ("long long", "64")
+        gcc = _STREAM_GCC.format(word=word, suffix=suffix)
+    return _STREAM.format(type=type, ctype=ctype, gcc=gcc)
