@@ -34,7 +34,7 @@ the operands were in a cache.
 
 {images}## Targets
 
-Geometric means over the inputs.
+{warning}Geometric means over the inputs.
 
 {targets}
 
@@ -51,6 +51,14 @@ Geometric means over the inputs: how many times as fast as the peer Openwork is.
 In milliseconds; the column "of bound" is the bound over Openwork's time.
 
 {times}
+"""
+
+
+BUSY = """\
+**The machine was busy: in most rows one of the two cores was not free. Threads that wait for each
+other then lose far more than half of their speed, and what has one thread looks good. Measure
+again.**
+
 """
 
 
@@ -73,6 +81,7 @@ def page(run: Run, date: str, environment: str, images: str) -> str:
         again=sum(row.tries > 1 for row in run.rows),
         rows=len(run.rows),
         images=images,
+        warning=BUSY if statistics.median(rooms) < QUIET else "",
         targets=_targets(run),
         floor=_floor(run),
         ratios=_ratios(run),
@@ -103,7 +112,8 @@ def _targets(run: Run) -> str:
     rows = []
     for verdict in verdicts(run):
         if verdict.mean is None or verdict.worst is None:
-            rows.append([verdict.kernel, verdict.rival, f"{verdict.least:g}", "absent", "", ""])
+            why = "absent" if verdict.rival in run.absent else "not measured"
+            rows.append([verdict.kernel, verdict.rival, f"{verdict.least:g}", why, "", ""])
             continue
         worst = f"{verdict.worst_ratio:.2f} on {verdict.worst.data}"
         met = "yes" if verdict.met else "**no**"

@@ -15,6 +15,7 @@ import costs
 import plot
 import report
 import studies
+from hand import room_for_two
 from measure import environment
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -48,6 +49,7 @@ STUDIES = """\
 # Studies of schedules, {date}
 
 {environment}
+- quiet: room for two threads {before:.1f} before, {after:.1f} after
 
 Repeat with `make bench-studies`. Kernels are measured in turns, as on the other pages, and their
 answers are compared with SciPy's first.
@@ -113,9 +115,15 @@ def run_peers(setting: Setting) -> None:
 
 def run_studies(setting: Setting) -> None:
     """Locality, load balance, time to schedule."""
-    facts = environment()
+    facts, before = environment(), room_for_two()
     sections = studies.sections(setting.threads, setting.quick, setting.picture("balance"))
-    page = STUDIES.format(date=setting.date, environment=facts, sections=sections)
+    page = STUDIES.format(
+        date=setting.date,
+        environment=facts,
+        before=before,
+        after=room_for_two(),
+        sections=sections,
+    )
     setting.keep(f"schedules-{setting.date}-studies", page)
 
 

@@ -34,7 +34,7 @@ def can_schedule() -> bool:
 def compiled(
     statement: ow.Statement, schedules: Mapping[str, str], expected: Any
 ) -> tuple[Contestants, list[str]]:
-    """A checked kernel for every schedule ("" is the default), and a line for every refusal."""
+    """A checked kernel for every schedule ("" is the default), and a line for each without one."""
     contestants: Contestants = {}
     refused = []
     for name, text in schedules.items():
@@ -43,7 +43,7 @@ def compiled(
             kernel = chosen.compile()
             found = kernel().to_numpy()
         except ow.OpenworkError as error:
-            refused.append(f"- refused: {name}, `{text}`: {_first_line(error)}")
+            refused.append(f"- {name}, `{text}`: {_problem(error)}")
             print(refused[-1], file=sys.stderr, flush=True)
             continue
         np.testing.assert_allclose(found, expected, 1e-9, 1e-12, err_msg=text)
@@ -55,8 +55,10 @@ def _with_refusals(text: str, refused: list[str]) -> str:
     return "\n\n".join([text, *(["\n".join(refused)] if refused else [])])
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def _problem(error: ow.OpenworkError) -> str:
+    """What went wrong: a refusal is an answer, a fault of ours is not."""
+    kind = "**internal fault**" if isinstance(error, ow.InternalError) else "refused"
+    return f"{kind}: {str(error).splitlines()[0]}"
 
 
 # -- locality -----------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ def scheduling(quick: bool) -> str:
                 scheduled.compile(case.target, loader=lambda kernel: None)
                 seconds.append(time.perf_counter() - start)
         except ow.OpenworkError as error:
-            rows.append([case.name, case.what, case.target, f"refused: {_first_line(error)}", ""])
+            rows.append([case.name, case.what, case.target, _problem(error), ""])
             continue
         middle = statistics.median(seconds)
         met = "yes" if middle < LONGEST else "**no**"

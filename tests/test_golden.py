@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs_cc
 
 Array = np.ndarray[Any, Any]
 VECTOR, MATRIX = ow.dense(1), ow.dense(2)
-m, n, k, r = 6, 7, 5, 4  # extents that differ, so that none can be taken for another
+m, n, k, r, wide = 6, 7, 5, 4, 19  # extents that differ, so that none can be taken for another
 
 
 class Golden(NamedTuple):
@@ -32,6 +32,7 @@ class Golden(NamedTuple):
     expected: Callable[..., Array]
     dtype: str = "float64"
     semiring: str | None = None
+    schedule: str = ""
 
 
 def einsum(subscripts: str) -> Callable[..., Array]:
@@ -146,6 +147,55 @@ GOLDEN = {
     ),
 }
 
+# Scheduled kernels: the figures and the appendix of the thesis, and their relatives.
+
+
+def spmv(schedule: str, x: ow.Format = VECTOR) -> Golden:
+    operands = {"A": ((m, n), ow.CSR), "x": ((n,), x)}
+    expected = einsum("ij,j->i")
+    return Golden("y(i) = A(i,j) * x(j)", ((m,), VECTOR), operands, expected, schedule=schedule)
+
+
+def spmm(schedule: str) -> Golden:
+    operands = {"A": ((m, n), ow.CSR), "X": ((n, wide), MATRIX)}
+    expected, result = einsum("ij,jk->ik"), ((m, wide), MATRIX)
+    return Golden("Y(i,k) = A(i,j) * X(j,k)", result, operands, expected, schedule=schedule)
+
+
+SCHEDULED = {
+    "spmv_figure_2_1b": spmv("order(i,j)"),
+    "spmv_figure_2_1c": spmv("split(i,i1,i2,4)"),
+    "spmv_figure_2_1d": spmv("fuse(i,j,f), pos(f,p,A(i,j))"),
+    "spmv_figure_6_1": spmv(
+        "fuse(i,j,f), pos(f,p,A(i,j)), split(p,p0,p1,16), parallelize(p0,CPUThread,Atomics)"
+    ),
+    "spmv_a1": spmv("split(i,i0,i1,32), order({i0,i1,j}), parallelize(i0,CPUThread,NoRaces)"),
+    "spmv_strided": spmv("split(i,i0,i1,4), order(i1,i0,j)"),
+    "spmv_balanced": spmv("divide(i,i0,i1,8,balance=nnz), parallelize(i0,CPUThread,NoRaces)"),
+    "spmv_lanes": spmv("parallelize(j,CPUVector,ParallelReduction)"),
+    "spmv_gallop": spmv("mergeby(j,gallop)", ow.CSF(1)),
+    "spmm_a3": spmm(
+        "split(i,i0,i1,8), pos(j,jpos,A(i,j)), split(jpos,jpos0,jpos1,8), "
+        "order({i0,i1,jpos0,k,jpos1}), parallelize(i0,CPUThread,NoRaces), "
+        "parallelize(k,CPUVector,IgnoreRaces)"
+    ),
+    "spmm_a12": spmm("pos(j,jpos,A(i,j)), split(jpos,jpos0,jpos1,2), order({i,jpos0,k,jpos1})"),
+    "spmm_registers": spmm(
+        "split(k,k0,k1,8), order(i,k0,j,k1), precompute(A(i,j)*X(j,k),k1,k1w), "
+        "unroll(k1w), unroll(k1), parallelize(i,CPUThread,NoRaces)"
+    ),
+    "mttkrp_a5": GOLDEN["csf_mttkrp"]._replace(
+        schedule="order({i,k,l,j}), precompute(X(i,k,l)*C(l,j),j,j,precomputed), "
+        "split(i,i1,i2,32), parallelize(i1,CPUThread,NoRaces)"
+    ),
+    "add_tiled": GOLDEN["csr_add"]._replace(result=((m, n), MATRIX), schedule="split(j,j0,j1,4)"),
+    "dcsr_times_fused": GOLDEN["dcsr_times"]._replace(schedule="fuse(i,j,f)"),
+    "sddmm_lanes": GOLDEN["csr_sddmm"]._replace(
+        schedule="parallelize(k,CPUVector,ParallelReduction)"
+    ),
+}
+GOLDEN |= SCHEDULED
+
 
 def draw(shape: tuple[int, ...], format: ow.Format, dtype: str, seed: int) -> Array:
     """Whole numbers, so that sums are exact; large enough for int8 to wrap."""
@@ -160,13 +210,14 @@ def draw(shape: tuple[int, ...], format: ow.Format, dtype: str, seed: int) -> Ar
 def test_golden_kernel(
     name: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, (shape, format), operands, expected, dtype, semiring = GOLDEN[name]
+    text, (shape, format), operands, expected, dtype, semiring, schedule = GOLDEN[name]
     monkeypatch.setenv("OPENWORK_CHECK", "1")  # each call is compared with the reference
     arrays = {each: draw(*spec, dtype, seed) for seed, (each, spec) in enumerate(operands.items())}
     tensors = {each: ow.tensor(a, format=operands[each][1]) for each, a in arrays.items()}
     result = text[: text.index("(")]
     tensors[result] = ow.empty(shape, dtype, format)
-    kernel = ow.parse(text, semiring=semiring, **tensors).compile()
+    statement = ow.parse(text, semiring=semiring, **tensors)
+    kernel = (statement.schedule(schedule) if schedule else statement).compile()
     golden(kernel.source, f"{name}.c")
     answer = kernel()
     validate(answer.storage, result)

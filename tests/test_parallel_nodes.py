@@ -18,7 +18,7 @@ from openwork.program.atomic import applied, atomic_update
 from openwork.program.interpret import NO_MEMORY, OK, interpret
 from openwork.program.simplify import simplify
 from openwork.program.verify import verify
-from openwork.render.c import BROKEN_BOUND, INTERRUPTED, OVERFLOWED, render
+from openwork.render.c import BROKEN_BOUND, INTERRUPTED, OVERFLOWED, render, render_all
 from openwork.runtime.launch import BoundBroken, Executable
 from openwork.runtime.library import load
 from openwork.runtime.storage import Array
@@ -32,7 +32,7 @@ OPS = {op.name: op for op in (ops.ADD, ops.MUL, ops.MIN, ops.MAX, BOTH)}
 THREADS = (1, 4)
 I, J, N, M = p.Name("i"), p.Name("j"), p.Name("n"), p.Name("m")
 COUNT, AT = p.Name("count"), p.Name("at")
-CRD = p.Array("crd", "int32")
+X, Y, CRD = p.Array("x", "float64"), p.Array("y", "float64"), p.Array("crd", "int32")
 
 every_type = pytest.mark.parametrize("type", TYPES)
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=str)
@@ -51,7 +51,9 @@ def program(*body: p.Stmt, type: str = "float64", made: p.Expr | None = None) ->
     return p.Program(tuple(arguments), (N, M), p.block(*body))
 
 
-def run(whole: p.Program, x: Array, crd: Array, y: Array, threads: int) -> int:
+def run(
+    whole: p.Program, x: Array, crd: Array, y: Array, threads: int, function: Any = None
+) -> int:
     """Interpret and compile `whole`; y becomes the result, on which both have to agree."""
     verify(whole)
     whole = simplify(whole)
@@ -59,7 +61,7 @@ def run(whole: p.Program, x: Array, crd: Array, y: Array, threads: int) -> int:
     theirs = y.copy()
     sizes = (len(x), len(y))
     status, _ = interpret(whole, [x, crd, theirs], [threads, 0, *sizes], seed=threads)
-    compiled = run_compiled(whole, [x, crd, y], sizes, threads)
+    compiled = run_compiled(whole, [x, crd, y], sizes, threads, function=function)
     assert compiled == status
     if status == OK:
         np.testing.assert_array_equal(y, theirs)
@@ -67,9 +69,17 @@ def run(whole: p.Program, x: Array, crd: Array, y: Array, threads: int) -> int:
 
 
 def run_compiled(
-    whole: p.Program, arrays: Sequence[Array], sizes: Sequence[int], threads: int, stop: int = 0
+    whole: p.Program,
+    arrays: Sequence[Array],
+    sizes: Sequence[int],
+    threads: int,
+    stop: int = 0,
+    function: Any = None,
 ) -> int:
-    executable = Executable(whole, load(render(whole), optimize="-O2").kernel)
+    """The status of `whole` as C, or of the `function` that it has been compiled to."""
+    if function is None:
+        function = load(render(whole), optimize="-O2").kernel
+    executable = Executable(whole, function)
     flag = np.array([stop], np.int32)
     pointers = executable._pointers(flag.ctypes.data, *(array.ctypes.data for array in arrays))
     return int(executable._function(pointers, executable.sizes(threads, 0, sizes)))
@@ -146,6 +156,16 @@ def test_atomic_updates_under_contention(type: str) -> None:
         if type == "bool" and update is op:
             expected = n % 2
         assert y[0] == np.array(expected).astype(np.int64).astype(type)
+
+
+@pytest.mark.parametrize("op", [ops.ADD, ops.MUL, BOTH], ids=str)
+@pytest.mark.parametrize("type", ["float64", "complex128", "int32"])
+def test_atomic_updates_in_vectorized_loops(type: str, op: Op) -> None:
+    x, y = elements(op, type, 90), elements(op, type, 2, seed=1)
+    crd = np.arange(90, dtype=np.int32) % 2
+    expected = combined(op, y, x, crd)
+    assert run(program(shared(scatter(op, type), simd=True), type=type), x, crd, y, 4) == OK
+    np.testing.assert_array_equal(y, expected)
 
 
 @every_type
@@ -237,11 +257,13 @@ def reduction(op: Op, type: str, kind: dict[str, Any], spelled: bool = False) ->
 @pytest.mark.parametrize("kind", KINDS)
 @every_op
 def test_reductions(op: Op, kind: str, threads: int) -> None:
-    for type in TYPES:
+    programs = {type: reduction(op, type, KINDS[kind], spelled=op is BOTH) for type in TYPES}
+    library = load(render_all(programs), optimize="-O2")
+    for type, whole in programs.items():
         x, y = elements(op, type, 300), elements(op, type, 1, seed=1)
         expected = combined(op, y, x, np.zeros(300, int))
-        whole = reduction(op, type, KINDS[kind], spelled=op is BOTH)
-        assert run(whole, x, np.zeros(1, np.int32), y, threads) == OK
+        crd, function = np.zeros(1, np.int32), getattr(library, type)
+        assert run(whole, x, crd, y, threads, function) == OK
         np.testing.assert_array_equal(y, expected, err_msg=type)
 
 
@@ -329,6 +351,40 @@ def test_copies_that_do_not_fit_in_memory() -> None:
     assert run(whole, x, crd, y, 4) == NO_MEMORY
     assert run_compiled(whole, [x, crd, y], (8, 1), 1) == OK  # nothing is copied
     assert y[0] == 8
+
+
+def test_all_at_once() -> None:
+    """Threads with memory, a scalar and an array of their own, in a loop, until one fails."""
+    work, total = p.Array("work", "float64"), p.Name("total", "float64")
+    fail = p.If(p.compare("==", I + J, M + 18), p.block(p.Fail(BROKEN_BOUND)))
+    body = p.block(
+        p.Store(work, p.Value(0), X[I]),
+        fail,
+        p.Store(Y, p.Convert(CRD[I], "int64"), work[0], ops.ADD),
+        p.Set(total, work[0], ops.MAX),
+    )
+    loop = shared(
+        body,
+        private=(p.Allocate(work, p.Value(1)),),
+        cleanup=(p.Free(work),),
+        reductions=(p.Reduction(total, ops.MAX, value(-np.inf, "float64")),),
+        copies=(p.Copy(Y, M, ops.ADD, value(0.0, "float64")),),
+        chunk=3,
+    )
+    whole = program(
+        p.Declare(total, value(-np.inf, "float64")),
+        p.For(J, p.Value(0), p.Value(3), p.block(loop)),
+        p.Store(Y, p.Value(0), total, ops.ADD),
+    )
+    x, crd = np.arange(20.0), np.arange(20, dtype=np.int32) % 4
+    expected = combined(ops.ADD, np.zeros(4), np.tile(x, 3), np.tile(crd, 3))
+    expected[0] += 19
+    for threads in THREADS:
+        y = np.zeros(4)
+        assert run(whole, x, crd, y, threads) == OK
+        assert y.tolist() == expected.tolist()
+        # M + 18 is reached where y is shorter
+        assert run(whole, x, np.zeros(20, np.int32), np.zeros(2), threads) == BROKEN_BOUND
 
 
 # --- Chunks, nesting, unrolling ----------------------------------------------------------------
@@ -530,7 +586,7 @@ def test_what_is_not_in_order_is_not_searched() -> None:
 
 # --- Races, and other mistakes -----------------------------------------------------------------
 
-X, Y, TOTAL = p.Array("x", "float64"), p.Array("y", "float64"), p.Name("total", "float64")
+TOTAL = p.Name("total", "float64")
 FIRST = p.Value(0)
 ATOMIC = atomic_update(Y, FIRST, X[I], ops.ADD)
 RACES: dict[str, tuple[str, p.Stmt]] = {

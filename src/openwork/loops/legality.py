@@ -133,6 +133,9 @@ def _check_append(path: Path, provenance: Provenance) -> None:
         rises = max(latest) < min(mine) or min(max(latest), min(mine)) >= depth
         if mine != latest and not (rises and mine == tuple(sorted(mine))):
             raise _out_of_order(result, f"{var} comes after a variable further in")
+        cut = len(mine) > 1 and any(not levels[n].full for n in mine[:-1])
+        if cut:
+            raise _out_of_order(result, f"{var} may leave a row and come back to it")
         latest = mine
     for relation in provenance.relations:
         if isinstance(relation, (Split, Divide)):

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import relations_of
+from openwork.loops.nodes import nest_of, relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Divide
+from openwork.loops.restrict import vanishes
 from openwork.loops.result import Shared
 from openwork.program.assemble import Appender
 from openwork.program.nodes import Array, Expr, Name, Value, compare
@@ -94,6 +95,10 @@ class Context:
     def cuts(self, relation: Divide) -> Array:
         """The array of cut points that the user's function gives."""
         return self.names.cuts(relation.outer)
+
+    def drives(self, access: Access) -> bool:
+        """Whether there is nothing at all to do where an operand has no entries."""
+        return vanishes(nest_of(self.plan.loops), access, self.provenance)
 
     @property
     def shared_operand(self) -> Access | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from openwork.algebra.operators import Op
@@ -128,6 +129,16 @@ def expr(value: object) -> Expr:
     raise TypeError(f"{value!r} is not an expression")
 
 
+_CONSTANT: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b,
+    "min": min,
+    "max": max,
+}
+
+
 def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
     """`left sign right` with the trivial cases computed: x + 0, x * 1, x * 0, x / 1, constants.
 
@@ -148,8 +159,10 @@ def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
             return other
         case (("*" | "/"), other, Value(value=1)):
             return other
-        case "+", Value(value=int(a)), Value(value=int(b)):
-            return Value(a + b)
+        case _, Value(value=int(a), type="int64"), Value(value=int(b), type="int64") if (
+            sign in _CONSTANT and (b > 0 or sign != "/")
+        ):
+            return Value(_CONSTANT[sign](a, b))
         case "+", Binary(sign="-", left=other, right=Value(value=a)), Value(value=b) if a == b:
             return other
     return Binary(sign, left, right)

@@ -71,7 +71,7 @@ class Header:
             made = replace(
                 made,
                 parallel=True,
-                balance=balance(self.ctx, counted),
+                balance=balance(self.ctx, counted) if tag.chunk is None else None,
                 private=tuple(s for work in private for s in work.setup()),
                 cleanup=tuple(s for work in private for s in work.cleanup()),
                 reductions=self.reductions,
@@ -86,7 +86,7 @@ class Header:
         factor, fixed = self.loop.unroll, self.range.fixed
         if factor is None:
             return made
-        constant = fixed is not None and self.range.lo == Value(0)
+        constant = fixed is not None and self.range.lo == Value(0) and not made.parallel
         if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
             return replace(made, unrolled=True, simd=False, end=Value(fixed))
         return replace(made, unroll=factor or 8)

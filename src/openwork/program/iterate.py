@@ -22,7 +22,7 @@ from openwork.program.at import At
 from openwork.program.context import Context
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
-from openwork.program.recover import Recovery
+from openwork.program.recover import Recovery, ends_there
 from openwork.program.scope import Range, Scope, Stretch
 from openwork.program.tracked import Tracked, driver_of
 from openwork.tree import walk
@@ -52,32 +52,38 @@ class Iteration:
 
     def forall(self, loop: Forall, scope: Scope) -> p.Block:
         """The loop at the place that `scope` describes."""
-        window = self._window(loop.var, scope)
+        code, window, scope = self._window(loop.var, scope)
         tag = loop.tag
         threads = tag is not None and tag.unit is ParallelUnit.CPUThread
         if threads and len(self.ctx.provenance.underived(loop.var)) > 1 and self._completes(loop):
-            return self._in_parts(loop, window, scope)
-        return self.iterate(loop, loop.var, window, scope)
+            return block(*code, self._in_parts(loop, window, scope))
+        return block(*code, self.iterate(loop, loop.var, window, scope))
 
     def _completes(self, loop: Forall) -> bool:
         """Whether a loop over several fused variables is no plain count."""
         relation = self.ctx.provenance.above.get(loop.var)
         return not (isinstance(relation, (Split, Divide)) and relation.outer == loop.var)
 
-    def _window(self, var: IndexVar, scope: Scope) -> Range | None:
+    def _window(
+        self, var: IndexVar, scope: Scope
+    ) -> tuple[list[p.Stmt], Range | None, Scope]:
         """The part of its values that a loop is to run over; None for all."""
-        if var in scope.windows:
-            return scope.windows[var]
-        stretch = scope.stretches.get(var)
-        if stretch is None:
-            return None
-        outer = self.recovery.value(stretch.outer, scope)
-        if outer is None:
-            raise InternalError(f"{stretch.outer} is not known around {var}")
-        before = (outer - stretch.outer_first) * stretch.size
-        lo = arithmetic("max", stretch.lo - before, Value(0))
-        hi = arithmetic("min", stretch.hi - before, stretch.size)
-        return Range(stretch.first + lo, stretch.first + hi)
+        window, stretch = scope.windows.get(var), scope.stretches.get(var)
+        if stretch is not None:
+            outer = self.recovery.value(stretch.outer, scope)
+            if outer is None:
+                raise InternalError(f"{stretch.outer} is not known around {var}")
+            before = (outer - stretch.outer_first) * stretch.size
+            lo = arithmetic("max", stretch.lo - before, Value(0))
+            hi = arithmetic("min", stretch.hi - before, stretch.size)
+            window = Range(stretch.first + lo, stretch.first + hi)
+        if window is None:
+            return [], None, scope
+        base = self.ctx.names.variables[var]
+        first, scope = scope.fresh(f"{base}_first", lasting=True)
+        last, scope = scope.fresh(f"{base}_last", lasting=True)
+        code = [Declare(first, window.lo, fixed=True), Declare(last, window.hi, fixed=True)]
+        return [*code], replace(window, lo=first, hi=last), scope
 
     def iterate(
         self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope
@@ -97,9 +103,8 @@ class Iteration:
             case Pos(parent=parent):
                 code, whole, scope = self.recovery.values(var, scope)
                 if whole.missing:
-                    return self.iterate(loop, parent, None, scope)
-                body = self.iterate(loop, parent, window or whole, scope)
-                return block(*code, body)
+                    return block(*code, self.iterate(loop, parent, None, scope))
+                return block(*code, self._original(loop, relation, window or whole, scope))
             case Coord():
                 return self._coordinates(loop, relation, window, scope)
             case (Split() | Divide()) if relation.outer == var:
@@ -129,7 +134,10 @@ class Iteration:
         if window is not None:
             end = arithmetic("min", first + window.hi, run.hi)
             begin = first + window.lo
-            narrowed = replace(run, lo=begin, fixed=window.fixed, multiple=window.multiple)
+            narrowed = replace(
+                run, lo=begin, fixed=window.fixed, multiple=window.multiple,
+                first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
+            )  # fmt: skip
             first, scope = scope.fresh(f"{base}_first", lasting=True)
             code += [Declare(first, begin, fixed=True)]
             run = replace(narrowed, hi=first + window.fixed if window.fixed is not None else end)
@@ -198,7 +206,7 @@ class Iteration:
             case None:
                 return block(here, self.lower(At(var, body), scope))
             case Precompute(parent=parent) | Bound(parent=parent):
-                return self._known_value(body, parent, value, scope)
+                return block(here, self._known_value(body, parent, name, scope))
             case Split() | Divide() if {relation.outer, relation.inner} <= set(scope.coords):
                 code, _, scope = self.recovery.values(relation.parent, scope)
                 up, inside = self.recovery.original(relation, scope)
@@ -234,22 +242,19 @@ class Iteration:
         more, second, scope = self.recovery.values(fuse.inner, scope)
         code += more
         if window is not None and window.pos is not None:
-            whole = Range(Value(0), first.size * second.size)
             if window == scope.ranges.get(window.pos.child):
                 window = None  # all of it
             else:
-                found, ends, scope = self.recovery.coordinate_window(window, whole, scope)
+                found, window, scope = self.recovery.coordinate_window(window, scope)
                 code += found
-                window = Range(*ends)
         inner = replace(loop, var=fuse.inner)
         outer = Forall(fuse.outer, inner)
         if window is not None:
             size = second.size
             # From the row of the first pair up to the row of the last.
-            last = (window.hi + size - Value(1)) / arithmetic("max", size, Value(1))
-            rows = Range(
-                first.lo + window.lo / arithmetic("max", size, Value(1)), first.lo + last
-            )
+            some = arithmetic("max", size, Value(1))
+            last = (window.hi + some - 1) / some
+            rows = Range(first.lo + window.lo / some, first.lo + last)
             stretch = Stretch(
                 fuse.outer, first.lo, window.lo, window.hi, size, second.lo
             )
@@ -269,7 +274,11 @@ class Iteration:
         def cut(n: Expr) -> Expr:
             return whole.lo + whole.size / _PARTS * n + whole.size % _PARTS * n / _PARTS
 
-        bounds = replace(whole, lo=first, hi=last, fixed=None, multiple=1)
+        bounds = replace(
+            whole, lo=first, hi=last, fixed=None, multiple=1,
+            first=ends_there(whole.first, compare("==", part, 0)),
+            last=ends_there(whole.last, compare("==", part, _PARTS - 1)),
+        )  # fmt: skip
         serial = self.iterate(replace(loop, tag=None), loop.var, bounds, inner)
         body = block(
             Declare(first, cut(part), fixed=True), Declare(last, cut(part + 1), fixed=True), serial
@@ -284,7 +293,12 @@ class Iteration:
         """Coordinates of a range of positions: all of them are those positions themselves."""
         if window is None:
             return self.iterate(loop, relation.parent, None, scope)
-        pos = self.ctx.provenance.space(relation.parent)
-        if pos is None:
-            raise InternalError(f"{relation.parent} is not in position space")
-        return self.iterate(loop, pos.parent, window, scope)
+        return self._original(loop, self.recovery.space(relation.parent), window, scope)
+
+    def _original(self, loop: Forall, pos: Pos, window: Range, scope: Scope) -> p.Block:
+        """A window of positions, or of the coordinates that belong to them."""
+        fuse = self.recovery.fused(pos)
+        if fuse is not None:
+            return self._nested(loop, fuse, window, scope)
+        (var,) = self.ctx.provenance.underived(pos.parent)
+        return self.walk(replace(loop, var=var), window, scope)

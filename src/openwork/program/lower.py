@@ -88,7 +88,7 @@ class Lowering:
             return block(_update(place, value, op))
         if self.ctx.lists(lhs):
             work = self.ctx.workspaces.table[lhs.tensor]
-            return block(*work.insert([scope.coords[v] for v in lhs.vars], value, op))
+            return block(*work.insert(self._coordinates(lhs, scope), value, op))
         if self.ctx.is_result(lhs):
             self.ctx.needs_initial |= op is not None or not scope.whole
         place = self._element(lhs, scope)
@@ -103,6 +103,13 @@ class Lowering:
         if self.ctx.plan.streams and self.ctx.is_result(lhs) and isinstance(store, Store):
             return replace(store, stream=store.op is None)
         return store
+
+    def _coordinates(self, access: Access, scope: Scope) -> list[Expr]:
+        found = [self.ctx.recover(v, scope) for v in access.vars]
+        known = [value for value in found if value is not None]
+        if len(known) != len(found):
+            raise InternalError(f"{access} is used before all its coordinates are known")
+        return known
 
     def _where(self, stmt: Where, scope: Scope) -> p.Block:
         """Make the temporary, then read it."""
@@ -333,18 +340,15 @@ class Lowering:
             driver = Driver(access, access.level_vars.index(var), (var,), var)
             if not access.tensor.format.levels[driver.first].locates:
                 return Tracked(self.ctx, self.lower).loop(shape.loop, driver, window, scope)
-        recovery = Recovery(self.ctx)
-        code, whole, scope = recovery.values(var, scope)
-        kind = access.tensor.format.levels[access.level_vars.index(var)]
+        code: list[p.Stmt] = []
+        level = access.level_vars.index(var)
+        kind = access.tensor.format.levels[level]
         if kind.locates:
-            level = access.level_vars.index(var)
             view, parent = self.ctx.view(access, level), self.ctx.parent_place(access, level, scope)
             ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
             shape.window = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
         else:
-            more, bounds, scope = recovery.coordinate_window(window, whole, scope)
-            code += more
-            shape.window = Range(*bounds)
+            code, shape.window, scope = Recovery(self.ctx).coordinate_window(window, scope)
         shape.scope = scope
         return block(*code, self._shaped(shape, drivers, walked))
 

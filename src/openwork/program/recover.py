@@ -24,6 +24,8 @@ from openwork.loops.relations import (
 )
 from openwork.program.context import Context
 from openwork.program.nodes import (
+    BROKEN_BOUND,
+    Binary,
     Declare,
     Expr,
     Fail,
@@ -40,15 +42,13 @@ from openwork.program.nodes import (
 from openwork.program.positions import positions_below, search_run
 from openwork.program.scope import Range, Scope
 
-BROKEN_BOUND = 5  # the status of a kernel whose data breaks a bound of its schedule
-
 Found = tuple[list[Stmt], Range, Scope]
 ZERO = Value(0)
 
 
-def ceiling(size: Expr, factor: Expr) -> Expr:
+def ceiling(size: Expr, factor: int) -> Expr:
     """size / factor, rounded up."""
-    return (size + factor - Value(1)) / factor
+    return (size + (factor - 1)) / factor
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,11 @@ class Recovery:
             return Range(ZERO, Value(relation.parts), fixed=relation.parts, multiple=relation.parts)
         n = relation.factor
         fixed = None if whole.fixed is None else -(-whole.fixed // n)
-        hi = ceiling(whole.size, Value(n)) if fixed is None else Value(fixed)
+        hi = ceiling(whole.size, n) if fixed is None else Value(fixed)
+        if whole.pos is not None and not self.ctx.drives(whole.pos.access):
+            # Where there is work without an entry, one run covers it even if there are none.
+            fixed = None if fixed is None else max(1, fixed)
+            hi = arithmetic("max", hi, Value(1)) if fixed is None else Value(fixed)
         multiple = whole.multiple // n if whole.multiple % n == 0 else 1
         return Range(ZERO, hi, fixed=fixed, multiple=fixed or multiple)
 
@@ -149,11 +153,22 @@ class Recovery:
             return Value(relation.factor)
         if whole.fixed is not None:
             return Value(-(-whole.fixed // relation.parts))
-        return ceiling(whole.size, Value(relation.parts))
+        return ceiling(whole.size, relation.parts)
 
     def run(self, relation: Split | Divide, whole: Range, scope: Scope) -> Range:
         """The values of the parent in the run whose number is known."""
         at = scope.coords[relation.outer]
+        run = self._run(relation, whole, at, scope)
+        if relation.outer not in scope.ranges:
+            return run
+        last = scope.ranges[relation.outer].hi - 1
+        return replace(
+            run,
+            first=_both(whole.first, compare("==", at, ZERO)),
+            last=_both(whole.last, compare("==", at, last)),
+        )
+
+    def _run(self, relation: Split | Divide, whole: Range, at: Expr, scope: Scope) -> Range:
         if isinstance(relation, Divide) and relation.points is not None:
             cuts = self.ctx.cuts(relation)
             return replace(whole, lo=cuts[at], hi=cuts[at + 1], fixed=None, multiple=1)
@@ -290,15 +305,40 @@ class Recovery:
         nothing.
         """
         code, window, scope = self.position_window(relation.parent, scope)
-        pos = self.provenance.space(relation.parent)
-        if pos is None:
-            raise InternalError(f"{relation.parent} is not in position space")
-        more, whole, scope = self.values(pos.parent, scope)
+        pos = self.space(relation.parent)
+        more, whole, scope = self.dimension(pos, scope)
         code += more
         if window is None or window.missing:
             return code, whole, scope
-        more, ends, scope = self.coordinate_window(window, whole, scope)
-        return [*code, *more], Range(*ends), scope
+        more, found, scope = self.coordinate_window(window, scope)
+        return [*code, *more], found, scope
+
+    def space(self, var: IndexVar) -> Pos:
+        """The relation that put `var` into position space."""
+        pos = self.provenance.space(var)
+        if pos is None:
+            raise InternalError(f"{var} is not in position space")
+        return pos
+
+    def dimension(self, pos: Pos, scope: Scope) -> Found:
+        """The coordinates that all positions together belong to; numbers of tuples where fused."""
+        fuse = self.fused(pos)
+        if fuse is not None:
+            return self.values(fuse.fused, scope)
+        code, confined, scope = self.outermost_window(pos.parent, scope)
+        if confined is not None:
+            return code, Range(*confined), scope
+        (var,) = self.provenance.underived(pos.parent)
+        return [*code], Range(ZERO, self.ctx.names.extent(var)), scope
+
+    def fused(self, pos: Pos) -> Fuse | None:
+        """The relation that fused the variables whose positions are counted, if several were."""
+        var = pos.parent
+        while not isinstance(relation := self.provenance.above.get(var), Fuse):
+            if not isinstance(relation, (Bound, Precompute)):
+                return None
+            var = relation.parent
+        return relation
 
     def position_window(
         self, var: IndexVar, scope: Scope
@@ -316,30 +356,41 @@ class Recovery:
                 more, outer, scope = self.position_window(relation.parent, scope)
                 if outer is not None:  # runs of runs count from the outer run's begin
                     shifted = arithmetic("min", outer.lo + run.hi, outer.hi)
-                    run = replace(outer, lo=outer.lo + run.lo, hi=shifted)
+                    run = replace(
+                        outer, lo=outer.lo + run.lo, hi=shifted,
+                        first=ends_there(outer.first, run.first),
+                        last=ends_there(outer.last, run.last),
+                    )  # fmt: skip
                 return [*code, *more], run, scope
         raise InternalError(f"{var} has no window of positions")
 
-    def coordinate_window(
-        self, window: Range, whole: Range, scope: Scope
-    ) -> tuple[list[Stmt], tuple[Expr, Expr], Scope]:
-        """The coordinates from the first position of `window` to that of the next window's."""
+    def coordinate_window(self, window: Range, scope: Scope) -> Found:
+        """The coordinates from the first position of `window` to that of the next window's.
+
+        The first window begins where the dimension does, and the last ends where it does, so that
+        all together miss nothing.
+        """
         pos = window.pos
         if pos is None:
             raise InternalError("a window of coordinates is one already")
         everything = scope.ranges[pos.child]
-        code: list[Stmt] = []
+        code, whole, scope = self.dimension(pos, scope)
         ends: list[Expr] = []
         base = self.ctx.names.variables[self.provenance.underived(pos.parent)[-1]]
-        for position, outermost, inside, side in (
-            (window.lo, whole.lo, compare("<", everything.lo, window.lo), "from"),
-            (window.hi, whole.hi, compare("<", window.hi, everything.hi), "to"),
+        for position, outermost, at_end, side in (
+            (window.lo, whole.lo, window.first, "from"),
+            (window.hi, whole.hi, window.last, "to"),
         ):
+            if at_end is None:
+                ends.append(outermost)
+                continue
             name, scope = scope.fresh(f"{base}_{side}", lasting=True)
             there, at, scope = self._coordinate_at(pos, everything, position, scope)
-            code += [Declare(name, outermost), If(inside, block(*there, Set(name, at)))]
+            stored = If(compare("<", position, everything.hi), block(*there, Set(name, at)))
+            outside = If(at_end, block(Set(name, outermost)), stored)
+            code += [Declare(name, whole.hi), outside]
             ends.append(name)
-        return code, (ends[0], ends[1]), scope
+        return code, Range(ends[0], ends[1]), scope
 
     def _coordinate_at(
         self, pos: Pos, everything: Range, position: Expr, scope: Scope
@@ -355,6 +406,11 @@ class Recovery:
             view = self.ctx.view(access, first + n)
             parent = places[n - 1] if n else self.ctx.parent_place(access, first, scope).position
             at = kind.coordinate(view, parent, places[n])
+            if n == 0 and len(variables) > 1:
+                # Tuples are numbered from the first that the outermost variable is confined to.
+                more, confined, scope = self.outermost_window(pos.parent, scope)
+                code += more
+                at = at if confined is None else at - confined[0]
             number = at if n == 0 else number * self.ctx.names.extent(var) + at
         return code, number, scope
 
@@ -406,11 +462,13 @@ class Recovery:
             case Pos(access=access, parent=parent):
                 last = self.provenance.underived(parent)[-1]
                 level = access.level_vars.index(last)
-                reached = scope.reached(access)
+                reached = self.ctx.reach_further(scope, access).reached(access)
                 return reached[level].position if level < len(reached) else None
             case Coord(parent=parent):
-                pos = self.provenance.space(parent)
-                return None if pos is None else self.value(pos.parent, scope)
+                pos = self.space(parent)
+                fuse = self.fused(pos)
+                underived = self.provenance.underived(pos.parent)[-1]
+                return self.value(underived if fuse is None else fuse.fused, scope)
         value = self.value(relation.parents[0], scope)
         if value is None or not isinstance(relation, (Split, Divide)):
             return value
@@ -456,8 +514,10 @@ class Recovery:
             case Fuse(outer=outer, inner=inner):
                 return self.most(outer) * self.most(inner)
             case Coord(parent=parent):
-                pos = self.provenance.space(parent)
-                return self.most(parent if pos is None else pos.parent)
+                pos = self.space(parent)
+                fuse = self.fused(pos)
+                underived = self.provenance.underived(pos.parent)[-1]
+                return self.most(underived if fuse is None else fuse.fused)
             case Bound(value=value, kind=BoundType.MaxExact):
                 return Value(value)
             case Split(inner=inner, factor=factor) if inner == var:
@@ -475,10 +535,19 @@ class Recovery:
         return whole
 
 
+def ends_there(outer: Expr | None, inner: Expr | None) -> Expr | None:
+    """Whether a run of a run is at an end of the whole; None: it is."""
+    return outer if inner is None else _both(outer, inner)
+
+
+def _both(one: Expr | None, other: Expr) -> Expr:
+    return other if one is None else Binary("&&", one, other)
+
+
 def _ceil(size: Expr, n: int) -> Expr:
     if isinstance(size, Value):
         return Value(-(-int(size.value.real) // n))
-    return ceiling(size, Value(n))
+    return ceiling(size, n)
 
 
 def _constant(value: Expr) -> int | None:

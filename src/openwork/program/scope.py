@@ -43,7 +43,8 @@ class Range:
     `pos`: they are positions, of the level that this relation names; `levels` then has the first
     and last positions of the levels above it, outermost first. `fixed`: how many values there are,
     where that is a constant; `multiple`: what their number can be divided by without a rest.
-    `missing`: positions of an operand that has no entry here.
+    `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window of
+    positions is the first or the last of all; None if it certainly is.
     """
 
     lo: Expr
@@ -53,6 +54,8 @@ class Range:
     fixed: int | None = None
     multiple: int = 1
     missing: bool = False
+    first: Expr | None = None
+    last: Expr | None = None
 
     @property
     def size(self) -> Expr:

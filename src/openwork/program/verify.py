@@ -158,6 +158,8 @@ def _is_shared(loop: p.For | p.While) -> bool:
 
 def _uses(node: Node, name: p.Name) -> bool:
     """Whether `node` does something with `name` other than `name = op(name, value)`."""
+    if node == p.Set(name, p.Value(True, "bool")):
+        return False  # a flag is raised
     if isinstance(node, p.Set) and node.name == name:
         # A user's own operator is spelled out in the value, and then the old one occurs in it.
         return (node.op is None) != (name in walk(node.value))

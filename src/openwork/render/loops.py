@@ -39,7 +39,8 @@ def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
 
 def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
     var = s.var.name
-    head = f"for (int64_t {var} = {w.text(begin)}; {var} < {w.text(end)}; {var}++)"
+    more = w.text(p.compare("<", s.var, end))
+    head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
     return _loop(w, head, s.body, polls)
 
 

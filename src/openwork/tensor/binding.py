@@ -11,14 +11,16 @@ from weakref import ReferenceType, ref
 from openwork.errors import InternalError, ShapeError
 from openwork.format.width import INT32_LIMIT, index_dtype
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Where, written
+from openwork.loops.nodes import Where, relations_of, written
 from openwork.loops.plan import Plan
+from openwork.loops.provenance import Provenance
 from openwork.loops.result import Append, Shared, accesses_of
 from openwork.pipeline import Compiled, back
 from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.pack import convert
+from openwork.tensor.promises import Promises
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -54,6 +56,7 @@ class Binding:
     shape: tuple[int, ...]
     count: int
     wide: bool
+    cuts: tuple[Array, ...] = ()
 
     def fits(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
         """Whether this is the binding of `given`."""
@@ -65,9 +68,12 @@ class Binding:
 class Binder:
     """Binds operands to the kernel of a plan, compiling it for each choice of index widths."""
 
-    def __init__(self, plan: Plan, names: tuple[str, ...], trace: Trace, loader: Loader) -> None:
+    def __init__(
+        self, plan: Plan, templates: Mapping[str, Any], trace: Trace, loader: Loader
+    ) -> None:
         self._plan, self._trace, self._load = plan, trace, loader
-        self._names = names
+        self._names = names = tuple(templates)
+        self._promises = Promises(plan, templates)
         self.operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
         self._derived = {d.var.name: d for d in plan.derived}
         self._modes = _modes(plan)
@@ -82,7 +88,7 @@ class Binder:
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
         self._keyed = [  # workspaces whose keys are linearised coordinates
-            (node.temporary.name, written(node.producer).vars)
+            (node.temporary.name, Provenance(relations_of(plan.loops)).roots_of(written(node.producer).vars))
             for node in walk(plan.loops)
             if isinstance(node, Where) and not node.temporary.format.is_dense
         ]
@@ -110,6 +116,7 @@ class Binder:
         """
         plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._wide
         extents = self._extents(given, result_shape, fixed)
+        cuts = self._promises.keep(extents, given, operands, self.operands)
         executable, compiled = self._executable(operands, extents, wide)
         work = float(sum(storage.values.size for storage in operands))
         count, below = 1, lhs.level_vars
@@ -123,7 +130,11 @@ class Binder:
             result_shape=result_shape,
             executable=executable,
             compiled=compiled,
-            pointers=tuple(address for storage in operands for address in storage.pointers),
+            pointers=(
+                *(address for storage in operands for address in storage.pointers),
+                *(array.__array_interface__["data"][0] for array in cuts),
+            ),
+            cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
             room=min(int(work) + 8, _MOST_ROOM if wide else INT32_LIMIT.value),
@@ -231,7 +242,7 @@ class Binder:
         found = [
             ((name, 0, "keys"), "int128")
             for name, variables in self._keyed
-            if extents is not None and math.prod(extents[v] for v in variables) >= 2**63
+            if extents is not None and math.prod(extents.get(v, 1) for v in variables) >= 2**63
         ]
         if not isinstance(self._plan.assembly, Append):
             return tuple(found)

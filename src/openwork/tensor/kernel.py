@@ -14,13 +14,14 @@ from openwork.index.show import show
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append
-from openwork.runtime.launch import PositionOverflow
+from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.binding import Binder, Binding, Loader, Shape, load_function
 from openwork.tensor.pack import convert, pack
+from openwork.tensor.promises import broken_bound
 from openwork.tensor.warm import Warm
 from openwork.trace import Trace
 
@@ -43,7 +44,7 @@ class Kernel:
     ) -> None:
         self._plan, self._trace = plan, trace
         self._templates, self._result = dict(templates), result
-        self._binder = Binder(plan, tuple(self._templates), trace, loader)
+        self._binder = Binder(plan, self._templates, trace, loader)
         self._latest: Binding | None = None
         self._warm: Warm | None = None
         self._converts_result = plan.converts_result
@@ -170,6 +171,8 @@ class Kernel:
         if isinstance(plan.assembly, Append):
             try:
                 storage = self._appended(binding)
+            except BoundBroken:
+                raise broken_bound(plan) from None
             except PositionOverflow:
                 binder.widen(binding)
                 binding = self._latest = binder.bind(given, operands, shape, fixed)
@@ -178,7 +181,10 @@ class Kernel:
             values = self._values(binding, operands, old, out)
             address = values.__array_interface__["data"][0]
             work = binding.work + binding.count
-            binding.executable.run((*binding.pointers, address), binding.sizes, work, 0)
+            try:
+                binding.executable.run((*binding.pointers, address), binding.sizes, work, 0)
+            except BoundBroken:
+                raise broken_bound(plan) from None
             storage = self._storage(binding, binder.levels(operands), values)
             if not fixed and not self._check and not self._converts_result:
                 suits = Warm.suits(binding, binder)

@@ -13,7 +13,7 @@ from openwork.loops.legality import check_nest
 from openwork.loops.nest import find_loops, new_variables, positive, provenance_of, rewrite, untagged
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan import Plan
-from openwork.loops.relations import Divide, Pos
+from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute
 from openwork.tree import walk
 
 
@@ -49,6 +49,8 @@ def divide(
             code="E303",
             hint="give a function of the tensors and the number of parts",
         )
+    if split_points is not None:
+        _check_known_before(plan, var)
     if balance is None:
         new_variables(plan, outer, inner)
         relation = Divide(var, outer, inner, parts, None, split_points)
@@ -68,6 +70,30 @@ def divide(
         new_variables(plan, outer, inner)
     relation = Divide(var, outer, inner, parts, access)
     return check_nest(replace_by_two(plan, var, outer, inner, relation))
+
+
+def _check_known_before(plan: Plan, var: IndexVar) -> None:
+    """Cut points are asked for before a kernel runs, so the loop's ends must be known by then."""
+    provenance = provenance_of(plan)
+    at = var
+    while isinstance(above := provenance.above.get(at), (Bound, Precompute)):
+        at = above.parent
+    plain = above is None
+    if isinstance(above, Pos):
+        variables = provenance.underived(above.parent)
+        plain = above.access.level_vars.index(variables[0]) == 0
+        at = above.parent
+        above = provenance.above.get(at)
+        plain = plain and (above is None or isinstance(above, Fuse))
+    if isinstance(above, Fuse):
+        plain = all(provenance.above.get(v) is None for v in above.parents)
+    if not plain:
+        raise ScheduleError(
+            f"where {var} begins and ends is known only inside the kernel, so it cannot be cut at "
+            "points that are given before",
+            code="E305",
+            hint="use split_points on a loop over a whole dimension, or over all positions",
+        )
 
 
 def _renamed(var: IndexVar, new: IndexVar) -> Callable[[Forall], Stmt | None]:

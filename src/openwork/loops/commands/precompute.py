@@ -18,7 +18,7 @@ from openwork.loops.plan import Plan
 from openwork.loops.presence import key_format, presence_matters, sparse_along
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Precompute
-from openwork.loops.result import Append
+from openwork.loops.result import Append, Shared
 from openwork.tree import Node, map_children, substitute, walk
 
 
@@ -167,10 +167,10 @@ class _Workspace:
                 filling.append(replace(loop, var=name, unroll=None, ahead=()))
                 using.append(loop)
             elif self._only(loop, reads, rest):
-                self._check_distributes(loop)
                 moved.append(loop)
                 filling.append(loop)
-            elif roots & reads and roots & rest:
+            elif roots & reads:
+                self._check_distributes(loop, roots & rest)
                 raise ScheduleError(
                     f"{show(site.expr)} changes with {loop.var}, which is inside of "
                     f"{chain[start].var}",
@@ -180,6 +180,7 @@ class _Workspace:
             else:
                 using.append(loop)
         self._check_positions(chain[start])
+        self._check_pattern(chain[start:])
         tensor = self._tensor()
         op = site.assign.op if moved else None
         fill = Access(tensor, self.new)
@@ -203,15 +204,14 @@ class _Workspace:
             loop.var not in self.variables
             and roots <= reads
             and not roots & rest
-            and not roots & self.provenance.roots_of(self.variables)
             and self.site.assign.op is not None
             and loop.tag is None
             and _distributes(self.site, self.site.assign.op)
         )
 
-    def _check_distributes(self, loop: Forall) -> None:
+    def _check_distributes(self, loop: Forall, shared: frozenset[IndexVar]) -> None:
         op = self.site.assign.op
-        if op is None or not _distributes(self.site, op):
+        if not shared and (op is None or not _distributes(self.site, op)):
             raise ScheduleError(
                 f"the rest of the statement does not distribute over the sum over {loop.var}",
                 code="E309",
@@ -232,6 +232,25 @@ class _Workspace:
                     "too, or another sparse operand",
                     code="E309",
                     hint="precompute before pos, over coordinates",
+                )
+
+    def _check_pattern(self, loops: tuple[Forall, ...]) -> None:
+        """A result with an operand's pattern is written where that operand is walked."""
+        assembly, site = self.plan.assembly, self.site
+        if not isinstance(assembly, Shared) or site.assign.lhs.tensor != self.plan.result:
+            return
+        operand, shared = assembly.operand, set(assembly.operand.level_vars[: assembly.depth])
+        if any(node == operand for node in walk(site.rest)):
+            return
+        for loop in loops:
+            pos = self.provenance.space(loop.var)
+            counted = pos is not None and pos.access == operand
+            if self.provenance.roots(loop.var) & shared and not counted:
+                raise ScheduleError(
+                    f"{self.plan.result} has the pattern of {operand.tensor}, which would be walked "
+                    "for the workspace only",
+                    code="E309",
+                    hint=f"leave {operand.tensor} out of the expression, or make the result dense",
                 )
 
     def _operator(self, start: int, using: list[Forall]) -> Op | None:

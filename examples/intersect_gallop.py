@@ -1,0 +1,31 @@
+"""A matrix times a very sparse vector, by galloping.
+
+Where both operands are sparse, a loop walks them side by side and has work where they meet. Step by
+step that costs as many steps as both have entries. Galloping searches, in doubling steps, for the
+coordinate that the other is at: with a handful of entries in x, the long rows of A are skipped
+through in a few steps each. With operands of about equal length it is the slower way.
+"""
+
+import numpy as np
+from common import compare, matrix
+
+import openwork as ow
+
+
+def main() -> None:
+    A = matrix(skewed=True)
+    rng = np.random.default_rng(1)
+    sparse = np.zeros(A.shape[1])
+    sparse[rng.integers(0, A.shape[1], max(1, A.shape[1] // 1000))] = rng.random()
+    x = ow.tensor(sparse, format=ow.CSF(1), name="x")
+    y = ow.empty(A.shape[0], name="y")
+    i, j = ow.indices("i j")
+
+    statement = ow.assign(y[i], A[i, j] * x[j])
+    scheduled = statement.mergeby(j, "gallop").parallelize(i, "CPUThread", "NoRaces")
+    steps = statement.mergeby(j, "two_finger").parallelize(i, "CPUThread", "NoRaces")
+    compare(statement, scheduled, A.to_scipy() @ sparse, two_finger=steps)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __SIZE_TYPE__ size_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  return begin + count / parts * part + count % parts * part / parts;
+}
+
+#ifdef __linux__
+int madvise(void *, size_t, int);
+#endif
+
+// Large arrays on huge pages: far fewer page faults, and twice the rate of random access.
+static void *huge(void *array, size_t bytes) {
+#ifdef __linux__
+  if (array && bytes >= 4194304) {
+    const size_t start = ((size_t)array + 4095) & ~(size_t)4095;
+    madvise((void *)start, (size_t)array + bytes - start, 14);
+  }
+#endif
+  return array;
+}
+
+
+// Memory for `count` elements.
+static void *room_for(int64_t count, size_t size, int32_t *status) {
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *array = __builtin_malloc(bytes);
+  if (!array) *status = 1;
+  return huge(array, bytes);
+}
+
+// The first position in [begin, end) that holds `value` or more, else `end`.
+static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t end,
+                           int64_t value) {
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (array[middle] < value) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
+// forall i0:  [CPUThread, NoRaces]
+//   forall i1:
+//     forall j:
+//       forall k:
+//         R(i,k) += W(k) * B(j,k)
+//       where
+//         forall l:
+//           forall k:
+//             W(k) += A(i,j,l) * C(l,k)
+// such that split(i, i0, i1, 32)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const int64_t threads = sizes[0];
+  const int64_t i_size = sizes[2];
+  const int64_t k_size = sizes[4];
+  const int64_t l_size = sizes[5];
+  const int32_t *restrict A_crd1 = arrays[1];
+  const int32_t *restrict A_pos1 = arrays[2];
+  const int32_t *restrict A_crd2 = arrays[3];
+  const int32_t *restrict A_pos2 = arrays[4];
+  const int32_t *restrict A_crd3 = arrays[5];
+  const int32_t *restrict A_pos3 = arrays[6];
+  const double *restrict A_vals = arrays[7];
+  const double *restrict B_vals = arrays[8];
+  const double *restrict C_vals = arrays[9];
+  double *restrict R_vals = arrays[10];
+  int32_t status = 0;
+  int32_t failed = 0;
+  const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
+  const _Bool C_far = 4194304 < l_size * k_size * 8;
+  const int64_t i0_end = (i_size + 32 - 1) / 32;
+  // threads take contiguous parts
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    const int64_t i0_first = cut_even(0, i0_end, part, threads);
+    const int64_t i0_limit = cut_even(0, i0_end, part + 1, threads);
+    int32_t status = 0;
+    double *W_vals = room_for(k_size, sizeof(double), &status);
+    if (status == 0) {
+      for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
+        const int64_t i_first = i0 * 32;
+        const int64_t i_last = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+        int64_t pA1_first = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_first);
+        const int64_t pA1_last = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_last);
+        // stored i of A
+        for (int64_t pA1 = pA1_first; pA1 < pA1_last; pA1++) {
+          const int64_t i = A_crd1[pA1];
+          // stored j of A
+          for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+            const int64_t j = A_crd2[pA2];
+            _Bool W_any = 0;
+            // clear
+#pragma omp simd
+            for (int64_t W_at = 0; W_at < k_size; W_at++) {
+              W_vals[W_at] = 0.0;
+            }
+            int64_t k_tile = 0;
+            // 32 columns in registers
+            while (k_tile + 32 <= k_size) {
+              double W_sum[32];
+#pragma GCC unroll 32
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                W_sum[k_tile_at] = W_vals[k_tile + k_tile_at];
+              }
+              // stored l of A
+              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                const int64_t l = A_crd3[pA3];
+                const double A_val = A_vals[pA3];
+#pragma GCC unroll 32
+                for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                  W_sum[k_tile_at] += A_val * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_any = 1;
+                }
+                if (C_far) {
+                  const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
+                  if (l_ahead < l || l + 64 < l_ahead) {
+                    __builtin_prefetch(&C_vals[l_ahead * k_size + k_tile]);
+                    __builtin_prefetch(&C_vals[l_ahead * k_size + k_tile + 16]);
+                  }
+                }
+              }
+#pragma GCC unroll 32
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                W_vals[k_tile + k_tile_at] = W_sum[k_tile_at];
+              }
+              k_tile += 32;
+            }
+            // 4 columns in registers
+            while (k_tile + 4 <= k_size) {
+              double W_sum[4];
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                W_sum[k_tile_at] = W_vals[k_tile + k_tile_at];
+              }
+              // stored l of A
+              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                const int64_t l = A_crd3[pA3];
+                const double A_val_2 = A_vals[pA3];
+#pragma GCC unroll 4
+                for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                  W_sum[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_any = 1;
+                }
+                if (C_far) {
+                  const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
+                  if (l_ahead < l || l + 64 < l_ahead) {
+                    __builtin_prefetch(&C_vals[l_ahead * k_size + k_tile]);
+                  }
+                }
+              }
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                W_vals[k_tile + k_tile_at] = W_sum[k_tile_at];
+              }
+              k_tile += 4;
+            }
+            // columns that are left
+            while (k_tile + 1 <= k_size) {
+              double W_sum = W_vals[k_tile];
+              // stored l of A
+              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                const int64_t l = A_crd3[pA3];
+                W_sum += A_vals[pA3] * C_vals[l * k_size + k_tile];
+                W_any = 1;
+              }
+              W_vals[k_tile] = W_sum;
+              k_tile++;
+            }
+            if (W_any) {
+              // every k
+#pragma omp simd
+              for (int64_t k = 0; k < k_size; k++) {
+                R_vals[i * k_size + k] += W_vals[k] * B_vals[j * k_size + k];
+              }
+            }
+          }
+        }
+      }
+    } else {
+      failed = 1;
+    }
+    __builtin_free(W_vals);
+  }
+  if (failed) status = 1;
+  return status;
+}

@@ -1,0 +1,61 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  return begin + count / parts * part + count % parts * part / parts;
+}
+
+// Where part `part` of `parts` of the rows [begin, end) begins, if all have equally many entries.
+static int64_t balanced_cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                            int64_t parts) {
+  if (begin >= end) return begin;
+  if (part >= parts) return end;
+  const int64_t work = pos[end] - pos[begin];
+  const int64_t goal = pos[begin] + work / parts * part + work % parts * part / parts;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
+// forall p0:  [CPUThread, NoRaces]
+//   forall p1:
+//     forall j:
+//       R(i) += A(i,j) * B(j)
+// such that pos(i, p, A[i, j]),
+//   divide(p, p0, p1, 8, balanced by A)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const int64_t threads = sizes[0];
+  const int64_t i_size = sizes[2];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const double *restrict B_vals = arrays[4];
+  double *restrict R_vals = arrays[5];
+  // threads take contiguous parts
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    const int64_t p0_first = cut_even(0, 8, part, threads);
+    const int64_t p0_limit = cut_even(0, 8, part + 1, threads);
+    for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
+      const int64_t p_first = balanced_cut_int32(A_pos2, 0, i_size, p0, 8);
+      const int64_t p_last = balanced_cut_int32(A_pos2, 0, i_size, p0 + 1, 8);
+      // i of this run
+      for (int64_t i_at = 0; i_at < p_last - p_first; i_at++) {
+        const int64_t i = p_first + i_at;
+        double R_sum = 0.0;
+        // stored j of A
+        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          R_sum += A_vals[pA2] * B_vals[j];
+        }
+        R_vals[i] = R_sum;
+      }
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,33 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// forall i0:
+//   forall i1:
+//     forall j:
+//       R(i) += A(i,j) * B(j)
+// such that split(i, i0, i1, 4)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const int64_t i_size = sizes[2];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const double *restrict B_vals = arrays[4];
+  double *restrict R_vals = arrays[5];
+  const int64_t i0_end = (i_size + 4 - 1) / 4;
+  for (int64_t i0 = 0; i0 < i0_end; i0++) {
+    const int64_t i_first = i0 * 4;
+    const int64_t i_last = i0 * 4 + 4 < i_size ? i0 * 4 + 4 : i_size;
+    // i of this run
+    for (int64_t i_at = 0; i_at < i_last - i_first; i_at++) {
+      const int64_t i = i_first + i_at;
+      double R_sum = 0.0;
+      // stored j of A
+      for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+        const int64_t j = A_crd2[pA2];
+        R_sum += A_vals[pA2] * B_vals[j];
+      }
+      R_vals[i] = R_sum;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,49 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// The last position in [begin, end) that holds `value` or less, else `begin`.
+static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
+                            int64_t value) {
+  while (end - begin > 1) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (array[middle] <= value) begin = middle;
+    else end = middle;
+  }
+  return begin;
+}
+
+// forall p:
+//   R(i) += A(i,j) * B(j)
+// such that fuse(i, j, f),
+//   pos(f, p, A[i, j])
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const int64_t i_size = sizes[2];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const double *restrict B_vals = arrays[4];
+  double *restrict R_vals = arrays[5];
+  const int64_t pA2_begin = A_pos2[0];
+  const int64_t pA2_end = A_pos2[i_size];
+  int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, pA2_begin);
+  double R_sum = 0.0;
+  // positions of A
+  for (int64_t pA2 = pA2_begin; pA2 < pA2_end; pA2++) {
+    while (pA2 == A_pos2[pA1 + 1]) {
+      pA1++;
+    }
+    const int64_t i = pA1;
+    const int64_t j = A_crd2[pA2];
+    R_sum += A_vals[pA2] * B_vals[j];
+    if (pA2 + 1 == A_pos2[pA1 + 1]) {
+      R_vals[i] += R_sum;
+      R_sum = 0.0;
+    }
+  }
+  if (pA2_begin < pA2_end) {
+    const int64_t i = pA1;
+    const int64_t j = A_crd2[pA2_end - 1];
+    R_vals[i] += R_sum;
+  }
+  return 0;
+}

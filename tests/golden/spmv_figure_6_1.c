@@ -1,0 +1,79 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  return begin + count / parts * part + count % parts * part / parts;
+}
+
+// The last position in [begin, end) that holds `value` or less, else `begin`.
+static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
+                            int64_t value) {
+  while (end - begin > 1) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (array[middle] <= value) begin = middle;
+    else end = middle;
+  }
+  return begin;
+}
+
+// forall p0:  [CPUThread, Atomics]
+//   forall p1:
+//     R(i) += A(i,j) * B(j)
+// such that fuse(i, j, f),
+//   pos(f, p, A[i, j]),
+//   split(p, p0, p1, 16)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const int64_t threads = sizes[0];
+  const int64_t i_size = sizes[2];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const double *restrict B_vals = arrays[4];
+  double *restrict R_vals = arrays[5];
+  const int64_t pA2_begin = A_pos2[0];
+  const int64_t pA2_end = A_pos2[i_size];
+  const int64_t p0_end = (pA2_end - pA2_begin + 16 - 1) / 16;
+  // threads take contiguous parts
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    const int64_t p0_first = cut_even(0, p0_end, part, threads);
+    const int64_t p0_limit = cut_even(0, p0_end, part + 1, threads);
+    for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
+      const int64_t p_first = pA2_begin + p0 * 16;
+      const int64_t p_last = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
+      int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_first);
+      double R_sum = 0.0;
+      // positions of A
+      for (int64_t pA2 = p_first; pA2 < p_last; pA2++) {
+        while (pA2 == A_pos2[pA1 + 1]) {
+          pA1++;
+        }
+        const int64_t i = pA1;
+        const int64_t j = A_crd2[pA2];
+        R_sum += A_vals[pA2] * B_vals[j];
+        if (pA2 + 1 == A_pos2[pA1 + 1]) {
+          if (p_first <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_last) {
+            R_vals[i] += R_sum;
+          } else {
+#pragma omp atomic
+            R_vals[i] += R_sum;
+          }
+          R_sum = 0.0;
+        }
+      }
+      if (p_first < p_last) {
+        const int64_t i = pA1;
+        const int64_t j = A_crd2[p_last - 1];
+        if (p_first <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_last) {
+          R_vals[i] += R_sum;
+        } else {
+#pragma omp atomic
+          R_vals[i] += R_sum;
+        }
+      }
+    }
+  }
+  return 0;
+}

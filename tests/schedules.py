@@ -1,0 +1,87 @@
+"""Random legal schedules: commands drawn from `stmt.legal()`, with other numbers in them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import ScheduleError
+from openwork.loops.nest import loop_variables, provenance_of
+from openwork.tensor.statement import Statement
+
+_FACTORS = (1, 2, 3, 4, 5, 7, 16)
+_PARTS = (1, 2, 3, 5)
+_MOST_LOOPS = 7
+
+
+def random_schedule(rng: random.Random, stmt: Statement) -> Statement:
+    """`stmt` after up to five random commands."""
+    for _ in range(rng.randint(1, 5)):
+        if len(loop_variables(stmt._base)) > _MOST_LOOPS:
+            break
+        stmt = random_command(rng, stmt)
+    return stmt
+
+
+def random_command(rng: random.Random, stmt: Statement) -> Statement:
+    """`stmt` after one more command; the kind of command is drawn first."""
+    if rng.random() < 0.12:
+        return _promised(rng, stmt)
+    options = stmt.legal()
+    kinds = sorted({option.name for option in options})
+    if not kinds:
+        return stmt
+    kind = rng.choice(kinds)
+    option = rng.choice([o for o in options if o.name == kind])
+    arguments = list(option.command.arguments)
+    if kind in ("split", "divide"):
+        arguments[3] = rng.choice(_FACTORS if kind == "split" else _PARTS)
+    if kind == "unroll" and arguments[1] is not None:
+        arguments[1] = rng.choice(_FACTORS)
+    if kind in ("reorder", "order"):
+        arguments = list(arguments[0])
+    if kind == "parallelize" and rng.random() < 0.3:
+        arguments[3] = rng.choice((1, 2, 5))
+    names = _OPTIONAL.get(kind, ())
+    fixed = len(arguments) - len(names)
+    keywords = dict(zip(names, arguments[fixed:], strict=True))
+    new: Statement = getattr(stmt, kind)(*arguments[:fixed], **keywords)
+    return new
+
+
+_OPTIONAL = {"divide": ("balance", "split_points"), "parallelize": ("chunk",)}
+
+
+def _promised(rng: random.Random, stmt: Statement) -> Statement:
+    """What `legal` does not list: a bound that holds, or cuts by a function."""
+    plan = stmt._base
+    provenance = provenance_of(plan)
+    plain = [v for v in loop_variables(plan) if v not in provenance.above]
+    if not plain:
+        return stmt
+    var = rng.choice(plain)
+    size = _extent(stmt, var)
+    names = [f"{var}_{n}" for n in ("a", "b")]
+    try:
+        if rng.random() < 0.5:
+            cuts = sorted(rng.randint(0, size) for _ in range(2))
+
+            def points(tensors: Any, parts: int) -> list[int]:
+                return [0, *cuts, size]
+
+            return stmt.divide(var, *names, 3, split_points=points)
+        kind = rng.choice(["MaxExact", "MaxConstraint", "MinExact", "MinConstraint", "Divisible"])
+        values = {"MaxExact": size, "MaxConstraint": size + 1, "Divisible": max(1, size)}
+        return stmt.bound(var, names[0], values.get(kind, 0), kind)
+    except ScheduleError:
+        return stmt
+
+
+def _extent(stmt: Statement, var: Any) -> int:
+    from openwork.index.checks import extents
+
+    known = extents(stmt.assignment)[var]
+    assert known is not None
+    return int(np.int64(known))
