@@ -13,10 +13,10 @@ import openwork as ow
 
 
 def main() -> None:
-    A = matrix(skewed=True)
+    A = matrix(rows=500, columns=200_000, per_row=2000)
     rng = np.random.default_rng(1)
     sparse = np.zeros(A.shape[1])
-    sparse[rng.integers(0, A.shape[1], max(1, A.shape[1] // 1000))] = rng.random()
+    sparse[rng.integers(0, A.shape[1], max(1, A.shape[1] // 4000))] = rng.random()
     x = ow.tensor(sparse, format=ow.CSF(1), name="x")
     y = ow.empty(A.shape[0], name="y")
     i, j = ow.indices("i j")

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import ScheduleError
+from openwork.index.checks import extents
 from openwork.loops.nest import loop_variables, provenance_of
+from openwork.loops.options import Option, attempt, candidates
 from openwork.tensor.statement import Statement
 
 _FACTORS = (1, 2, 3, 4, 5, 7, 16)
@@ -29,12 +31,10 @@ def random_command(rng: random.Random, stmt: Statement) -> Statement:
     """`stmt` after one more command; the kind of command is drawn first."""
     if rng.random() < 0.12:
         return _promised(rng, stmt)
-    options = stmt.legal()
-    kinds = sorted({option.name for option in options})
-    if not kinds:
+    option = random_option(rng, stmt)
+    if option is None:
         return stmt
-    kind = rng.choice(kinds)
-    option = rng.choice([o for o in options if o.name == kind])
+    kind = option.name
     arguments = list(option.command.arguments)
     if kind in ("split", "divide"):
         arguments[3] = rng.choice(_FACTORS if kind == "split" else _PARTS)
@@ -49,6 +49,23 @@ def random_command(rng: random.Random, stmt: Statement) -> Statement:
     keywords = dict(zip(names, arguments[fixed:], strict=True))
     new: Statement = getattr(stmt, kind)(*arguments[:fixed], **keywords)
     return new
+
+
+def random_option(rng: random.Random, stmt: Statement) -> Option | None:
+    """One of `stmt.legal()`, found without trying all that is in it."""
+    by_kind: dict[str, list[tuple[object, ...]]] = {}
+    for name, args in candidates(stmt._base):
+        by_kind.setdefault(name, []).append(args)
+    kinds = sorted(by_kind)
+    rng.shuffle(kinds)
+    for kind in kinds:
+        tries = by_kind[kind]
+        rng.shuffle(tries)
+        for args in tries:
+            option = attempt(stmt._base, kind, args)
+            if option is not None:
+                return option
+    return None
 
 
 _OPTIONAL = {"divide": ("balance", "split_points"), "parallelize": ("chunk",)}
@@ -80,8 +97,6 @@ def _promised(rng: random.Random, stmt: Statement) -> Statement:
 
 
 def _extent(stmt: Statement, var: Any) -> int:
-    from openwork.index.checks import extents
-
     known = extents(stmt.assignment)[var]
     assert known is not None
     return int(np.int64(known))

@@ -31,14 +31,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   // every i
   for (int64_t i = 0; i < i_size; i++) {
     if (*stop) break;
-    const int64_t j0_end = (j_size + 4 - 1) / 4;
+    const int64_t j0_end = (j_size + 3) / 4;
     for (int64_t j0 = 0; j0 < j0_end; j0++) {
-      const int64_t j_first = j0 * 4;
-      const int64_t j_last = j0 * 4 + 4 < j_size ? j0 * 4 + 4 : j_size;
-      int64_t pA2 = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_first);
-      const int64_t pA2_end = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_last);
-      int64_t pB2 = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_first);
-      const int64_t pB2_end = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_last);
+      const int64_t j_lo = j0 * 4;
+      const int64_t j_hi = j0 * 4 + 4 < j_size ? j0 * 4 + 4 : j_size;
+      int64_t pA2 = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_lo);
+      const int64_t pA2_end = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_hi);
+      int64_t pB2 = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_lo);
+      const int64_t pB2_end = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_hi);
       // j of A and B, in order
       while (pA2 < pA2_end && pB2 < pB2_end) {
         const int64_t jA = A_crd2[pA2];

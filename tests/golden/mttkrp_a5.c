@@ -72,7 +72,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int32_t failed = 0;
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
   const _Bool C_far = 4194304 < l_size * k_size * 8;
-  const int64_t i0_end = (i_size + 32 - 1) / 32;
+  const int64_t i0_end = (i_size + 31) / 32;
   // threads take contiguous parts
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
@@ -82,12 +82,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     double *W_vals = room_for(k_size, sizeof(double), &status);
     if (status == 0) {
       for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
-        const int64_t i_first = i0 * 32;
-        const int64_t i_last = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
-        int64_t pA1_first = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_first);
-        const int64_t pA1_last = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_last);
+        const int64_t i_lo = i0 * 32;
+        const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+        int64_t pA1_lo = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_lo);
+        const int64_t pA1_hi = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_hi);
         // stored i of A
-        for (int64_t pA1 = pA1_first; pA1 < pA1_last; pA1++) {
+        for (int64_t pA1 = pA1_lo; pA1 < pA1_hi; pA1++) {
           const int64_t i = A_crd1[pA1];
           // stored j of A
           for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {

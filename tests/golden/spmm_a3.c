@@ -25,30 +25,30 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 8 - 1) / 8;
+  const int64_t i0_end = (i_size + 7) / 8;
   // threads take contiguous parts
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
     const int64_t i0_first = cut_even(0, i0_end, part, threads);
     const int64_t i0_limit = cut_even(0, i0_end, part + 1, threads);
     for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
-      const int64_t i_first = i0 * 8;
-      const int64_t i_last = i0 * 8 + 8 < i_size ? i0 * 8 + 8 : i_size;
+      const int64_t i_lo = i0 * 8;
+      const int64_t i_hi = i0 * 8 + 8 < i_size ? i0 * 8 + 8 : i_size;
       // i of this run
-      for (int64_t i_at = 0; i_at < i_last - i_first; i_at++) {
-        const int64_t i = i_first + i_at;
+      for (int64_t i_at = 0; i_at < i_hi - i_lo; i_at++) {
+        const int64_t i = i_lo + i_at;
         const int64_t pA2_begin = A_pos2[i];
         const int64_t pA2_end = A_pos2[i + 1];
-        const int64_t p0_end = (pA2_end - pA2_begin + 8 - 1) / 8;
+        const int64_t p0_end = (pA2_end - pA2_begin + 7) / 8;
         for (int64_t p0 = 0; p0 < p0_end; p0++) {
           // every k
 #pragma omp simd
           for (int64_t k = 0; k < k_size; k++) {
             double R_sum = R_vals[i * k_size + k];
-            const int64_t p_first = pA2_begin + p0 * 8;
-            const int64_t p_last = pA2_begin + p0 * 8 + 8 < pA2_end ? pA2_begin + p0 * 8 + 8 : pA2_end;
+            const int64_t p_lo = pA2_begin + p0 * 8;
+            const int64_t p_hi = pA2_begin + p0 * 8 + 8 < pA2_end ? pA2_begin + p0 * 8 + 8 : pA2_end;
             // stored j of A
-            for (int64_t pA2 = p_first; pA2 < p_last; pA2++) {
+            for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
               const int64_t j = A_crd2[pA2];
               R_sum += A_vals[pA2] * B_vals[j * k_size + k];
             }

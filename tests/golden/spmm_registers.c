@@ -73,7 +73,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       // every i
       for (int64_t i = i_first; i < i_limit; i++) {
         if (*stop) break;
-        const int64_t j0_end = (j_size + 8 - 1) / 8;
+        const int64_t j0_end = (j_size + 7) / 8;
         for (int64_t j0 = 0; j0 < j0_end; j0++) {
           if ((j0 + 1) * 8 <= j_size) {
             // clear
@@ -84,20 +84,20 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             // stored k of A
             for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
               const int64_t k = A_crd2[pA2];
-              const int64_t j_first = j0 * 8;
+              const int64_t j_lo = j0 * 8;
               const double A_val = A_vals[pA2];
               // j of this run
 #pragma GCC unroll 8
               for (int64_t j_at = 0; j_at < 8; j_at++) {
-                const int64_t j = j_first + j_at;
+                const int64_t j = j_lo + j_at;
                 W_vals[j - j0 * 8] += A_val * B_vals[k * j_size + j];
               }
             }
-            const int64_t j_first_2 = j0 * 8;
+            const int64_t j_lo_2 = j0 * 8;
             // j of this run
 #pragma GCC unroll 8
             for (int64_t j_at = 0; j_at < 8; j_at++) {
-              const int64_t j = j_first_2 + j_at;
+              const int64_t j = j_lo_2 + j_at;
               R_vals[i * j_size + j] = W_vals[j - j0 * 8];
             }
           } else {
@@ -109,22 +109,22 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             // stored k of A
             for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
               const int64_t k = A_crd2[pA2];
-              const int64_t j_first_3 = j0 * 8;
-              const int64_t j_last_3 = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
+              const int64_t j_lo_3 = j0 * 8;
+              const int64_t j_hi_3 = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
               const double A_val_2 = A_vals[pA2];
               // j of this run
 #pragma GCC unroll 8
-              for (int64_t j_at = 0; j_at < j_last_3 - j_first_3; j_at++) {
-                const int64_t j = j_first_3 + j_at;
+              for (int64_t j_at = 0; j_at < j_hi_3 - j_lo_3; j_at++) {
+                const int64_t j = j_lo_3 + j_at;
                 W_vals[j - j0 * 8] += A_val_2 * B_vals[k * j_size + j];
               }
             }
-            const int64_t j_first_4 = j0 * 8;
-            const int64_t j_last_4 = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
+            const int64_t j_lo_4 = j0 * 8;
+            const int64_t j_hi_4 = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
             // j of this run
 #pragma omp simd
-            for (int64_t j_at = 0; j_at < j_last_4 - j_first_4; j_at++) {
-              const int64_t j = j_first_4 + j_at;
+            for (int64_t j_at = 0; j_at < j_hi_4 - j_lo_4; j_at++) {
+              const int64_t j = j_lo_4 + j_at;
               R_vals[i * j_size + j] = W_vals[j - j0 * 8];
             }
           }

@@ -20,18 +20,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 32 - 1) / 32;
+  const int64_t i0_end = (i_size + 31) / 32;
   // threads take contiguous parts
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
     const int64_t i0_first = cut_even(0, i0_end, part, threads);
     const int64_t i0_limit = cut_even(0, i0_end, part + 1, threads);
     for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
-      const int64_t i_first = i0 * 32;
-      const int64_t i_last = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+      const int64_t i_lo = i0 * 32;
+      const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
       // i of this run
-      for (int64_t i_at = 0; i_at < i_last - i_first; i_at++) {
-        const int64_t i = i_first + i_at;
+      for (int64_t i_at = 0; i_at < i_hi - i_lo; i_at++) {
+        const int64_t i = i_lo + i_at;
         double R_sum = 0.0;
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

@@ -42,11 +42,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t p0_first = cut_even(0, 8, part, threads);
     const int64_t p0_limit = cut_even(0, 8, part + 1, threads);
     for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
-      const int64_t p_first = balanced_cut_int32(A_pos2, 0, i_size, p0, 8);
-      const int64_t p_last = balanced_cut_int32(A_pos2, 0, i_size, p0 + 1, 8);
+      const int64_t p_lo = balanced_cut_int32(A_pos2, 0, i_size, p0, 8);
+      const int64_t p_hi = balanced_cut_int32(A_pos2, 0, i_size, p0 + 1, 8);
       // i of this run
-      for (int64_t i_at = 0; i_at < p_last - p_first; i_at++) {
-        const int64_t i = p_first + i_at;
+      for (int64_t i_at = 0; i_at < p_hi - p_lo; i_at++) {
+        const int64_t i = p_lo + i_at;
         double R_sum = 0.0;
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

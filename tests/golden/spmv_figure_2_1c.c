@@ -13,13 +13,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 4 - 1) / 4;
+  const int64_t i0_end = (i_size + 3) / 4;
   for (int64_t i0 = 0; i0 < i0_end; i0++) {
-    const int64_t i_first = i0 * 4;
-    const int64_t i_last = i0 * 4 + 4 < i_size ? i0 * 4 + 4 : i_size;
+    const int64_t i_lo = i0 * 4;
+    const int64_t i_hi = i0 * 4 + 4 < i_size ? i0 * 4 + 4 : i_size;
     // i of this run
-    for (int64_t i_at = 0; i_at < i_last - i_first; i_at++) {
-      const int64_t i = i_first + i_at;
+    for (int64_t i_at = 0; i_at < i_hi - i_lo; i_at++) {
+      const int64_t i = i_lo + i_at;
       double R_sum = 0.0;
       // stored j of A
       for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

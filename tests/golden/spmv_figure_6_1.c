@@ -34,19 +34,19 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
-  const int64_t p0_end = (pA2_end - pA2_begin + 16 - 1) / 16;
+  const int64_t p0_end = (pA2_end - pA2_begin + 15) / 16;
   // threads take contiguous parts
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
     const int64_t p0_first = cut_even(0, p0_end, part, threads);
     const int64_t p0_limit = cut_even(0, p0_end, part + 1, threads);
     for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
-      const int64_t p_first = pA2_begin + p0 * 16;
-      const int64_t p_last = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
-      int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_first);
+      const int64_t p_lo = pA2_begin + p0 * 16;
+      const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
+      int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
       double R_sum = 0.0;
       // positions of A
-      for (int64_t pA2 = p_first; pA2 < p_last; pA2++) {
+      for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
         while (pA2 == A_pos2[pA1 + 1]) {
           pA1++;
         }
@@ -54,7 +54,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         const int64_t j = A_crd2[pA2];
         R_sum += A_vals[pA2] * B_vals[j];
         if (pA2 + 1 == A_pos2[pA1 + 1]) {
-          if (p_first <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_last) {
+          if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
             R_vals[i] += R_sum;
           } else {
 #pragma omp atomic
@@ -63,10 +63,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           R_sum = 0.0;
         }
       }
-      if (p_first < p_last) {
+      if (p_lo < p_hi) {
         const int64_t i = pA1;
-        const int64_t j = A_crd2[p_last - 1];
-        if (p_first <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_last) {
+        const int64_t j = A_crd2[p_hi - 1];
+        if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
           R_vals[i] += R_sum;
         } else {
 #pragma omp atomic

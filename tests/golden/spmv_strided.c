@@ -14,7 +14,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   for (int64_t i1 = 0; i1 < 4; i1++) {
-    const int64_t i0_end = (i_size + 4 - 1) / 4;
+    const int64_t i0_end = (i_size + 3) / 4;
     for (int64_t i0 = 0; i0 < i0_end; i0++) {
       if (i0 * 4 + i1 < i_size) {
         const int64_t i = i0 * 4 + i1;

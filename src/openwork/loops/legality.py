@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
 from openwork.loops.nest import Path, completed, paths, provenance_of
+from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute, Split
+from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
 from openwork.loops.restrict import vanishes
 from openwork.loops.result import Append
 from openwork.tree import walk
@@ -58,6 +58,14 @@ def _check_positions(
 ) -> None:
     """Positions are counted below parents that are known, and strided ones drive alone."""
     for n, var in enumerate(path.variables):
+        for outer in _runs_above(var, provenance):
+            if known.get(outer, n) >= n:
+                raise ScheduleError(
+                    f"{var} counts positions within a run of {outer}, which is not known there: "
+                    f"{', '.join(map(str, path.variables))}",
+                    code="E305",
+                    hint=f"keep {var} inside of {outer}",
+                )
         for pos in provenance.spaces(var):
             access = pos.access
             variables = provenance.underived(pos.parent)
@@ -73,6 +81,19 @@ def _check_positions(
                         hint=f"keep {var} inside of {outer}, or fuse {outer} with "
                         f"{variables[0]} first",
                     )
+
+
+def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
+    """What counts the runs that `var` lies in, where it went to positions or back inside of them."""
+    found: list[IndexVar] = []
+    for at in provenance.ancestors(var):
+        relation = provenance.above.get(at)
+        if isinstance(relation, (Pos, Coord)):
+            for inner in provenance.ancestors(relation.parent):
+                above = provenance.above.get(inner)
+                if isinstance(above, (Split, Divide)) and above.inner == inner:
+                    found.append(above.outer)
+    return found
 
 
 def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:

@@ -10,12 +10,14 @@ from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import (
     Assign,
     Forall,
-    Sequence as Then,
     Stmt,
     SuchThat,
     Where,
     nest_of,
     relations_of,
+)
+from openwork.loops.nodes import (
+    Sequence as Then,
 )
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance

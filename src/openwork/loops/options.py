@@ -46,18 +46,22 @@ def options(plan: Plan) -> list[Option]:
 
     `IgnoreRaces` and promises about bounds are the user's to make, and are left out.
     """
-    found: list[Option] = []
-    for name, args in _candidates(plan):
-        try:
-            command = understand(plan, name, args, {})
-            run(plan, command)
-        except UserError:
-            continue
-        found.append(Option(command))
-    return found
+    found = (attempt(plan, name, args) for name, args in candidates(plan))
+    return [option for option in found if option is not None]
 
 
-def _candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
+def attempt(plan: Plan, name: str, args: tuple[object, ...]) -> Option | None:
+    """The command as an option, if it is legal."""
+    try:
+        command = understand(plan, name, args, {})
+        run(plan, command)
+    except UserError:
+        return None
+    return Option(command)
+
+
+def candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Commands that may be legal, each with its arguments."""
     variables = loop_variables(plan)
     fresh = _fresh(plan)
     operands = [a for a in _reads(plan) if a.vars]

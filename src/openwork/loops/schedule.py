@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
+from openwork.algebra.operators import Op
+from openwork.algebra.types import FLOAT64
 from openwork.errors import ScheduleError, Span
+from openwork.format.formats import dense
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
-from openwork.algebra.operators import Op
-from openwork.algebra.types import FLOAT64
-from openwork.format.formats import dense
 from openwork.loops.commands.bound import bound
 from openwork.loops.commands.coord import coord
 from openwork.loops.commands.divide import divide

@@ -66,7 +66,7 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     body = Lowering(ctx).lower(nest, Scope())
     body = block(
         *(Declare(name, count, fixed=True) for name, count in ctx.sizes.items()),
-        *(s for work in workspaces.table.values() if work not in ctx.private for s in work.setup()),
+        *(s for work in workspaces.table.values() if work.tensor not in ctx.private for s in work.setup()),
         *(appender.prologue() if appender else ()),
         body,
         *(appender.epilogue() if appender else ()),

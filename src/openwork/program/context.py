@@ -8,7 +8,7 @@ from functools import cached_property
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
-from openwork.index.nodes import Access, IndexVar
+from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import nest_of, relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -32,7 +32,8 @@ class Context:
     """The plan of a kernel, the names in its code, its temporaries, how its result is built.
 
     Found out on the way: `needs_initial`, some entry of an in-place result may not be written, or
-    is added to; `private`, the workspaces that each thread has for itself; `sizes`, the numbers of
+    is added to; `unclear`, the temporaries of which that is so; `private`, the workspaces that each
+    thread has for itself, and `inside`, those of the loop that threads share here; `sizes`, the numbers of
     positions of whole levels and other facts about sizes that the code asks for. `recover` gives the
     value of a variable where it follows from those that are known.
     """
@@ -42,7 +43,9 @@ class Context:
     workspaces: Workspaces
     appender: Appender | None
     needs_initial: bool = False
-    private: list[Workspace] = field(default_factory=list)
+    private: set[TensorVar] = field(default_factory=set)
+    inside: list[Workspace] = field(default_factory=list)
+    unclear: set[TensorVar] = field(default_factory=set)
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
 

@@ -26,7 +26,8 @@ _MOST_WRITTEN_OUT = 256
 class Header:
     """A loop `for (counter = lo; counter < hi; counter++)` over iterations that may be shared.
 
-    `scope` is that of the body. `private` are the workspaces that existed before it.
+    `scope` is that of the body. `before` are the workspaces met before it
+    inside of the loop that threads share.
     """
 
     ctx: Context
@@ -46,9 +47,8 @@ class Header:
         reductions, copies, atomic = _races(ctx, loop, scope)
         if loop.tag.unit is ParallelUnit.CPUThread:
             scope = replace(scope, parallel=True, atomic=scope.atomic | atomic)
-        return Header(
-            ctx, loop, counter, range, scope, reductions, copies, tuple(ctx.private)
-        )
+        before, ctx.inside = tuple(ctx.inside), []
+        return Header(ctx, loop, counter, range, scope, reductions, copies, before)
 
     def finish(
         self,
@@ -66,8 +66,11 @@ class Header:
         lo, hi = self.range.lo, self.range.hi
         made = p.For(self.counter, lo, hi, body, comment, simd=simd, polls=polls)
         tag = self.loop.tag
+        if tag is not None:
+            private, self.ctx.inside = self.ctx.inside, list(self.before)
+        if tag is not None and tag.unit is not ParallelUnit.CPUThread:
+            self.ctx.inside += private
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
-            private = [work for work in self.ctx.private if work not in self.before]
             made = replace(
                 made,
                 parallel=True,

@@ -80,8 +80,8 @@ class Iteration:
         if window is None:
             return [], None, scope
         base = self.ctx.names.variables[var]
-        first, scope = scope.fresh(f"{base}_first", lasting=True)
-        last, scope = scope.fresh(f"{base}_last", lasting=True)
+        first, scope = scope.fresh(f"{base}_lo", lasting=True)
+        last, scope = scope.fresh(f"{base}_hi", lasting=True)
         code = [Declare(first, window.lo, fixed=True), Declare(last, window.hi, fixed=True)]
         return [*code], replace(window, lo=first, hi=last), scope
 
@@ -128,8 +128,8 @@ class Iteration:
             return block(*code, self.iterate(loop, relation.parent, None, scope))
         run = self.recovery.run(relation, whole, scope)
         base = self.ctx.names.variables[relation.parent]
-        first, scope = scope.fresh(f"{base}_first", lasting=True)
-        last, scope = scope.fresh(f"{base}_last", lasting=True)
+        first, scope = scope.fresh(f"{base}_lo", lasting=True)
+        last, scope = scope.fresh(f"{base}_hi", lasting=True)
         code += [Declare(first, run.lo, fixed=True)]
         if window is not None:
             end = arithmetic("min", first + window.hi, run.hi)
@@ -138,7 +138,7 @@ class Iteration:
                 run, lo=begin, fixed=window.fixed, multiple=window.multiple,
                 first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
             )  # fmt: skip
-            first, scope = scope.fresh(f"{base}_first", lasting=True)
+            first, scope = scope.fresh(f"{base}_lo", lasting=True)
             code += [Declare(first, begin, fixed=True)]
             run = replace(narrowed, hi=first + window.fixed if window.fixed is not None else end)
         code += [Declare(last, run.hi, fixed=True)]
@@ -268,8 +268,8 @@ class Iteration:
         base = self.ctx.names.variables[loop.var]
         part, scope = scope.fresh(f"{base}_part")
         header = Header.of(self.ctx, loop, part, Range(Value(0), Value(_PARTS)), scope)
-        first, inner = header.scope.fresh(f"{base}_first")
-        last, inner = inner.fresh(f"{base}_last")
+        first, inner = header.scope.fresh(f"{base}_lo")
+        last, inner = inner.fresh(f"{base}_hi")
 
         def cut(n: Expr) -> Expr:
             return whole.lo + whole.size / _PARTS * n + whole.size % _PARTS * n / _PARTS

@@ -89,14 +89,21 @@ class Lowering:
         if self.ctx.lists(lhs):
             work = self.ctx.workspaces.table[lhs.tensor]
             return block(*work.insert(self._coordinates(lhs, scope), value, op))
-        if self.ctx.is_result(lhs):
-            self.ctx.needs_initial |= op is not None or not scope.whole
+        if op is not None or not scope.whole:
+            self._must_begin(lhs)
         place = self._element(lhs, scope)
         if op is not None and lhs.tensor in scope.atomic:
             return block(self._atomically(place, value, op, scope))
         if op is not None:
             value, op = combine(op, place, value)
         return block(self._streamed(lhs, _update(place, value, op)))
+
+    def _must_begin(self, lhs: Access) -> None:
+        """Entries of what `lhs` writes to must hold something before."""
+        if self.ctx.is_result(lhs):
+            self.ctx.needs_initial = True
+        else:
+            self.ctx.unclear.add(lhs.tensor)
 
     def _streamed(self, lhs: Access, store: p.Stmt) -> p.Stmt:
         """A store past the cache, if the schedule asks for it."""
@@ -130,12 +137,15 @@ class Lowering:
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
             return block(*before, producer, self._consume(stmt, flag, scope))
         work = self.ctx.workspaces.add(temporary, lhs.vars)
-        if scope.parallel and work not in self.ctx.private:
-            self.ctx.private.append(work)
+        if scope.parallel:
+            self.ctx.private.add(temporary)
+            self.ctx.inside += [work] if work not in self.ctx.inside else []
+        self.ctx.unclear.discard(temporary)
+        producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
         return block(
             *before,
-            *work.prepare(),
-            self.lower(stmt.producer, scope),
+            *(work.prepare() if temporary in self.ctx.unclear else ()),
+            producer,
             *work.finish(),
             self._consume(stmt, flag, scope),
             *work.reset(),
@@ -201,8 +211,7 @@ class Lowering:
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
         name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
         start = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
-        if self.ctx.is_result(lhs):
-            self.ctx.needs_initial = True
+        self._must_begin(lhs)
         return block(
             Declare(name, start),
             self._shape(loop, inner.accumulate(lhs, name)),
@@ -278,11 +287,10 @@ class Lowering:
     def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
         """Where an accumulation starts: from nothing, or from what is stored."""
         op = operator_of(loop)
-        fresh = (
-            self.ctx.is_result(lhs) and self.ctx.plan.assignment.op is None and not scope.reducing
-        )
-        if self.ctx.is_result(lhs):
-            self.ctx.needs_initial |= not (fresh and scope.whole)
+        keeps = self.ctx.is_result(lhs) and self.ctx.plan.assignment.op is not None
+        fresh = not keeps and not scope.reducing
+        if not (fresh and scope.whole):
+            self._must_begin(lhs)
         if fresh and op is not None:
             return Value(op.identity_of(lhs.dtype), lhs.dtype.name)
         return place

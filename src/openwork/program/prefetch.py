@@ -43,6 +43,8 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
     """What the schedule wants to be asked for some positions ahead."""
     code: list[p.Stmt] = []
     var = walker.part.access.level_vars[walker.level]
+    if walker.part.access.tensor in ctx.workspaces.table:
+        return []  # its keys have just been sorted, and are at hand
     for ahead in loop.ahead:
         name, inner = scope.fresh(f"{ctx.names.variables[var]}_ahead", lasting=True)
         last = ctx.positions(walker.part.access, walker.level) - 1

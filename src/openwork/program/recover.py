@@ -89,7 +89,8 @@ class Recovery:
         relation = self.provenance.above.get(var)
         match relation:
             case None:
-                return [], Range(ZERO, self.ctx.names.extent(var)), scope
+                whole = Range(ZERO, self.ctx.names.extent(var), everything=True)
+                return [], whole, scope
             case Pos():
                 return self.positions(relation, scope)
             case Coord():
@@ -145,7 +146,8 @@ class Recovery:
         if isinstance(relation, Split):
             n = relation.factor
             return Range(ZERO, Value(n), fixed=n, multiple=n)
-        return Range(ZERO, self.length(relation, whole))
+        uneven = relation.balance is not None or relation.points is not None
+        return Range(ZERO, whole.size if uneven else self.length(relation, whole))
 
     def length(self, relation: Split | Divide, whole: Range) -> Expr:
         """The length of all runs but the last, where they are equal."""
@@ -158,7 +160,7 @@ class Recovery:
     def run(self, relation: Split | Divide, whole: Range, scope: Scope) -> Range:
         """The values of the parent in the run whose number is known."""
         at = scope.coords[relation.outer]
-        run = self._run(relation, whole, at, scope)
+        run = replace(self._run(relation, whole, at, scope), everything=False)
         if relation.outer not in scope.ranges:
             return run
         last = scope.ranges[relation.outer].hi - 1

@@ -44,7 +44,8 @@ class Range:
     and last positions of the levels above it, outermost first. `fixed`: how many values there are,
     where that is a constant; `multiple`: what their number can be divided by without a rest.
     `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window of
-    positions is the first or the last of all; None if it certainly is.
+    positions is the first or the last of all; None if it certainly is. `everything`: all coordinates of
+    a dimension.
     """
 
     lo: Expr
@@ -56,6 +57,7 @@ class Range:
     missing: bool = False
     first: Expr | None = None
     last: Expr | None = None
+    everything: bool = False
 
     @property
     def size(self) -> Expr:

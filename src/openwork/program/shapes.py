@@ -34,7 +34,7 @@ class Loop(Visit):
         parts = [part for part in self.parts if part.access in walked]
         loop = replace(self.loop, tag=None) if parts else self.loop
         walkers, scope = self._walkers(parts, scope)
-        values = self.window or Range(Value(0), self.ctx.names.extent(self.var))
+        values = self.window or Range(Value(0), self.ctx.names.extent(self.var), everything=True)
         var, scope = scope.fresh(self.name)
         counter, values, recovered, scope = self._counter(var, values, scope)
         header = Header.of(self.ctx, loop, counter, values, scope)
@@ -52,8 +52,8 @@ class Loop(Visit):
         steps = [walker.advance(present[walker.part.access]) for walker in walkers]
         made = header.finish(
             block(body, *steps),
-            f"every {self.name}" if self.window is None else f"{self.name} of this run",
-            counted=self.parts if self.window is None else (),
+            f"every {self.name}" if values.everything else f"{self.name} of this run",
+            counted=self.parts if values.everything else (),
             simd=self._independent(walkers),
             polls=self._polls(),
         )
@@ -105,8 +105,8 @@ class Loop(Visit):
             begin, end = walker.bounds()
             own = self.positions if walker.part_of_run is not None else None
             return [], Range(begin, end, fixed=None if own is None else own.fixed), scope
-        first, scope = scope.fresh(f"{walker.position.name}_first", lasting=True)
-        last, scope = scope.fresh(f"{walker.position.name}_last", lasting=True)
+        first, scope = scope.fresh(f"{walker.position.name}_lo", lasting=True)
+        last, scope = scope.fresh(f"{walker.position.name}_hi", lasting=True)
         code = replace(walker, position=first, end=last).declare()
         return code, Range(first, last), scope
 
@@ -271,7 +271,8 @@ class Loop(Visit):
         part_of_run = None
         if own is not None and own.pos is not None and own.pos.access == part.access:
             part_of_run = (own.lo, own.hi)
-        return None if window is None else (window.lo, window.hi), part_of_run
+        confined = window is not None and not window.everything
+        return (window.lo, window.hi) if window and confined else None, part_of_run
 
     def _reserve(self, runs: list[tuple[Expr, Expr]]) -> list[p.Stmt]:
         """Room for all that a loop over `runs` can append to the result."""
@@ -288,7 +289,7 @@ class Loop(Visit):
 
     def _completeness(self, complete: bool) -> Scope:
         """A loop over a result variable that skips coordinates leaves entries unwritten."""
-        skips = self.var in self.lhs.vars and not complete
+        skips = self.var in self.ctx.provenance.roots_of(self.lhs.vars) and not complete
         return replace(self.scope, whole=self.scope.whole and not skips)
 
     def _polls(self) -> bool:

@@ -116,7 +116,8 @@ class Tracked:
         held = self._held(loop.body, driver, scope)
         shared = isinstance(self.ctx.plan.assembly, Shared)
         complete = shared and access == self.ctx.shared_operand
-        skips = not complete and bool(set(written(loop.body).vars) & set(driver.variables))
+        chosen = self.ctx.provenance.roots_of(written(loop.body).vars)
+        skips = not complete and bool(chosen & set(driver.variables))
         scope = replace(scope, whole=scope.whole and not skips)
         base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
         position, scope = scope.fresh(base, lasting=True)
@@ -177,8 +178,9 @@ class Tracked:
 
         def used(node: Node) -> frozenset[IndexVar]:
             if isinstance(node, Access):
-                own = node == driver.access
-                return frozenset() if own else self.ctx.provenance.roots_of(node.vars)
+                below = node.level_vars[driver.last + 1 :]
+                variables = below if node == driver.access else node.vars
+                return self.ctx.provenance.roots_of(variables)
             if isinstance(node, IndexVar):
                 return frozenset([node])
             return frozenset[IndexVar]().union(*map(used, children(node)))
@@ -247,7 +249,7 @@ class Tracked:
             access, driver.first, everything, position, scope
         )
         more, scope = self._reach(driver, list(places[:-1]), position, scope, track=False)
-        skips = bool(set(written(body).vars) & set(variables))
+        skips = bool(self.ctx.provenance.roots_of(written(body).vars) & set(variables))
         scope = replace(scope, whole=scope.whole and not skips)
         return block(*code, *more, self.lower(_at(variables, body), scope))
 

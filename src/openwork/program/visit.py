@@ -58,7 +58,8 @@ class Visit:
 
     def point(self) -> p.Block:
         """The body at the one coordinate that is known; every operand is looked up there."""
-        skips = self.var in self.lhs.vars and not self._always_works
+        chosen = self.ctx.provenance.roots_of(self.lhs.vars)
+        skips = self.var in chosen and not self._always_works
         scope = replace(self.scope, whole=self.scope.whole and not skips)
         return self.visit({}, [], scope)
 

@@ -8,9 +8,17 @@ from typing import Any
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
+from openwork.loops.commands.pos import no_run
 from openwork.loops.commands.split import replace_by_two
 from openwork.loops.legality import check_nest
-from openwork.loops.nest import find_loops, new_variables, positive, provenance_of, rewrite, untagged
+from openwork.loops.nest import (
+    find_loops,
+    new_variables,
+    positive,
+    provenance_of,
+    rewrite,
+    untagged,
+)
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute
@@ -59,9 +67,17 @@ def divide(
         raise ScheduleError(
             f"there is no balance {balance!r}", code="E303", hint='the only one is "nnz"'
         )
-    access = _counted(plan, var)
-    pos = provenance_of(plan).space(var)
-    if pos is None or pos.access != access:
+    provenance = provenance_of(plan)
+    pos = provenance.space(var)
+    access = _counted(plan, var) if pos is None else pos.access
+    fault = no_run(var, provenance) if pos is None else _nothing_below(pos)
+    if fault is not None:
+        raise ScheduleError(
+            f"the work of {var} cannot be balanced: {fault}",
+            code="E305",
+            hint=f"divide {var} evenly, or balance it before it is cut",
+        )
+    if pos is None:
         hidden = _positions_of(plan, var)
         new_variables(plan, outer, inner, hidden)
         plan = rewrite(plan, _renamed(var, hidden), Pos(var, hidden, access))
@@ -70,6 +86,15 @@ def divide(
         new_variables(plan, outer, inner)
     relation = Divide(var, outer, inner, parts, access)
     return check_nest(replace_by_two(plan, var, outer, inner, relation))
+
+
+def _nothing_below(pos: Pos) -> str | None:
+    """Why the entries below a position cannot be counted, or None if they can."""
+    levels = pos.access.tensor.format.levels
+    at = pos.access.level_vars.index(pos.parent) if pos.parent in pos.access.level_vars else -1
+    if at < 0 or at + 1 >= len(levels) or levels[at + 1].boundaries is None:
+        return f"{pos.access.tensor} stores no run of entries below each of its positions"
+    return None
 
 
 def _check_known_before(plan: Plan, var: IndexVar) -> None:
@@ -125,7 +150,7 @@ def _counted(plan: Plan, var: IndexVar) -> Access:
             if at + 1 < len(levels) and levels[at + 1].boundaries is not None:
                 if best is None or len(levels) > best[0]:
                     best = (len(levels), access)
-    if best is None or provenance.strided(var) or len(variables) > 1:
+    if best is None or len(variables) > 1:
         raise ScheduleError(
             f"no operand stores a run of entries below each value of {var}, so its work cannot be "
             "balanced",

@@ -10,8 +10,8 @@ from openwork.loops.legality import check_nest
 from openwork.loops.nest import new_variables, provenance_of, rewrite, untagged
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan import Plan
-from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute, Split
 from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute, Split
 
 
 def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
@@ -56,7 +56,7 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
             code="E305",
             hint="fuse the variables in the order of the levels",
         )
-    fault = _no_run(var, provenance)
+    fault = no_run(var, provenance)
     if fault is not None:
         raise ScheduleError(
             f"{var} has no run of positions in {tensor}: {fault}",
@@ -70,15 +70,15 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
     return check_nest(rewrite(plan, change, Pos(var, new, access)))
 
 
-def _no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str | None:
+def no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str | None:
     """Why the values of `var` are not a run of coordinates, or None if they are."""
     match provenance.above.get(var):
         case None:
             return None
         case Bound(parent=parent) | Precompute(parent=parent):
-            return _no_run(parent, provenance, outermost)
+            return no_run(parent, provenance, outermost)
         case Fuse(outer=outer, inner=inner):
-            return _no_run(outer, provenance, outermost) or _no_run(inner, provenance, False)
+            return no_run(outer, provenance, outermost) or no_run(inner, provenance, False)
         case Split() | Divide() as relation:
             if relation.outer == var:
                 return f"{var} counts runs of {relation.parent}"
@@ -89,5 +89,5 @@ def _no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> st
                 return f"{relation.parent} fuses {above.outer} and {above.inner}"
             if provenance.space(relation.parent) is not None:
                 return f"{relation.parent} counts positions"
-            return _no_run(relation.parent, provenance, outermost)
+            return no_run(relation.parent, provenance, outermost)
     return f"{var} went from positions back to coordinates"

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from openwork.algebra.operators import ADD, DIV, NEG, SEMIRINGS, Op
+from openwork.algebra.types import Number
 from openwork.errors import ScheduleError
 from openwork.format.formats import dense
-from openwork.index.nodes import Access, Apply, Expr, IndexVar, TensorVar
+from openwork.index.absence import without
+from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, TensorVar
 from openwork.index.show import show
 from openwork.loops.legality import check_nest, drives_alone
 from openwork.loops.nest import new_variables, provenance_of, with_nest
@@ -18,7 +20,7 @@ from openwork.loops.plan import Plan
 from openwork.loops.presence import key_format, presence_matters, sparse_along
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Precompute
-from openwork.loops.result import Append, Shared
+from openwork.loops.result import Append, Shared, accesses_of
 from openwork.tree import Node, map_children, substitute, walk
 
 
@@ -181,7 +183,7 @@ class _Workspace:
                 using.append(loop)
         self._check_positions(chain[start])
         self._check_pattern(chain[start:])
-        tensor = self._tensor()
+        tensor = self._tensor(bool(moved))
         op = site.assign.op if moved else None
         fill = Access(tensor, self.new)
         read = Access(tensor, self.variables)
@@ -263,12 +265,10 @@ class _Workspace:
         old = self.plan.assignment.op if is_result else None
         return assign.op if summed or old is not None else None
 
-    def _tensor(self) -> TensorVar:
+    def _tensor(self, moved: bool) -> TensorVar:
         """The workspace: what is not given follows from the statement."""
         site, given = self.site, self.given
         dtype = site.expr.dtype
-        op = site.assign.op
-        identity = op.identity_of(dtype) if op is not None and op.identity is not None else 0
         taken = {n.name for n in walk(self.plan.loops) if isinstance(n, TensorVar)}
         name = given.name if isinstance(given, TensorVar) else given
         if name is not None and name in taken:
@@ -292,7 +292,16 @@ class _Workspace:
                 hint="leave it out, and it follows from the statement",
             )
         shape = (None,) * len(self.variables)
-        return TensorVar(name, dense(len(self.variables)), dtype, identity, shape)
+        return TensorVar(name, dense(len(self.variables)), dtype, self._fill(moved), shape)
+
+    def _fill(self, moved: bool) -> Number:
+        """What the workspace holds where nothing is written: a sum of nothing, or no entry."""
+        expr, op = self.site.expr, self.site.assign.op
+        if moved and op is not None:
+            return op.identity_of(expr.dtype)
+        sparse = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
+        left = without(expr, sparse)
+        return left.value if isinstance(left, Absent) else 0
 
     def _presence(
         self, tensor: TensorVar, read: Access, rhs: Expr, moved: list[Forall]
