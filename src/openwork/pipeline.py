@@ -9,7 +9,8 @@ from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
-from openwork.loops.plan import Plan, names_of, plan
+from openwork.loops.default import scheduled
+from openwork.loops.plan import Plan, names_of, plan, shared_by_threads
 from openwork.loops.verify import verify_loops
 from openwork.program.build import lower_plan
 from openwork.program.nodes import Program
@@ -39,19 +40,24 @@ def front(
     trace: Trace,
     sizes: dict[str, float] | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
-    parallel: bool = True,
+    default: bool = True,
 ) -> Plan:
     """Index notation to loops.
 
     `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
-    a schedule has one. `parallel`: threads share the outermost loop where they can.
+    a schedule has one. `default`: with the default schedule, rather than as a schedule's begin.
     """
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
     planned = trace.run(
-        "loops.txt", lambda: plan(summed, trace, sizes, wanted, parallel), _loops
+        "loops.txt", lambda: plan(summed, trace, sizes, wanted), _loops
     )
-    verify_loops(planned.loops, names_of(planned.assignment))
+    if default:
+        planned = trace.run(
+            "scheduled.txt",
+            lambda: shared_by_threads(scheduled(planned, trace), trace),
+            _loops,
+        )
     return planned
 
 
@@ -61,6 +67,7 @@ def _loops(planned: Plan) -> str:
 
 def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:
     """Loops to C, for index arrays of the given widths."""
+    verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
         "lowered.c", lambda: lower_plan(planned, widths), lambda made: render(made.program, name)
     )

@@ -255,8 +255,6 @@ def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenanc
         if not isinstance(assign, Assign) or assign.lhs.tensor in made or tag is None:
             continue
         lhs = assign.lhs
-        if loop.var in provenance.recoverable({*lhs.vars, *known}):
-            continue
         if not lhs.tensor.format.is_dense and any(
             not kind.full and kind.name == "Key" for kind in lhs.tensor.format.levels
         ):
@@ -265,6 +263,8 @@ def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenanc
                 code="E307",
                 hint=f"parallelize a loop outside of the workspace {lhs.tensor}",
             )
+        if loop.var in provenance.recoverable({*lhs.vars, *known}):
+            continue
         if tag.race is OutputRaceStrategy.IgnoreRaces:
             continue
         if tag.race is OutputRaceStrategy.NoRaces:

@@ -8,7 +8,17 @@ from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, Where
+from openwork.loops.nodes import (
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    SuchThat,
+    Tag,
+    Where,
+    nest_of,
+    relations_of,
+)
 from openwork.loops.order import (
     Costs,
     Edge,
@@ -58,13 +68,11 @@ def plan(
     trace: Trace,
     sizes: dict[str, float] | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
-    parallel: bool = True,
 ) -> Plan:
     """Choose assembly, loop order and conversions for an assignment with explicit reductions.
 
     `sizes` gives the number of stored entries of operands, where it is known. `wanted`: the order
-    of the loops that a schedule asks for; then nothing is converted. `parallel`: threads share the
-    outermost loop where they can.
+    of the loops that a schedule asks for; then nothing is converted.
     """
     user_result = assignment.lhs.tensor
     derived: list[Derived] = []
@@ -90,7 +98,7 @@ def plan(
     loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
         assignment,
-        _parallel(loops, assignment, assembly, trace) if parallel else loops,
+        loops,
         assembly,
         (*derived, *more),
         assignment.lhs.tensor,
@@ -207,8 +215,9 @@ def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
             trace.decide(f"{name}: dense, written in place")
 
 
-def _parallel(loops: Stmt, assignment: Assignment, assembly: Assembly, trace: Trace) -> Stmt:
+def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
     """Give the outermost loop to threads when its iterations write to different places."""
+    loops, assignment, assembly = nest_of(plan.loops), plan.assignment, plan.assembly
 
     def change(loop: Forall) -> Stmt:
         if isinstance(assembly, Append):
@@ -226,4 +235,6 @@ def _parallel(loops: Stmt, assignment: Assignment, assembly: Assembly, trace: Tr
         trace.decide(f"{loop.var}: parallel over threads, no two iterations write to one entry")
         return replace(loop, tag=Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces))
 
-    return tag_outermost(loops, change)
+    relations = relations_of(plan.loops)
+    tagged = tag_outermost(loops, change)
+    return replace(plan, loops=SuchThat(tagged, relations) if relations else tagged)

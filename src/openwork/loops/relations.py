@@ -94,7 +94,7 @@ class Divide(Relation):
     def __str__(self) -> str:
         more = "" if self.balance is None else f", balanced by {self.balance.tensor}"
         if self.points is not None:
-            more = f", at {getattr(self.points, '__name__', 'given points')}"
+            more = ", at given points"
         return f"divide({self.parent}, {self.outer}, {self.inner}, {self.parts}{more})"
 
 

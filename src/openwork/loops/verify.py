@@ -6,38 +6,57 @@ is read and nowhere else, and reductions are loops: none is left inside an expre
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
-from openwork.loops.nodes import Assign, Forall, Sequence, Stmt, Where, written
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    Sequence,
+    Stmt,
+    Where,
+    nest_of,
+    relations_of,
+    written,
+)
+from openwork.loops.provenance import Provenance
 from openwork.tree import walk
 
 
 def verify_loops(stmt: Stmt, tensors: frozenset[str]) -> None:
     """Raise `InternalError` if `stmt`, over the user's `tensors`, breaks a rule."""
-    _verify(stmt, frozenset(), tensors)
+    _Rules(Provenance(relations_of(stmt))).verify(nest_of(stmt), frozenset(), tensors)
 
 
-def _verify(stmt: Stmt, bound: frozenset[IndexVar], known: frozenset[str]) -> None:
-    match stmt:
-        case Forall(var=var, body=body):
-            if var in bound:
-                raise InternalError(f"{var} is bound twice:\n{stmt}")
-            _verify(body, bound | {var}, known)
-        case Assign(lhs=lhs, rhs=rhs):
-            for expr in (lhs, rhs):
-                _verify_expr(expr, bound, known)
-        case Where(consumer=consumer, producer=producer, temporary=temporary):
-            _fresh(temporary, known)
-            inner = known | {temporary.name}
-            if written(producer).tensor != temporary:
-                raise InternalError(f"{temporary} is not what its producer writes:\n{stmt}")
-            _verify(producer, bound, inner)
-            _verify(consumer, bound, inner)
-        case Sequence(first=first, then=then):
-            _verify(first, bound, known)
-            _verify(then, bound, known)
-        case _:
-            raise InternalError(f"{type(stmt).__name__} is no statement of loops")
+@dataclass(frozen=True)
+class _Rules:
+    """The rules for one nest; `provenance` says what derived loops make known."""
+
+    provenance: Provenance
+
+    def verify(self, stmt: Stmt, bound: frozenset[IndexVar], known: frozenset[str]) -> None:
+        match stmt:
+            case Forall(var=var, body=body):
+                if var in bound:
+                    raise InternalError(f"{var} is bound twice:\n{stmt}")
+                self.verify(body, bound | {var}, known)
+            case Assign(lhs=lhs, rhs=rhs):
+                reachable = self.provenance.recoverable(bound)
+                for expr in (lhs, rhs):
+                    _verify_expr(expr, reachable, known)
+            case Where(consumer=consumer, producer=producer, temporary=temporary):
+                _fresh(temporary, known)
+                inner = known | {temporary.name}
+                if written(producer).tensor != temporary:
+                    raise InternalError(f"{temporary} is not what its producer writes:\n{stmt}")
+                self.verify(producer, bound, inner)
+                self.verify(consumer, bound, inner)
+            case Sequence(first=first, then=then):
+                self.verify(first, bound, known)
+                self.verify(then, bound, known)
+            case _:
+                raise InternalError(f"{type(stmt).__name__} is no statement of loops")
 
 
 def _verify_expr(expr: Expr, bound: frozenset[IndexVar], known: frozenset[str]) -> None:

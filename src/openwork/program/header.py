@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from openwork.algebra.operators import OR
@@ -12,9 +12,7 @@ from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUni
 from openwork.program import nodes as p
 from openwork.program.context import Context
 from openwork.program.nodes import Name, Value
-from openwork.program.parallel import balance
 from openwork.program.scope import Range, Scope
-from openwork.program.walkers import Participant
 from openwork.program.workspace import Workspace
 from openwork.tree import walk
 
@@ -54,15 +52,15 @@ class Header:
         self,
         body: p.Block,
         comment: str = "",
-        counted: Sequence[Participant] = (),
+        counted: p.Balance | None = None,
         simd: bool = False,
-        polls: bool = False,
     ) -> p.For:
         """The loop around `body`.
 
-        `counted` are the operands whose outermost level has a position for each iteration. `simd`:
-        iterations are known to be independent.
+        `counted`: what tells how much work each iteration has. `simd`: iterations are known to be
+        independent.
         """
+        polls = self.scope.depth == 1 and any(isinstance(n, Forall) for n in walk(self.loop.body))
         lo, hi = self.range.lo, self.range.hi
         made = p.For(self.counter, lo, hi, body, comment, simd=simd, polls=polls)
         tag = self.loop.tag
@@ -74,7 +72,7 @@ class Header:
             made = replace(
                 made,
                 parallel=True,
-                balance=balance(self.ctx, counted) if tag.chunk is None else None,
+                balance=counted if tag.chunk is None else None,
                 private=tuple(s for work in private for s in work.setup()),
                 cleanup=tuple(s for work in private for s in work.cleanup()),
                 reductions=self.reductions,

@@ -125,10 +125,14 @@ def _cuts(m: Machine, s: p.For, begin: int, end: int) -> list[int]:
     parts = range(m.threads + 1)
     if s.balance is None or begin >= end:
         return [begin + (end - begin) * part // m.threads for part in parts]
-    pos = m.array(s.balance.pos).first(end + 1, None)
-    work = [last - pos[begin] + row - begin for row, last in enumerate(pos)]
-    goals = [work[end] * part // m.threads for part in parts]
-    cuts = [next(row for row in range(begin, end + 1) if work[row] >= goal) for goal in goals]
+    count = s.balance.count
+    first, last = (begin, end) if count is None else (0, m.index(count)())
+    pos = m.array(s.balance.pos).first(last + 1, None)
+    work = [stop - pos[first] + row - first for row, stop in enumerate(pos)]
+    goals = [work[last] * part // m.threads for part in parts]
+    cuts = [next(row for row in range(first, last + 1) if work[row] >= goal) for goal in goals]
+    if count is not None:
+        cuts = [-(-cut // s.balance.length) for cut in cuts]
     if cuts != sorted(cuts) or (cuts[0], cuts[-1]) != (begin, end):
         raise InternalError(f"{s.balance.pos.name} cuts the loop into {cuts}")
     return cuts

@@ -22,6 +22,7 @@ from openwork.program.at import At
 from openwork.program.context import Context
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
+from openwork.program.parallel import balance_runs
 from openwork.program.recover import Recovery, ends_there
 from openwork.program.scope import Range, Scope, Stretch
 from openwork.program.tracked import Tracked, driver_of
@@ -127,23 +128,21 @@ class Iteration:
         if whole.missing:
             return block(*code, self.iterate(loop, relation.parent, None, scope))
         run = self.recovery.run(relation, whole, scope)
+        if window is None:
+            run = replace(run, counts=relation.inner)
+            return block(*code, self.iterate(loop, relation.parent, run, scope))
         base = self.ctx.names.variables[relation.parent]
-        first, scope = scope.fresh(f"{base}_lo", lasting=True)
-        last, scope = scope.fresh(f"{base}_hi", lasting=True)
-        code += [Declare(first, run.lo, fixed=True)]
-        if window is not None:
-            end = arithmetic("min", first + window.hi, run.hi)
-            begin = first + window.lo
-            narrowed = replace(
-                run, lo=begin, fixed=window.fixed, multiple=window.multiple,
-                first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
-            )  # fmt: skip
-            first, scope = scope.fresh(f"{base}_lo", lasting=True)
-            code += [Declare(first, begin, fixed=True)]
-            run = replace(narrowed, hi=first + window.fixed if window.fixed is not None else end)
-        code += [Declare(last, run.hi, fixed=True)]
-        run = replace(run, lo=first, hi=last)
-        return block(*code, self.iterate(loop, relation.parent, run, scope))
+        lo, scope = scope.fresh(f"{base}_lo", lasting=True)
+        hi, scope = scope.fresh(f"{base}_hi", lasting=True)
+        end = arithmetic("min", run.lo + window.hi, run.hi)
+        if window.fixed is not None:
+            end = lo + window.fixed
+        code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
+        part = replace(
+            run, lo=lo, hi=hi, fixed=window.fixed, multiple=window.multiple,
+            first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
+        )  # fmt: skip
+        return block(*code, self.iterate(loop, relation.parent, part, scope))
 
     def _counted(
         self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope
@@ -155,28 +154,60 @@ class Iteration:
         header = Header.of(self.ctx, loop, counter, part, scope)
         inner = self.ctx.reach_further(header.scope.bind(var, counter), written(loop.body))
         relation = self.ctx.provenance.above.get(var)
-        if isinstance(relation, Split) and self._wants_full_runs(relation.inner, loop.body):
-            parent = scope.ranges[relation.parent]
-            if parent.multiple % relation.factor and not parent.missing:
-                # The loop inside is cloned: for complete runs its length is a constant.
-                complete = compare("<=", parent.lo + (counter + 1) * relation.factor, parent.hi)
-                full = replace(inner, full=inner.full | {relation.inner})
-                body = block(
-                    If(complete, self.lower(loop.body, full), self.lower(loop.body, inner))
-                )
-                return block(*code, header.finish(body))
-        return block(*code, header.finish(self.lower(loop.body, inner)))
+        if not isinstance(relation, (Split, Divide)):
+            return block(*code, header.finish(self.lower(loop.body, inner)))
+        parent = scope.ranges[relation.parent]
+        counted = None
+        if isinstance(relation, Split) and part is whole:
+            counted = balance_runs(self.ctx, relation, loop.body, parent)
+        body = self._in_run(relation, loop.body, parent, inner)
+        clones = (
+            isinstance(relation, Split)
+            and bool(parent.multiple % relation.factor)
+            and not parent.missing
+            and self._wants_full_runs(relation.inner, loop.body)
+        )
+        if not clones or not isinstance(relation, Split):
+            return block(*code, header.finish(body, counted=counted))
+        # The loop inside is cloned: for complete runs its length is a constant.
+        full = replace(inner, full=inner.full | {relation.inner})
+        complete = self._in_run(relation, loop.body, parent, full)
+        if loop.tag is not None:
+            whether = compare("<=", parent.lo + (counter + 1) * relation.factor, parent.hi)
+            return block(*code, header.finish(block(If(whether, complete, body)), counted=counted))
+        limit, _ = scope.fresh(f"{counter.name}_full", lasting=True)
+        some = arithmetic("max", part.lo, arithmetic("min", part.hi, parent.size / relation.factor))
+        first = replace(header, range=Range(part.lo, limit)).finish(complete, "complete runs")
+        rest = replace(header, range=Range(limit, part.hi)).finish(body, "the rest")
+        return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
+
+    def _in_run(
+        self, relation: Split | Divide, body: Stmt, parent: Range, scope: Scope
+    ) -> p.Block:
+        """The body within a run, whose ends are worked out at once rather than further in."""
+        if parent.missing or relation.outer not in scope.coords:
+            return self.lower(body, scope)
+        run = self.recovery.run(relation, parent, scope)
+        base = self.ctx.names.variables[relation.parent]
+        lo, scope = scope.fresh(f"{base}_lo", lasting=True)
+        hi, scope = scope.fresh(f"{base}_hi", lasting=True)
+        code = [Declare(lo, run.lo, fixed=True), Declare(hi, run.hi, fixed=True)]
+        known = replace(run, lo=lo, hi=hi)
+        scope = replace(scope, runs={**scope.runs, relation.inner: known})
+        return block(*code, self.lower(body, scope))
 
     def _wants_full_runs(self, inner: IndexVar, body: Stmt) -> bool:
-        """Whether a loop over the places in a run is to be unrolled or vectorized."""
+        """Whether a loop over the places in a run is unrolled, or inside of a vectorized one."""
+        loops = [node for node in walk(body) if isinstance(node, Forall)]
+        mine = [
+            loop for loop in loops if inner in (loop.var, self.ctx.provenance.same_values(loop.var))
+        ]
+        vector = [
+            loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector
+        ]
         return any(
-            isinstance(node, Forall)
-            and (
-                node.unroll is not None
-                or (node.tag is not None and node.tag.unit is ParallelUnit.CPUVector)
-            )
-            and inner in (node.var, self.ctx.provenance.same_values(node.var))
-            for node in walk(body)
+            loop.unroll is not None or any(loop in walk(around) for around in vector)
+            for loop in mine
         )
 
     def _strided(

@@ -144,6 +144,7 @@ class Lowering:
         producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
         return block(
             *before,
+            *work.declare(),
             *(work.prepare() if temporary in self.ctx.unclear else ()),
             producer,
             *work.finish(),
@@ -203,7 +204,7 @@ class Lowering:
         return block(
             Declare(name, self._start(loop, lhs, place, scope)),
             self._shape(loop, inner.accumulate(lhs, name)),
-            _update(place, name, None),
+            self._streamed(lhs, _update(place, name, None)),
         )
 
     def _in_shared_scalar(self, loop: Forall, lhs: Access, op: Op, scope: Scope) -> p.Block:
@@ -247,7 +248,7 @@ class Lowering:
         tiled = replace(inner, reducing=True, tiles={**scope.tiles, tile.var: tile})
         if tile.width == 1:
             work = self._shape(loop, tiled.accumulate(lhs, name))
-            return block(Declare(name, start), work, _update(place, name, None))
+            return block(Declare(name, start), work, self._streamed(lhs, _update(place, name, None)))
 
         def each(body: p.Stmt) -> p.For:
             return p.For(at, Value(0), Value(tile.width), block(body), unrolled=True)
@@ -257,7 +258,7 @@ class Lowering:
             p.Local(sums, tile.width),
             each(Store(sums, at, start)),
             work,
-            each(_update(place, p.Load(sums, at), None)),
+            each(self._streamed(lhs, _update(place, p.Load(sums, at), None))),
         )
 
     def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:

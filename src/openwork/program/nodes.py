@@ -109,9 +109,15 @@ class Store(Stmt):
 
 @dataclass(frozen=True)
 class Balance(Node):
-    """Cut a loop so that each thread has as many positions below it: `pos` says how many."""
+    """Cut a loop so that each thread has as many positions below it: `pos` says how many.
+
+    An iteration stands for `length` runs of `pos`, and all together for `count` of them; None: for
+    one each.
+    """
 
     pos: Array
+    length: int = 1
+    count: Expr | None = None
 
 
 @dataclass(frozen=True)

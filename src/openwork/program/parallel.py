@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from openwork.index.nodes import Access
+from openwork.loops.nodes import Stmt
+from openwork.loops.relations import Split
 from openwork.program import nodes as p
 from openwork.program.context import Context
+from openwork.program.scope import Range
 from openwork.program.walkers import Participant
+from openwork.tree import walk
+
+
+def balance_runs(ctx: Context, relation: Split, body: Stmt, whole: Range) -> p.Balance | None:
+    """The same for a loop that counts runs of a variable, each of so many of its values."""
+    (var, *more) = ctx.provenance.underived(relation.parent)
+    if more or not whole.everything:
+        return None
+    for access in walk(body):
+        if not isinstance(access, Access) or access.tensor not in ctx.names.operands:
+            continue
+        if access.tensor.ndim < 2 or access.level_vars[0] != var:
+            continue
+        outer, inner = access.tensor.format.levels[:2]
+        if outer.full and inner.boundaries is not None:
+            return p.Balance(ctx.boundaries(access, 1), relation.factor, whole.hi)
+    return None
 
 
 def balance(ctx: Context, counted: Sequence[Participant]) -> p.Balance | None:

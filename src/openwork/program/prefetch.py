@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from openwork.errors import InternalError
-from openwork.index.nodes import Access
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
 from openwork.program.context import Context
@@ -16,6 +16,8 @@ from openwork.program.walkers import Participant, Walker
 # How many entries ahead rows are asked for, the bytes that one request brings (a line, and the next
 # with it), and how far on a row is likely to be in the cache because its neighbours are.
 _AHEAD, _LINE, _NEAR = 6, 128, 64
+# How many lines of a row are asked for where a schedule wants it.
+_LINES = 2
 
 
 def prefetches(
@@ -50,18 +52,30 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
         last = ctx.positions(walker.part.access, walker.level) - 1
         position = p.arithmetic("min", walker.position + ahead.distance, last)
         there = replace(inner, places={}, accumulators={}).bind(var, name)
-        first = {v: p.Value(0) for v in ahead.access.vars if v not in there.coords}
-        for other, zero in first.items():
-            there = there.bind(other, zero)
+        for other in ahead.access.vars:
+            if other not in there.coords:  # from the first that will be needed on
+                there = there.bind(other, _begin(ctx, other, scope))
         there = ctx.reach_further(there, ahead.access)
         if not there.is_reached(ahead.access):
             raise InternalError(f"{ahead.access} cannot be prefetched")
         values = ctx.names.values(ahead.access.tensor)
-        code += [
-            p.Declare(name, walker.coordinate_at(position), fixed=True),
-            p.Prefetch(values, there.reached(ahead.access)[-1].position),
-        ]
+        start = there.reached(ahead.access)[-1].position
+        code.append(p.Declare(name, walker.coordinate_at(position), fixed=True))
+        rows = ahead.access.level_vars[-1] != var  # all of a row will be needed, not one entry
+        step = max(1, _LINE // ahead.access.dtype.itemsize)
+        for line in range(_LINES if rows else 1):
+            code.append(p.Prefetch(values, start + line * step))
     return code
+
+
+def _begin(ctx: Context, var: IndexVar, scope: Scope) -> p.Expr:
+    """The first value of a variable in the run that is known here."""
+    for relation in ctx.provenance.relations:
+        if relation.parents == (var,):
+            for inner in relation.children:
+                if inner in scope.runs:
+                    return scope.runs[inner].lo
+    return p.Value(0)
 
 
 def _lines(

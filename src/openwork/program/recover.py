@@ -159,8 +159,11 @@ class Recovery:
 
     def run(self, relation: Split | Divide, whole: Range, scope: Scope) -> Range:
         """The values of the parent in the run whose number is known."""
+        if relation.inner in scope.runs:
+            return scope.runs[relation.inner]
         at = scope.coords[relation.outer]
-        run = replace(self._run(relation, whole, at, scope), everything=False)
+        most = relation.factor if isinstance(relation, Split) else None
+        run = replace(self._run(relation, whole, at, scope), everything=False, most=most)
         if relation.outer not in scope.ranges:
             return run
         last = scope.ranges[relation.outer].hi - 1
@@ -178,8 +181,10 @@ class Recovery:
             return self._balanced(relation, whole, at)
         length = self.length(relation, whole)
         lo = whole.lo + at * length
+        # The one run of an operand without entries is not complete.
+        sure = whole.pos is None or self.ctx.drives(whole.pos.access)
         if relation.inner in scope.full or (
-            isinstance(relation, Split) and whole.multiple % relation.factor == 0
+            isinstance(relation, Split) and whole.multiple % relation.factor == 0 and sure
         ):
             assert isinstance(length, Value)  # noqa: S101 - only runs of a constant length are full
             n = int(length.value.real)

@@ -45,7 +45,8 @@ class Range:
     where that is a constant; `multiple`: what their number can be divided by without a rest.
     `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window of
     positions is the first or the last of all; None if it certainly is. `everything`: all coordinates of
-    a dimension.
+    a dimension. `counts`: the variable whose values are the places in this range, from zero on;
+    there are `most` of them, or fewer.
     """
 
     lo: Expr
@@ -58,6 +59,8 @@ class Range:
     first: Expr | None = None
     last: Expr | None = None
     everything: bool = False
+    counts: IndexVar | None = None
+    most: int | None = None
 
     @property
     def size(self) -> Expr:
@@ -85,7 +88,8 @@ class Stretch:
 class Scope:
     """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
 
-    `ranges` are the values that variables run over, worked out where their first loop began;
+    `ranges` are the values that variables run over, worked out where their first loop began; `runs`
+    those of a split variable in the run that its inner part runs over;
     `windows` are parts of them that a loop is to run over instead of all, and `stretches` such parts
     that depend on an outer variable. `full`: inner variables of splits whose runs are complete here.
     `atomic`: tensors that other threads write to as well.
@@ -102,6 +106,7 @@ class Scope:
     tiles: Mapping[IndexVar, Tile] = field(default_factory=dict)
     flags: Mapping[TensorVar, Name] = field(default_factory=dict)
     ranges: Mapping[IndexVar, Range] = field(default_factory=dict)
+    runs: Mapping[IndexVar, Range] = field(default_factory=dict)
     windows: Mapping[IndexVar, Range] = field(default_factory=dict)
     stretches: Mapping[IndexVar, Stretch] = field(default_factory=dict)
     full: frozenset[IndexVar] = frozenset()
@@ -134,6 +139,11 @@ class Scope:
     def reach(self, access: Access, place: Place) -> Scope:
         """With the next level of `access` at `place`."""
         return replace(self, places=_with(self.places, access, (*self.reached(access), place)))
+
+    def without(self, absent: set[Access]) -> Scope:
+        """With no place in operands that have no entry here."""
+        places = {a: places for a, places in self.places.items() if a not in absent}
+        return replace(self, places=places)
 
     def accumulate(self, access: Access, place: Expr) -> Scope:
         """With `access` kept in `place`, a scalar or an element of a local array."""

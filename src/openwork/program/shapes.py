@@ -12,6 +12,7 @@ from openwork.merge.lattice import Point
 from openwork.program import nodes as p
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
+from openwork.program.parallel import balance
 from openwork.program.prefetch import asked_for, prefetches
 from openwork.program.scope import Range, Scope, Tile
 from openwork.program.visit import Visit
@@ -36,6 +37,11 @@ class Loop(Visit):
         walkers, scope = self._walkers(parts, scope)
         values = self.window or Range(Value(0), self.ctx.names.extent(self.var), everything=True)
         var, scope = scope.fresh(self.name)
+        inside = None
+        if not parts and self.loop.unroll == 0 and values.fixed is None and values.most:
+            # Written out with a test for each, so that what it writes to can stay in registers.
+            inside = compare("<", var, values.hi)
+            values = replace(values, fixed=values.most)
         counter, values, recovered, scope = self._counter(var, values, scope)
         header = Header.of(self.ctx, loop, counter, values, scope)
         scope = header.scope.bind(self.var, var)
@@ -48,14 +54,16 @@ class Loop(Visit):
             code.append(Declare(here, p.Binary("&&", there, same), fixed=True))
             code += walker.find_segment(var)
             present[walker.part.access] = here
-        body = block(*code, self.visit(present, walkers, scope, everywhere=True))
+        body = block(*code[len(recovered) :], self.visit(present, walkers, scope, everywhere=True))
+        if isinstance(values.fixed, int) and inside is not None:
+            body = block(p.If(inside, body))
+        body = block(*recovered, body)
         steps = [walker.advance(present[walker.part.access]) for walker in walkers]
         made = header.finish(
             block(body, *steps),
             f"every {self.name}" if values.everything else f"{self.name} of this run",
-            counted=self.parts if values.everything else (),
+            counted=balance(self.ctx, self.parts) if values.everything else None,
             simd=self._independent(walkers),
-            polls=self._polls(),
         )
         return block(
             *_declarations(walkers), *self._reserve([(values.lo, values.hi)]), made
@@ -64,11 +72,13 @@ class Loop(Visit):
     def _counter(
         self, var: Name, values: Range, scope: Scope
     ) -> tuple[Name, Range, list[p.Stmt], Scope]:
-        """Count a window from zero, so that a constant length can be seen."""
-        if values.lo == Value(0):
+        """Count a window of constant length from zero, so that the length can be seen."""
+        if values.fixed is None or (values.lo == Value(0) and values.counts is None):
             return var, values, [], scope
         counter, scope = scope.fresh(f"{self.name}_at")
         counted = replace(values, lo=Value(0), hi=values.size)
+        if values.counts is not None:
+            scope = scope.bind(values.counts, counter)
         return counter, counted, [Declare(var, values.lo + counter, fixed=True)], scope
 
     def position(self, driver: Access) -> p.Block:
@@ -89,14 +99,15 @@ class Loop(Visit):
         here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
         visit = self.visit({driver: None}, [walker], scope)
         # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
-        ahead = prefetches(self.ctx, self.parts, self.scope, walker, var)
-        ahead += asked_for(self.ctx, self.loop, scope, walker)
+        # What the schedule asks for takes the place of what would be asked for anyway.
+        ahead = asked_for(self.ctx, self.loop, scope, walker) or prefetches(
+            self.ctx, self.parts, self.scope, walker, var
+        )
         body = block(*recovered, here, visit, *ahead)
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
-        made = header.finish(
-            body, comment, counted=[] if walker.confined else [part], polls=self._polls()
-        )
+        counted = None if walker.confined else balance(self.ctx, [part])
+        made = header.finish(body, comment, counted=counted)
         return block(*code, *self._reserve([(values.lo, values.hi)]), made)
 
     def _positions(self, walker: Walker, scope: Scope) -> tuple[list[p.Stmt], Range, Scope]:

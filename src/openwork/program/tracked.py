@@ -165,8 +165,9 @@ class Tracked:
         None where nobody asks for it, or where it follows from the position by a formula.
         """
         access, recovery = driver.access, Recovery(self.ctx)
-        used = self._used(body, driver)
-        if not used:
+        below = access.tensor.format.levels[driver.first + 1 : driver.last + 1]
+        counts = any(kind.locates for kind in below)  # a coordinate is what is left of a position
+        if not counts and not self._used(body, driver):
             return [None] * (len(driver.variables) - 1), [], scope
         code, places, scope = recovery.places(
             access, driver.first, window, window.lo, scope, moving=True

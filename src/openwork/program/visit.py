@@ -115,7 +115,9 @@ class Visit:
                 return self._case(choice, scope)
         result: p.Stmt | None = None
         for point, test in zip(reversed(cases), reversed(tests), strict=True):
-            body = block() if point.body is None else self._case(point.body, scope)
+            absent = set(conditions) - point.present - certain
+            here = scope.without(absent) if absent else scope
+            body = block() if point.body is None else self._case(point.body, here)
             result = body if test is None else p.If(test, body, result)
         return result
 

@@ -108,8 +108,9 @@ class Walker:
         lo, hi = self.window
         stored = self.coordinate_at(Value(0))
         if isinstance(stored, Load):
-            found = [Helper("lower_bound", (stored.array, begin, end, at)) for at in (lo, hi)]
-            return [Declare(self.position, found[0]), Declare(self.end, found[1], fixed=True)]
+            first = Helper("lower_bound", (stored.array, begin, end, lo))
+            last = Helper("lower_bound", (stored.array, self.position, end, hi))
+            return [Declare(self.position, first), Declare(self.end, last, fixed=True)]
 
         def pass_below(name: Name, bound: Expr) -> Stmt:
             below = compare("<", self.coordinate_at(name), bound)

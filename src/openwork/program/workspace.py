@@ -8,7 +8,7 @@ way the keys are sorted before they are read, so that a result is appended to in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 from openwork.algebra.operators import Op
@@ -28,6 +28,7 @@ from openwork.program.nodes import (
     Helper,
     If,
     Load,
+    Local,
     Name,
     Set,
     Stmt,
@@ -39,6 +40,9 @@ from openwork.program.nodes import (
 from openwork.program.scope import Place
 from openwork.program.tensors import Names
 from openwork.program.values import combine, converted
+
+# Workspaces of a constant size of so many elements at most are local arrays.
+_MOST_LOCAL = 128
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,17 @@ class Workspace:
     def _growing(self) -> tuple[Growing, ...]:
         return tuple(Growing(a, Value(1)) for a in (self.keys, self.slots, self.vals))
 
+    @property
+    def local(self) -> int | None:
+        """How many values there are, if they are so few that they may stay in registers."""
+        size = self.size
+        known = int(size.value.real) if isinstance(size, Value) else _MOST_LOCAL + 1
+        return known if not self.lists and known <= _MOST_LOCAL else None
+
     def setup(self) -> list[Stmt]:
         """Memory, before any loop."""
+        if self.local is not None:
+            return []
         if not self.lists:
             return [Allocate(self.vals, self.size)]
         if not self.hashed:
@@ -157,10 +170,16 @@ class Workspace:
 
     def cleanup(self) -> list[Stmt]:
         """Memory given back, after all loops."""
+        if self.local is not None:
+            return []
         arrays = [self.vals]
         if self.lists:
             arrays += [self.keys, *([self.slots, self.table] if self.hashed else [self.seen])]
         return [Free(array) for array in arrays]
+
+    def declare(self) -> list[Stmt]:
+        """A local array, right before it is used."""
+        return [] if self.local is None else [Local(self.vals, self.local)]
 
     def prepare(self) -> list[Stmt]:
         """Before the producer: all values at the identity; a list is already empty."""
@@ -168,7 +187,8 @@ class Workspace:
             return []
         at = Name(f"{self.name}_at")
         fill = Value(self.tensor.fill, self.tensor.dtype.name)
-        return [For(at, Value(0), self.size, block(Store(self.vals, at, fill)), "clear", simd=True)]
+        clear = For(at, Value(0), self.size, block(Store(self.vals, at, fill)), "clear")
+        return [replace(clear, simd=self.local is None, unrolled=self.local is not None)]
 
     def insert(self, coordinates: list[Expr], value: Expr, op: Op | None) -> list[Stmt]:
         """`w[coordinates] op= value`, remembering the key."""

@@ -260,15 +260,20 @@ def _cuts(w: Writer, s: p.For) -> list[str]:
     """Where the part begins and ends."""
     if s.chunk is not None:
         return []
-    begin, end = w.text(s.begin), w.text(s.end)
-    if s.balance is not None:
-        cut = f"{w.use('cut', s.balance.pos.type)}({s.balance.pos.name}, "
+    begin, end, balance = w.text(s.begin), w.text(s.end), s.balance
+    if balance is not None:
+        cut = f"{w.use('cut', balance.pos.type)}({balance.pos.name}, "
     else:
         cut = f"{w.use('cut_even', '')}("
-    return [
-        f"const int64_t {s.var.name}_{side} = {cut}{begin}, {end}, {part}, threads);"
-        for side, part in (("first", "part"), ("limit", "part + 1"))
-    ]
+    found = []
+    for side, part in (("first", "part"), ("limit", "part + 1")):
+        at = f"{cut}{begin}, {end}, {part}, threads)"
+        if balance is not None and balance.count is not None:
+            # The cut between single runs, moved on to the next iteration that begins with a run.
+            run = f"{cut}0, {w.text(balance.count)}, {part}, threads)"
+            at = f"({run} + {balance.length - 1}) / {balance.length}"
+        found.append(f"const int64_t {s.var.name}_{side} = {at};")
+    return found
 
 
 def _cleanup(w: Writer, s: p.For) -> list[str]:

@@ -55,7 +55,7 @@ class Statement(Schedulable):
         if self._plan is not None:
             return self._plan
         sizes = _sizes(self._assignment)
-        return front(self._assignment, Trace(), sizes, parallel=False)
+        return front(self._assignment, Trace(), sizes, default=False)
 
     def _scheduled(self, command: Command) -> Statement:
         plan = self._base
@@ -64,7 +64,7 @@ class Statement(Schedulable):
             wanted = command.arguments[0]
             if set(wanted) == set(loop_variables(plan)):
                 sizes = _sizes(self._assignment)
-                plan = front(self._assignment, Trace(), sizes, wanted, parallel=False)
+                plan = front(self._assignment, Trace(), sizes, wanted, default=False)
         return Statement(self._assignment, run(plan, command), (*self._commands, command))
 
     @property

@@ -40,7 +40,7 @@ def precompute(
     `variables`, and where it is not lost which entries are absent. Buys partial results that are
     computed once, and loops that are scheduled apart from each other.
     """
-    if len(variables) != len(new) or not variables:
+    if len(variables) != len(new):
         raise ScheduleError(
             f"precompute has {len(variables)} loops but {len(new)} new ones",
             code="E303",
@@ -94,7 +94,7 @@ def _find(plan: Plan, expr: Expr, variables: Sequence[IndexVar]) -> _Site:
         raise ScheduleError(
             f"{show(expr)} is no part of the statement",
             code="E309",
-            hint=f"the loops are\n{plan.loops}",
+            hint=f"it computes {show(plan.assignment.rhs)}",
         )
     usable = [s for s in found if {loop.var for loop in s.chain} >= set(variables)]
     if not usable:
@@ -156,7 +156,8 @@ class _Workspace:
         reads = provenance.roots_of(_index_vars(site.expr))
         rest = provenance.roots_of(_index_vars(site.rest))
         rest |= provenance.roots_of(site.assign.lhs.vars)
-        start = min(n for n, loop in enumerate(chain) if loop.var in self.variables)
+        around = [n for n, loop in enumerate(chain) if loop.var in self.variables]
+        start = min(around, default=len(chain))
         while start and self._only(chain[start - 1], reads, rest):
             start -= 1
         moved: list[Forall] = []
@@ -181,8 +182,13 @@ class _Workspace:
                 )
             else:
                 using.append(loop)
+        if start == len(chain):
+            raise ScheduleError(
+                f"no loop is over {show(site.expr)} alone, so there is nothing to compute ahead",
+                code="E309",
+                hint="name the loops that the workspace has entries for",
+            )
         self._check_positions(chain[start])
-        self._check_pattern(chain[start:])
         tensor = self._tensor(bool(moved))
         op = site.assign.op if moved else None
         fill = Access(tensor, self.new)
@@ -191,6 +197,7 @@ class _Workspace:
         tensor, guarded = self._presence(tensor, read, rhs, moved)
         fill, read = replace(fill, tensor=tensor), replace(read, tensor=tensor)
         rhs = substitute(site.rest, {site.hole: read})
+        self._check_pattern(chain[start:], rhs)
         producer: Stmt = Assign(fill, site.expr, op)
         consumer: Stmt = Assign(site.assign.lhs, rhs, self._operator(start, using))
         for loop in reversed(filling):
@@ -236,21 +243,21 @@ class _Workspace:
                     hint="precompute before pos, over coordinates",
                 )
 
-    def _check_pattern(self, loops: tuple[Forall, ...]) -> None:
+    def _check_pattern(self, loops: tuple[Forall, ...], rhs: Expr) -> None:
         """A result with an operand's pattern is written where that operand is walked."""
         assembly, site = self.plan.assembly, self.site
         if not isinstance(assembly, Shared) or site.assign.lhs.tensor != self.plan.result:
             return
         operand, shared = assembly.operand, set(assembly.operand.level_vars[: assembly.depth])
-        if any(node == operand for node in walk(site.rest)):
+        if isinstance(without(rhs, (operand,)), Absent):
             return
         for loop in loops:
             pos = self.provenance.space(loop.var)
             counted = pos is not None and pos.access == operand
             if self.provenance.roots(loop.var) & shared and not counted:
                 raise ScheduleError(
-                    f"{self.plan.result} has the pattern of {operand.tensor}, which would be walked "
-                    "for the workspace only",
+                    f"{self.plan.result} has the pattern of {operand.tensor}, which would no longer "
+                    "decide where it is written",
                     code="E309",
                     hint=f"leave {operand.tensor} out of the expression, or make the result dense",
                 )
@@ -311,10 +318,12 @@ class _Workspace:
         appends = isinstance(self.plan.assembly, Append) and (
             site.assign.lhs.tensor == self.plan.result
         )
-        if not presence_matters(site.assign.lhs, None, rhs, read, appends):
-            return tensor, False
         roots = provenance.roots_of(self.variables)
         gaps = [v for v in roots if sparse_along(site.expr, v)]
+        # An appended result would get entries wherever a dense workspace has them.
+        filled = appends and bool(gaps)
+        if not filled and not presence_matters(site.assign.lhs, None, rhs, read, appends):
+            return tensor, False
         in_positions = all(provenance.space(v) is not None for v in self.variables)
         if gaps and not in_positions:
             if any(v in provenance.above for v in self.variables):

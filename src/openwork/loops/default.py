@@ -1,0 +1,161 @@
+"""The schedule that a statement has if the user gives none, in the scheduling language itself.
+
+Two things are worth more than they cost on every machine. A sum of products over several loops is
+factored, so that what does not change further in is multiplied once (the MTTKRP of the thesis'
+appendix). And a dot product along memory is summed in several lanes, which do not wait for each
+other.
+"""
+
+from __future__ import annotations
+
+from openwork.algebra.operators import Op
+from openwork.errors import ScheduleError
+from openwork.index.nodes import Access, Apply, Expr, IndexVar
+from openwork.index.show import show
+from openwork.loops.commands.parallelize import parallelize
+from openwork.loops.commands.precompute import precompute
+from openwork.loops.commands.split import split
+from openwork.loops.commands.tags import prefetch, unroll
+from openwork.loops.nest import Path, paths
+from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
+from openwork.loops.plan import Plan
+from openwork.loops.result import accesses_of
+from openwork.trace import Trace
+from openwork.tree import walk
+
+# Bytes that the lanes of a dot product take: four vector registers of 16 bytes.
+_LANES = 64
+# How many iterations ahead rows are asked for.
+_DISTANCE = 8
+# From so many reduction loops on, factoring beats a tile of columns in registers.
+_LEAST_FACTORED = 3
+
+
+def scheduled(plan: Plan, trace: Trace) -> Plan:
+    """`plan` with the default schedule, as far as it applies."""
+    return _with_lanes(_factored(plan, trace), trace)
+
+
+def _factored(plan: Plan, trace: Trace) -> Plan:
+    """Multiply by what does not change in the inner loops once, after they are summed."""
+    found = [path for path in paths(plan.loops) if _is_deep(path)]
+    for path in found:
+        reduced, column = _reductions(path)
+        op = path.assign.rhs.op if isinstance(path.assign.rhs, Apply) else None
+        if op is None or column is None:
+            continue
+        for n in range(1, len(reduced)):
+            inner = set(reduced[n:])
+            terms = [t for t in _terms(path.assign.rhs, op) if _vars(t) & inner]
+            if len(terms) == len(_terms(path.assign.rhs, op)) or len(terms) < 2:
+                continue
+            expr = terms[0]
+            for term in terms[1:]:
+                expr = Apply(op, (expr, term))
+            try:
+                plan = precompute(plan, expr, [column], [column])
+            except ScheduleError:
+                break
+            trace.decide(f"schedule: precompute({show(expr)},{column},{column})")
+    return plan
+
+
+def _is_deep(path: Path) -> bool:
+    reduced, column = _reductions(path)
+    return column is not None and len(reduced) >= _LEAST_FACTORED
+
+
+def _reductions(path: Path) -> tuple[list[IndexVar], IndexVar | None]:
+    """The reduction loops directly around the innermost one, if that runs along dense columns."""
+    lhs = path.assign.lhs
+    if not path.loops or not lhs.tensor.format.is_dense or path.assign.op is None:
+        return [], None
+    column = path.variables[-1]
+    reduced: list[IndexVar] = []
+    for var in reversed(path.variables[:-1]):
+        if var in lhs.vars:
+            break
+        reduced.insert(0, var)
+    dense = all(
+        kind.locates
+        for access in (lhs, *accesses_of(path.assign.rhs))
+        for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+        if var == column
+    )
+    return reduced, column if column in lhs.vars and dense else None
+
+
+def _with_lanes(plan: Plan, trace: Trace) -> Plan:
+    """Sum a dot product along memory in lanes, and multiply by the rest once."""
+    for path in list(paths(plan.loops)):
+        expr = _dot(path)
+        if expr is None:
+            continue
+        var = path.variables[-1]
+        lanes = _LANES // path.assign.lhs.dtype.itemsize
+        outer, inner, own = (IndexVar(f"{var}{end}") for end in ("0", "1", "1w"))
+        rest = path.assign.rhs != expr
+        try:
+            new = precompute(plan, expr, [], []) if rest else plan
+            new = split(new, var, outer, inner, lanes)
+            new = unroll(precompute(new, expr, [inner], [own]), own)
+            lane = ParallelUnit.CPUVector, OutputRaceStrategy.ParallelReduction
+            plan = parallelize(unroll(new, inner), inner, *lane)
+        except ScheduleError:
+            continue
+        text = show(expr)
+        trace.decide(
+            "schedule: "
+            + (f"precompute({text},[],[]), " if rest else "")
+            + f"split({var},{outer},{inner},{lanes}), precompute({text},{inner},{own}), "
+            + f"unroll({own}), unroll({inner}), "
+            + f"parallelize({inner},CPUVector,ParallelReduction)"
+        )
+        for access in accesses_of(expr):
+            plan = _ahead(plan, access, trace)
+    return plan
+
+
+def _ahead(plan: Plan, access: Access, trace: Trace) -> Plan:
+    """Ask early for rows that a loop along a sparse operand gathers."""
+    for var in dict.fromkeys(v for path in paths(plan.loops) for v in path.variables):
+        if var in access.vars:
+            try:
+                plan = prefetch(plan, access, var, _DISTANCE)
+            except ScheduleError:
+                continue
+            trace.decide(f"schedule: prefetch({show(access)},{var},{_DISTANCE})")
+    return plan
+
+
+def _dot(path: Path) -> Expr | None:
+    """The product that the innermost loop sums along memory, if that is all it does."""
+    assign = path.assign
+    rhs, op = assign.rhs, assign.op
+    if not path.loops or op is None or op.name != "add" or assign.lhs.dtype.kind != "f":
+        return None
+    var = path.variables[-1]
+    if var in assign.lhs.vars or not isinstance(rhs, Apply) or rhs.op.name != "mul":
+        return None
+    terms = [t for t in _terms(rhs, rhs.op) if var in _vars(t)]
+    along = all(
+        isinstance(t, Access)
+        and t.level_vars[-1] == var
+        and t.level_vars.count(var) == 1
+        and t.tensor.format.levels[-1].full
+        and t.dtype == assign.lhs.dtype
+        for t in terms
+    )
+    if len(terms) != 2 or not along:
+        return None
+    return Apply(rhs.op, (terms[0], terms[1]))
+
+
+def _terms(expr: Expr, op: Op) -> list[Expr]:
+    if isinstance(expr, Apply) and expr.op == op:
+        return [term for arg in expr.args for term in _terms(arg, op)]
+    return [expr]
+
+
+def _vars(expr: Expr) -> set[IndexVar]:
+    return {n for n in walk(expr) if isinstance(n, IndexVar)}
