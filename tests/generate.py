@@ -86,8 +86,8 @@ class Case:
         operands = {name: tensor.masked for name, tensor in self.tensors.items()}
         return evaluate(self.explicit, operands, self.extents, self.result.masked)
 
-    def reproducer(self) -> str:
-        """A program that compiles and runs the case with the public names."""
+    def reproducer(self, schedule: str = "") -> str:
+        """A program that compiles and runs the case, under a schedule, with the public names."""
         name, keep = self.assignment.lhs.tensor.name, self.assignment.op is not None
         result = self.result if keep else self.result._replace(present=self.result.present & False)
         made = {name: result, **self.tensors}
@@ -98,6 +98,7 @@ class Case:
                 "import openwork as ow",
                 *(tensor.spelled(each) for each, tensor in made.items()),
                 f"stmt = ow.parse({self.text!r}, {', '.join(f'{n}={n}' for n in made)})",
+                *([f"stmt = stmt.schedule({schedule!r})"] if schedule else []),
                 f"print(stmt.compile()({f'out={name}' if keep else ''}).to_numpy())",
             ]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,19 @@ _PARTS = (1, 2, 3, 5)
 _MOST_LOOPS = 7
 
 
-def random_schedule(rng: random.Random, stmt: Statement) -> Statement:
-    """`stmt` after up to five random commands."""
+def random_schedules(rng: random.Random, stmt: Statement) -> Iterator[Statement]:
+    """`stmt` after each of up to five random commands."""
     for _ in range(rng.randint(1, 5)):
         if len(loop_variables(stmt._base)) > _MOST_LOOPS:
             break
         stmt = random_command(rng, stmt)
+        yield stmt
+
+
+def random_schedule(rng: random.Random, stmt: Statement) -> Statement:
+    """`stmt` after up to five random commands."""
+    for stmt in random_schedules(rng, stmt):
+        pass
     return stmt
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from tests.generate import Case, assert_agrees, random_case
+from tests.schedules import random_schedule
 from tests.test_property import statement_of
 
 from openwork.algebra import operators as ops
@@ -25,6 +26,8 @@ from openwork.runtime.launch import PositionOverflow
 from openwork.runtime.reference import to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor import binding, kernel
+from openwork.tensor.promises import Promises
+from openwork.tensor.statement import Statement
 from openwork.tensor.validate import validate
 
 FIRST_SEED = 5_000_000  # far from those of the property test
@@ -82,7 +85,15 @@ def interpreting(executable: type[Interpreted]) -> Iterator[None]:
         executable.results[values.__array_interface__["data"][0]] = values
         return values
 
+    keep = Promises.keep
+
+    def noted_cuts(*args: Any) -> tuple[Array, ...]:
+        cuts = keep(*args)
+        executable.results.update({a.__array_interface__["data"][0]: a for a in cuts})
+        return cuts
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Promises, "keep", noted_cuts)
         patch.setattr(Storage, "pointers", property(arrays))
         patch.setattr(kernel.Kernel, "_values", noted_values)
         patch.setattr(binding, "Executable", executable)
@@ -91,11 +102,12 @@ def interpreting(executable: type[Interpreted]) -> Iterator[None]:
     executable.results.clear()
 
 
-def run_case(case: Case) -> None:
+def run_case(case: Case, stmt: Statement | None = None) -> None:
     """Fail unless the interpreter computes what the reference does."""
     adds = case.assignment.op is not None
     with interpreting(Accumulating if adds else Interpreted):
-        storage = statement_of(case).compile(loader=lambda compiled: compiled)().storage
+        made = stmt or statement_of(case)
+        storage = made.compile(loader=lambda compiled: compiled)().storage
     validate(storage, "the result")
     result = to_masked(storage)
     present = None if case.result.format.is_dense else result.present
@@ -113,6 +125,23 @@ def test_the_interpreter_agrees_with_the_reference(chunk: int) -> None:
             run_case(case)
         except (AssertionError, InternalError) as error:
             failures.append(f"seed {seed}: {case.text}\n{error}\n\n{case.reproducer()}\n")
+    if failures:
+        pytest.fail("\n".join([f"{len(failures)} cases failed", *failures[:3]]), pytrace=False)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_scheduled_programs_neither_race_nor_stray(chunk: int) -> None:
+    """Every read is within bounds and of something written, and threads keep out of each other."""
+    failures = []
+    for seed in range(FIRST_SEED + 10_000 + chunk, FIRST_SEED + 10_000 + CASES, CHUNKS):
+        case = random_case(random.Random(seed), nonfinite=seed % 9 == 0)
+        stmt = random_schedule(random.Random(seed), statement_of(case))
+        try:
+            run_case(case, stmt)
+        except (AssertionError, InternalError) as error:
+            again = case.reproducer(stmt.commands)
+            failures.append(f"seed {seed}: {case.text} | {stmt.commands}\n{error}\n\n{again}\n")
     if failures:
         pytest.fail("\n".join([f"{len(failures)} cases failed", *failures[:3]]), pytrace=False)
 

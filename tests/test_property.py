@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.generate import Case, assert_agrees, random_case
+from tests.schedules import random_schedules
 
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
@@ -23,14 +24,17 @@ from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.pipeline import Compiled
 from openwork.render.c import render_all
+from openwork.runtime import launch
 from openwork.runtime.library import load
 from openwork.runtime.reference import Masked, to_masked
+from openwork.runtime.threads import set_num_threads, thread_count
 from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
 from openwork.tensor.validate import validate
 from openwork.tree import Node, bottom_up, walk
 
 CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "2000"))
+SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "3000"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 20
 SANITIZE = ("address", "undefined") if os.environ.get("OPENWORK_SANITIZE") == "1" else ()
@@ -71,12 +75,17 @@ class Later:
         return self.batch.find(self.source)(*args)
 
 
-def run_chunk(cases: Sequence[Case]) -> list[Masked | Exception]:
+Prepare = Callable[[int, Statement], Statement]
+
+
+def run_chunk(
+    cases: Sequence[Case], prepare: Prepare = lambda n, stmt: stmt
+) -> list[Masked | Exception]:
     """Compile all `cases` together, run them, and return their results."""
     batch, kernels = Batch(), []
-    for case in cases:
+    for n, case in enumerate(cases):
         try:
-            kernels.append(statement_of(case).compile(loader=batch))
+            kernels.append(prepare(n, statement_of(case)).compile(loader=batch))
         except Exception as error:
             kernels.append(error)
     return [kernel if isinstance(kernel, Exception) else answer(kernel) for kernel in kernels]
@@ -144,6 +153,45 @@ def test_kernels_agree_with_the_reference(chunk: int) -> None:
         pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
 
 
+@pytest.fixture
+def several_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small kernels run on several threads too."""
+    before = thread_count()
+    monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
+    set_num_threads(3)
+    yield
+    set_num_threads(before)
+
+
+@pytest.mark.fuzz
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.usefixtures("several_threads")
+def test_scheduled_kernels_agree_with_the_reference(chunk: int) -> None:
+    """Random schedules, drawn from what is legal, change no answer."""
+    seeds = range(SEED + chunk, SEED + SCHEDULED, CHUNKS)
+    cases = [case_of(seed) for seed in seeds]
+    commands = {n: "" for n in range(len(cases))}
+
+    def prepare(n: int, stmt: Statement) -> Statement:
+        for stmt in random_schedules(random.Random(7 * seeds[n] + 1), stmt):
+            commands[n] = stmt.commands
+        return stmt
+
+    failures = []
+    for n, result in enumerate(run_chunk(cases, prepare)):
+        try:
+            if isinstance(result, Exception):
+                raise AssertionError(f"{type(result).__name__}: {result}") from result
+            compare(cases[n], result)
+        except AssertionError as error:
+            again = cases[n].reproducer(commands[n])
+            failures.append(f"seed {seeds[n]}: {cases[n].text} | {commands[n]}\n{error}\n\n{again}")
+    if failures:
+        count = f"{len(failures)} of {len(cases)} scheduled cases differ from the reference"
+        pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
+
+
 # --- The cases themselves ----------------------------------------------------------------------
 
 SAMPLE = range(0, 300)
@@ -192,7 +240,7 @@ def test_the_reference_answers_every_case() -> None:
 
 def test_a_reproducer_is_a_program() -> None:
     for seed in SAMPLE[::10]:
-        compile(case_of(seed).reproducer(), f"<seed {seed}>", "exec")
+        compile(case_of(seed).reproducer("split(i,i0,i1,4)"), f"<seed {seed}>", "exec")
 
 
 def test_a_wrong_answer_is_noticed() -> None:

@@ -14,7 +14,15 @@ import pytest
 import openwork as ow
 from openwork.tensor.eager import KERNELS
 
-STAGES = ["statement.txt", "explicit.txt", "loops.txt", "lowered.c", "simplified.c", "kernel.c"]
+STAGES = [
+    "statement.txt",
+    "explicit.txt",
+    "loops.txt",
+    "scheduled.txt",
+    "lowered.c",
+    "simplified.c",
+    "kernel.c",
+]
 
 
 def test_a_dump_has_every_stage_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

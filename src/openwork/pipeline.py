@@ -49,9 +49,7 @@ def front(
     """
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
-    planned = trace.run(
-        "loops.txt", lambda: plan(summed, trace, sizes, wanted), _loops
-    )
+    planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted), _loops)
     if default:
         planned = trace.run(
             "scheduled.txt",

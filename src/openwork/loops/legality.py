@@ -84,7 +84,7 @@ def _check_positions(
 
 
 def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
-    """What counts the runs that `var` lies in, where it went to positions or back inside of them."""
+    """What counts the runs in which `var` went to positions, or back to coordinates."""
     found: list[IndexVar] = []
     for at in provenance.ancestors(var):
         relation = provenance.above.get(at)
@@ -127,9 +127,7 @@ def drives_alone(pos: Pos, body: Stmt, provenance: Provenance) -> bool:
     """Whether there is work only where the operand of `pos` has entries, and no other is sparse."""
     variables = set(provenance.underived(pos.parent))
     others = {
-        access
-        for access in walk(body)
-        if isinstance(access, Access) and access != pos.access
+        access for access in walk(body) if isinstance(access, Access) and access != pos.access
     }
     sparse = any(
         var in variables and not kind.locates
@@ -145,7 +143,6 @@ def _check_append(path: Path, provenance: Provenance) -> None:
     levels = result.tensor.format.levels
     depth = max(n + 1 for n, kind in enumerate(levels) if not kind.full)
     place = {var: n for n, var in enumerate(result.level_vars)}
-    order = {var: n for n, var in enumerate(path.variables)}
     latest: tuple[int, ...] = (-1,)
     for var in (atom for loop in path.variables for atom in _atoms(loop, provenance)):
         mine = tuple(place.get(u, -1) for u in provenance.underived(var))
@@ -160,9 +157,9 @@ def _check_append(path: Path, provenance: Provenance) -> None:
         latest = mine
     for relation in provenance.relations:
         if isinstance(relation, (Split, Divide)):
-            outer, inner = _leaf(relation.outer, order, provenance), relation.inner
-            within = _leaf(inner, order, provenance)
-            if outer is not None and within is not None and order[outer] > order[within]:
+            outer = _leaves(relation.outer, path, provenance)
+            inner = _leaves(relation.inner, path, provenance)
+            if outer and inner and max(outer) > min(inner):
                 raise _out_of_order(result, f"{relation.inner} comes before {relation.outer}")
 
 
@@ -176,9 +173,12 @@ def _atoms(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
     return [var]
 
 
-def _leaf(var: IndexVar, order: dict[IndexVar, int], provenance: Provenance) -> IndexVar | None:
-    """A loop that derives from `var`."""
-    return next((loop for loop in order if var in provenance.ancestors(loop)), None)
+def _leaves(var: IndexVar, path: Path, provenance: Provenance) -> list[int]:
+    """Where the loops are that derive from `var`."""
+    loops = enumerate(path.variables)
+    return [n for n, loop in loops if loop != var and var in provenance.ancestors(loop)] or [
+        n for n, loop in enumerate(path.variables) if loop == var
+    ]
 
 
 def _out_of_order(result: Access, why: str) -> ScheduleError:
@@ -234,15 +234,19 @@ def check_parallel(
             hint=f"split {loop.var} and parallelize the outer part",
         )
     if tag.unit is ParallelUnit.CPUThread:
-        for node in walk(loop.body):
-            if isinstance(node, Where) and not node.temporary.format.is_dense:
-                if node.temporary.ndim > 1:
-                    raise ScheduleError(
-                        f"{loop.var} has a workspace with a hash table inside, which grows on the "
-                        "way",
-                        code="E308",
-                        hint="parallelize a loop further in, or choose formats that need none",
-                    )
+        hashed = [
+            node.temporary
+            for node in walk(loop.body)
+            if isinstance(node, Where)
+            and node.temporary.ndim > 1
+            and not node.temporary.format.is_dense
+        ]
+        if hashed:
+            raise ScheduleError(
+                f"{loop.var} has a workspace with a hash table inside, which grows on the way",
+                code="E308",
+                hint="parallelize a loop further in, or choose formats that need none",
+            )
     _check_races(loop, around, provenance)
 
 

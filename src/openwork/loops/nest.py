@@ -88,7 +88,9 @@ def find_loops(plan: Plan, var: IndexVar) -> list[Forall]:
         why = f"; it was replaced by {made}" if made is not None else ""
         names = ", ".join(map(str, loop_variables(plan)))
         raise ScheduleError(
-            f"there is no loop over {var}{why}", code="E301", hint=f"the loops are {names or 'none'}"
+            f"there is no loop over {var}{why}",
+            code="E301",
+            hint=f"the loops are {names or 'none'}",
         )
     return found
 

@@ -33,8 +33,9 @@ class OutputRaceStrategy(Enum):
     """How iterations that write to one place are kept apart.
 
     `NoRaces`: it is proven that none do. `Atomics`: each such write is indivisible. `Temporary`:
-    every thread writes to an array of its own, and these are combined in order. `ParallelReduction`:
-    the sums of threads or lanes are combined. `IgnoreRaces`: the user knows that none do.
+    every thread writes to an array of its own, and these are combined in order.
+    `ParallelReduction`: the sums of threads or lanes are combined. `IgnoreRaces`: the user knows
+    that none do.
     """
 
     NoRaces = "NoRaces"

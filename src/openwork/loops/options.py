@@ -63,7 +63,7 @@ def attempt(plan: Plan, name: str, args: tuple[object, ...]) -> Option | None:
 def candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
     """Commands that may be legal, each with its arguments."""
     variables = loop_variables(plan)
-    fresh = _fresh(plan)
+    fresh = _Fresh(plan)
     operands = [a for a in _reads(plan) if a.vars]
     provenance = provenance_of(plan)
     for var in variables:
@@ -96,11 +96,9 @@ def candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
         for assign in walk(loop):
             if isinstance(assign, Assign):
                 for expr in walk(assign.rhs):
-                    if isinstance(expr, (Apply, Access)) and expr.kind is not None:
-                        if provenance.roots(loop.var) & provenance.roots_of(
-                            n for n in walk(expr) if isinstance(n, IndexVar)
-                        ):
-                            yield "precompute", (expr, loop.var, fresh(f"{loop.var}w"))
+                    roots = provenance.roots_of(n for n in walk(expr) if isinstance(n, IndexVar))
+                    if isinstance(expr, (Apply, Access)) and provenance.roots(loop.var) & roots:
+                        yield "precompute", (expr, loop.var, fresh(f"{loop.var}w"))
     yield "stream", (plan.user_result.name,)
 
 
@@ -110,7 +108,7 @@ def _reads(plan: Plan) -> list[Access]:
     return [a for a in dict.fromkeys(found) if a.tensor.name in operands]
 
 
-class _fresh:  # noqa: N801 - called like a function
+class _Fresh:
     """Names that the statement does not have yet."""
 
     def __init__(self, plan: Plan) -> None:

@@ -145,9 +145,7 @@ def _order(
     return choose_order(variables, constraints, operands, result, Costs(extents(assignment), sizes))
 
 
-def _check_wanted(
-    wanted: tuple[IndexVar, ...], constraints: dict[Access, frozenset[Edge]]
-) -> None:
+def _check_wanted(wanted: tuple[IndexVar, ...], constraints: dict[Access, frozenset[Edge]]) -> None:
     for access, edges in constraints.items():
         for outer, inner in sorted(edges, key=str):
             if wanted.index(outer) > wanted.index(inner):

@@ -122,7 +122,11 @@ def run(plan: Plan, command: Command) -> Plan:
 
 
 def understand(
-    plan: Plan, name: str, args: tuple[Any, ...], options: Mapping[str, Any], span: Span | None = None
+    plan: Plan,
+    name: str,
+    args: tuple[Any, ...],
+    options: Mapping[str, Any],
+    span: Span | None = None,
 ) -> Command:
     """A command from the arguments of a call, or from pieces of a text.
 
@@ -152,9 +156,7 @@ def understand(
     if len(args) > len(names) or unknown or any(n not in values for n in required):
         raise _wrong(name, signature, span)
     understood = tuple(
-        None
-        if values.get(n) is None
-        else _understood(plan, kind.rstrip("?"), values[n], span)
+        None if values.get(n) is None else _understood(plan, kind.rstrip("?"), values[n], span)
         for n, kind in signature.parameters
     )
     return Command(name, understood, span)

@@ -15,9 +15,10 @@ from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Divide
 from openwork.loops.result import Append, accesses_of
 from openwork.program import nodes as p
+from openwork.program.accumulate import operator_of
 from openwork.program.assemble import Appender
 from openwork.program.context import Context
-from openwork.program.lower import Lowering, operator_of
+from openwork.program.lower import Lowering
 from openwork.program.nodes import Declare, block
 from openwork.program.recover import Recovery
 from openwork.program.scope import Scope
@@ -66,7 +67,12 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     body = Lowering(ctx).lower(nest, Scope())
     body = block(
         *(Declare(name, count, fixed=True) for name, count in ctx.sizes.items()),
-        *(s for work in workspaces.table.values() if work.tensor not in ctx.private for s in work.setup()),
+        *(
+            s
+            for work in workspaces.table.values()
+            if work.tensor not in ctx.private
+            for s in work.setup()
+        ),
         *(appender.prologue() if appender else ()),
         body,
         *(appender.epilogue() if appender else ()),

@@ -109,6 +109,10 @@ class Context:
         assembly = self.plan.assembly
         return assembly.operand if isinstance(assembly, Shared) else None
 
+    def writes_all_of(self, lhs: Access, operand: Access) -> bool:
+        """Whether `lhs` has an entry exactly where `operand` has one."""
+        return self.is_result(lhs) and operand == self.shared_operand
+
     def elements(self, access: Access) -> Expr:
         """How many values the tensor has that `access` writes to."""
         last = access.tensor.ndim - 1

@@ -79,7 +79,7 @@ class Header:
                 copies=self.copies,
                 chunk=tag.chunk,
             )
-        elif tag is not None and _vectorizes(body):
+        elif tag is not None and _vectorizes(self.loop.body, body):
             made = replace(made, simd=True, polls=False, reductions=self.reductions)
         return self._unrolled(made)
 
@@ -93,8 +93,13 @@ class Header:
         return replace(made, unroll=factor or 8)
 
 
-def _vectorizes(body: p.Block) -> bool:
-    """Whether a compiler may be told that the iterations are independent: no way out of them."""
+def _vectorizes(stmt: Stmt, body: p.Block) -> bool:
+    """Whether a compiler may be told that the iterations are independent.
+
+    There is no way out of them, and they share no workspace.
+    """
+    if any(isinstance(n, Where) and n.temporary.ndim for n in walk(stmt)):
+        return False
     return not any(
         isinstance(s, (p.While, p.Fail, p.Allocate, p.Grow, p.Do))
         or (isinstance(s, p.For) and (s.parallel or s.polls))

@@ -23,9 +23,10 @@ from openwork.program.context import Context
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
 from openwork.program.parallel import balance_runs
-from openwork.program.recover import Recovery, ends_there
+from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope, Stretch
 from openwork.program.tracked import Tracked, driver_of
+from openwork.program.windows import ends_there
 from openwork.tree import walk
 
 Lower = Callable[[Stmt, Scope], p.Block]
@@ -65,9 +66,7 @@ class Iteration:
         relation = self.ctx.provenance.above.get(loop.var)
         return not (isinstance(relation, (Split, Divide)) and relation.outer == loop.var)
 
-    def _window(
-        self, var: IndexVar, scope: Scope
-    ) -> tuple[list[p.Stmt], Range | None, Scope]:
+    def _window(self, var: IndexVar, scope: Scope) -> tuple[list[p.Stmt], Range | None, Scope]:
         """The part of its values that a loop is to run over; None for all."""
         window, stretch = scope.windows.get(var), scope.stretches.get(var)
         if stretch is not None:
@@ -86,9 +85,7 @@ class Iteration:
         code = [Declare(first, window.lo, fixed=True), Declare(last, window.hi, fixed=True)]
         return [*code], replace(window, lo=first, hi=last), scope
 
-    def iterate(
-        self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope
-    ) -> p.Block:
+    def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
         """The loop's body for the values of `var` in `window`, all if there is none."""
         relation = self.ctx.provenance.above.get(var)
         match relation:
@@ -108,7 +105,7 @@ class Iteration:
                 return block(*code, self._original(loop, relation, window or whole, scope))
             case Coord():
                 return self._coordinates(loop, relation, window, scope)
-            case (Split() | Divide()) if relation.outer == var:
+            case Split() | Divide() if relation.outer == var:
                 if relation.inner in scope.coords:
                     return self._strided(loop, var, relation, window, scope)
                 return self._counted(loop, var, window, scope)
@@ -144,9 +141,7 @@ class Iteration:
         )  # fmt: skip
         return block(*code, self.iterate(loop, relation.parent, part, scope))
 
-    def _counted(
-        self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope
-    ) -> p.Block:
+    def _counted(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
         """for (i0 = 0; i0 < runs; i0++) body"""
         code, whole, scope = self.recovery.values(var, scope)
         part = window or whole
@@ -181,9 +176,7 @@ class Iteration:
         rest = replace(header, range=Range(limit, part.hi)).finish(body, "the rest")
         return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
 
-    def _in_run(
-        self, relation: Split | Divide, body: Stmt, parent: Range, scope: Scope
-    ) -> p.Block:
+    def _in_run(self, relation: Split | Divide, body: Stmt, parent: Range, scope: Scope) -> p.Block:
         """The body within a run, whose ends are worked out at once rather than further in."""
         if parent.missing or relation.outer not in scope.coords:
             return self.lower(body, scope)
@@ -202,9 +195,7 @@ class Iteration:
         mine = [
             loop for loop in loops if inner in (loop.var, self.ctx.provenance.same_values(loop.var))
         ]
-        vector = [
-            loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector
-        ]
+        vector = [loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector]
         return any(
             loop.unroll is not None or any(loop in walk(around) for around in vector)
             for loop in mine
@@ -254,6 +245,12 @@ class Iteration:
                 held, scope = scope.fresh(self.ctx.names.variables[inner_var])
                 found = self._known_value(At(inner_var, body, value=held), outer, a, scope)
                 return block(here, *code, *more, Declare(held, b, fixed=True), found)
+            case Coord(parent=parent):
+                pos = self.recovery.space(parent)
+                fuse = self.recovery.fused(pos)
+                last = self.ctx.provenance.underived(pos.parent)[-1]
+                origin = last if fuse is None else fuse.fused
+                return block(here, self._known_value(body, origin, name, scope))
             case Pos():
                 return block(here, Tracked(self.ctx, self.lower).at(relation, body, name, scope))
         raise InternalError(f"{var} cannot be known alone")
@@ -286,9 +283,7 @@ class Iteration:
             some = arithmetic("max", size, Value(1))
             last = (window.hi + some - 1) / some
             rows = Range(first.lo + window.lo / some, first.lo + last)
-            stretch = Stretch(
-                fuse.outer, first.lo, window.lo, window.hi, size, second.lo
-            )
+            stretch = Stretch(fuse.outer, first.lo, window.lo, window.hi, size, second.lo)
             scope = scope.narrow(fuse.outer, rows).stretch(fuse.inner, stretch)
         return block(*code, self.lower(outer, scope))
 

@@ -10,35 +10,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from openwork.algebra.operators import Op
 from openwork.errors import InternalError
-from openwork.index.nodes import Access, IndexVar
+from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.restrict import reads_of, restrict, vanishes
-from openwork.loops.result import accesses_of
 from openwork.merge.lattice import build
 from openwork.program import nodes as p
+from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
-from openwork.program.atomic import atomic_update
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
 from openwork.program.iterate import Iteration
-from openwork.program.nodes import Declare, Expr, Set, Store, Value, block, compare
+from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
 from openwork.program.recover import Recovery
-from openwork.program.scope import Range, Scope, Tile
+from openwork.program.scope import Range, Scope
 from openwork.program.shapes import Loop
 from openwork.program.tracked import Driver, Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
 from openwork.tree import walk
 
-# Columns of a row that are accumulated in registers together, widest first, by element size.
-_TILE_BYTES, _NARROW_TILE = 256, 4
-
 
 @dataclass(frozen=True)
-class Lowering:
+class Lowering(Accumulating):
     """The lowering of one kernel."""
 
     ctx: Context
@@ -85,7 +80,7 @@ class Lowering:
         if lhs in scope.accumulators:
             place = scope.accumulators[lhs]
             value, op = (value, None) if op is None else combine(op, place, value)
-            return block(_update(place, value, op))
+            return block(update(place, value, op))
         if self.ctx.lists(lhs):
             work = self.ctx.workspaces.table[lhs.tensor]
             return block(*work.insert(self._coordinates(lhs, scope), value, op))
@@ -96,7 +91,7 @@ class Lowering:
             return block(self._atomically(place, value, op, scope))
         if op is not None:
             value, op = combine(op, place, value)
-        return block(self._streamed(lhs, _update(place, value, op)))
+        return block(self._streamed(lhs, update(place, value, op)))
 
     def _must_begin(self, lhs: Access) -> None:
         """Entries of what `lhs` writes to must hold something before."""
@@ -193,109 +188,6 @@ class Lowering:
             return self._in_tiles(loop, lhs, column, scope)
         return self._shape(loop, inner)
 
-    def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
-        """sum = 0; loop { sum += ... } R[p] = sum;"""
-        op = operator_of(loop)
-        if lhs.tensor in scope.atomic and op is not None:
-            return self._in_shared_scalar(loop, lhs, op, scope)
-        place = self._element(lhs, scope)
-        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
-        name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
-        return block(
-            Declare(name, self._start(loop, lhs, place, scope)),
-            self._shape(loop, inner.accumulate(lhs, name)),
-            self._streamed(lhs, _update(place, name, None)),
-        )
-
-    def _in_shared_scalar(self, loop: Forall, lhs: Access, op: Op, scope: Scope) -> p.Block:
-        """sum = 0; loop { sum += ... } atomically R[p] += sum;"""
-        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
-        name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
-        start = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
-        self._must_begin(lhs)
-        return block(
-            Declare(name, start),
-            self._shape(loop, inner.accumulate(lhs, name)),
-            self._atomically(self._element(lhs, scope), name, op, scope),
-        )
-
-    def _atomically(self, place: p.Load, value: Expr, op: Op, scope: Scope) -> p.Stmt:
-        name, _ = scope.fresh("old", lasting=True)
-        return atomic_update(place.array, place.index, value, op, name.name)
-
-    def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
-        """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
-        size = self.ctx.names.extent(column)
-        widths = (_TILE_BYTES // lhs.dtype.itemsize, _NARROW_TILE, 1)
-        first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
-        code: list[p.Stmt] = [Declare(first, Value(0))]
-        for width in widths:
-            rest = compare("<=", first + width, size)
-            body = self._one_tile(loop, lhs, Tile(column, first, width), scope)
-            comment = "columns that are left" if width == 1 else f"{width} columns in registers"
-            code.append(p.While(rest, block(body, Set(first, first + width)), comment))
-        return block(*code)
-
-    def _one_tile(self, loop: Forall, lhs: Access, tile: Tile, scope: Scope) -> p.Block:
-        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
-        name, inner = scope.fresh(base, lhs.dtype.name)
-        sums = p.Array(name.name, name.type)
-        at, outer = scope.fresh(f"{tile.first.name}_at")
-        outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))
-        outer = self.ctx.reach_further(outer, lhs)
-        place = self._element(lhs, outer)
-        start = self._start(loop, lhs, place, scope)
-        tiled = replace(inner, reducing=True, tiles={**scope.tiles, tile.var: tile})
-        if tile.width == 1:
-            work = self._shape(loop, tiled.accumulate(lhs, name))
-            return block(Declare(name, start), work, self._streamed(lhs, _update(place, name, None)))
-
-        def each(body: p.Stmt) -> p.For:
-            return p.For(at, Value(0), Value(tile.width), block(body), unrolled=True)
-
-        work = self._shape(loop, tiled.accumulate(lhs, p.Load(sums, at)))
-        return block(
-            p.Local(sums, tile.width),
-            each(Store(sums, at, start)),
-            work,
-            each(self._streamed(lhs, _update(place, p.Load(sums, at), None))),
-        )
-
-    def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:
-        """The variable of the columns, if all that is left open of `lhs` is a row of them.
-
-        The loops inside must be over reduction variables, and the innermost over the columns,
-        along which no operand is sparse.
-        """
-        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.atomic:
-            return None
-        if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
-            return None  # the schedule has its own idea of what runs how
-        column, inner = lhs.level_vars[-1], loop.body
-        if column in self.ctx.provenance.above:
-            return None
-        while isinstance(inner, Forall) and inner.var != column and inner.var not in lhs.vars:
-            inner = inner.body
-        if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
-            return None
-        sparse = any(
-            var == column and not level.full
-            for access in (lhs, *accesses_of(inner.body.rhs))
-            for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
-        )
-        return None if sparse or inner.var != column else column
-
-    def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
-        """Where an accumulation starts: from nothing, or from what is stored."""
-        op = operator_of(loop)
-        keeps = self.ctx.is_result(lhs) and self.ctx.plan.assignment.op is not None
-        fresh = not keeps and not scope.reducing
-        if not (fresh and scope.whole):
-            self._must_begin(lhs)
-        if fresh and op is not None:
-            return Value(op.identity_of(lhs.dtype), lhs.dtype.name)
-        return place
-
     # -- loops ----------------------------------------------------------------------------------
 
     @property
@@ -342,9 +234,7 @@ class Lowering:
         shape.positions = window
         if access in walked and all(driver == {access} for driver in drivers):
             return shape.position(access)
-        if access not in walked and vanishes(
-            shape.loop.body, access, self.ctx.provenance
-        ):
+        if access not in walked and vanishes(shape.loop.body, access, self.ctx.provenance):
             # What is computed was looked up before, for these positions alone.
             driver = Driver(access, access.level_vars.index(var), (var,), var)
             if not access.tensor.format.levels[driver.first].locates:
@@ -390,28 +280,3 @@ class Lowering:
             raise InternalError(f"{access} is used before all its levels are reached")
         index = reached[-1].position if reached else Value(0)
         return p.Load(self.ctx.names.values(access.tensor), index)
-
-
-def _update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:
-    """`place op= value;`"""
-    match place:
-        case p.Name():
-            return Set(place, value, op)
-        case p.Load(array=array, index=index):
-            return Store(array, index, value, op)
-    raise InternalError(f"{place} cannot be written to")
-
-
-def operator_of(stmt: Stmt) -> Op | None:
-    """The operator by which `stmt` accumulates into what it finally writes."""
-    while not isinstance(stmt, Assign):
-        stmt = stmt.body if isinstance(stmt, Forall) else _consumer(stmt)
-    return stmt.op
-
-
-def _consumer(stmt: Stmt) -> Stmt:
-    if isinstance(stmt, Where):
-        return stmt.consumer
-    if isinstance(stmt, Then):
-        return stmt.then
-    raise InternalError(f"unexpected {stmt}")

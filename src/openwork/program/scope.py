@@ -40,7 +40,8 @@ class Tile:
 class Range:
     """The values of a variable: from `lo` up to below `hi`.
 
-    `pos`: they are positions, of the level that this relation names; `levels` then has the first
+    `pos`: they are positions, of the level that this relation names, or `within` a run of such;
+    `levels` then has the first
     and last positions of the levels above it, outermost first. `fixed`: how many values there are,
     where that is a constant; `multiple`: what their number can be divided by without a rest.
     `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window of
@@ -52,6 +53,7 @@ class Range:
     lo: Expr
     hi: Expr
     pos: Pos | None = None
+    within: Pos | None = None
     levels: tuple[tuple[Expr, Expr], ...] = ()
     fixed: int | None = None
     multiple: int = 1

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall
-from openwork.loops.result import Shared
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
 from openwork.program.header import Header
@@ -65,9 +64,7 @@ class Loop(Visit):
             counted=balance(self.ctx, self.parts) if values.everything else None,
             simd=self._independent(walkers),
         )
-        return block(
-            *_declarations(walkers), *self._reserve([(values.lo, values.hi)]), made
-        )
+        return block(*_declarations(walkers), *self._reserve([(values.lo, values.hi)]), made)
 
     def _counter(
         self, var: Name, values: Range, scope: Scope
@@ -84,8 +81,7 @@ class Loop(Visit):
     def position(self, driver: Access) -> p.Block:
         """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
         part = next(part for part in self.parts if part.access == driver)
-        shared = isinstance(self.ctx.plan.assembly, Shared)
-        scope = self._completeness(shared and driver == self.ctx.shared_operand)
+        scope = self._completeness(self.ctx.writes_all_of(self.lhs, driver))
         unique = driver.tensor.format.levels[part.walk or 0].unique
         (walker,), scope = self._walkers([part], scope, declared=not unique)
         if walker.segment is not None:
@@ -203,9 +199,11 @@ class Loop(Visit):
         meet = [point for point in self.cases if point.present >= both]
         apart = [point for point in self.cases if not point.present >= both]
         certain: dict[Access, Expr | None] = dict.fromkeys(both)
+        # Where both meet, a third operand may still be missing, and then a smaller case applies.
+        settled = any(point.present <= both for point in meet)
         together = block(
             Declare(var, one.coordinate, fixed=True),
-            self.visit(certain, walkers, scope, cases=meet or apart),
+            self.visit(certain, walkers, scope, cases=meet if settled else self.cases),
             *steps,
         )
         lesser = block(Declare(var, least, fixed=True), self._each(walkers, apart, var, scope))

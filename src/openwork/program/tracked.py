@@ -21,7 +21,6 @@ from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
 from openwork.loops.relations import Pos
 from openwork.loops.restrict import vanishes
-from openwork.loops.result import Shared
 from openwork.program import nodes as p
 from openwork.program.at import At
 from openwork.program.context import Context
@@ -56,7 +55,9 @@ def driver_of(
     if window is not None and window.pos is None:
         return None
     reads = [n for n in walk(body) if isinstance(n, Access)]
-    candidates = dict.fromkeys(reads) if window is None or window.pos is None else [window.pos.access]
+    candidates = (
+        dict.fromkeys(reads) if window is None or window.pos is None else [window.pos.access]
+    )
     variables = ctx.provenance.underived(var)
     for access in candidates:
         driver = _driver(ctx, access, variables, var)
@@ -114,8 +115,7 @@ class Tracked:
             code, window, scope = Recovery(self.ctx).positions(whole, scope)
         access = driver.access
         held = self._held(loop.body, driver, scope)
-        shared = isinstance(self.ctx.plan.assembly, Shared)
-        complete = shared and access == self.ctx.shared_operand
+        complete = self.ctx.writes_all_of(written(loop.body), access)
         chosen = self.ctx.provenance.roots_of(written(loop.body).vars)
         skips = not complete and bool(chosen & set(driver.variables))
         scope = replace(scope, whole=scope.whole and not skips)
@@ -246,9 +246,7 @@ class Tracked:
         driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
         everything = scope.ranges[relation.child]
         recovery = Recovery(self.ctx)
-        code, places, scope = recovery.places(
-            access, driver.first, everything, position, scope
-        )
+        code, places, scope = recovery.places(access, driver.first, everything, position, scope)
         more, scope = self._reach(driver, list(places[:-1]), position, scope, track=False)
         skips = bool(self.ctx.provenance.roots_of(written(body).vars) & set(variables))
         scope = replace(scope, whole=scope.whole and not skips)

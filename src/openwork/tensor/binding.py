@@ -88,7 +88,10 @@ class Binder:
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
         self._keyed = [  # workspaces whose keys are linearised coordinates
-            (node.temporary.name, Provenance(relations_of(plan.loops)).roots_of(written(node.producer).vars))
+            (
+                node.temporary.name,
+                Provenance(relations_of(plan.loops)).roots_of(written(node.producer).vars),
+            )
             for node in walk(plan.loops)
             if isinstance(node, Where) and not node.temporary.format.is_dense
         ]

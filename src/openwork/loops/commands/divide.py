@@ -40,8 +40,8 @@ def divide(
 
     The runs are equally long; with `balance="nnz"` the entries stored below them are shared out
     evenly instead, by a search; with `split_points` they reach from cut to cut. Legal for any
-    loop that is not parallel; to balance, an operand has to store a run of entries below each value.
-    Buys parts for a known number of threads.
+    loop that is not parallel; to balance, an operand has to store a run of entries below each
+    value. Buys parts for a known number of threads.
     """
     untagged(plan, var)
     parts = positive(parts, "the number of parts")
@@ -147,9 +147,10 @@ def _counted(plan: Plan, var: IndexVar) -> Access:
             if variables[-1] not in order or any(kind.name == "Key" for kind in levels):
                 continue
             at = order.index(variables[-1])
-            if at + 1 < len(levels) and levels[at + 1].boundaries is not None:
-                if best is None or len(levels) > best[0]:
-                    best = (len(levels), access)
+            below = levels[at + 1] if at + 1 < len(levels) else None
+            counts = below is not None and below.boundaries is not None
+            if counts and (best is None or len(levels) > best[0]):
+                best = (len(levels), access)
     if best is None or len(variables) > 1:
         raise ScheduleError(
             f"no operand stores a run of entries below each value of {var}, so its work cannot be "

@@ -256,8 +256,8 @@ class _Workspace:
             counted = pos is not None and pos.access == operand
             if self.provenance.roots(loop.var) & shared and not counted:
                 raise ScheduleError(
-                    f"{self.plan.result} has the pattern of {operand.tensor}, which would no longer "
-                    "decide where it is written",
+                    f"{self.plan.result} has the pattern of {operand.tensor}, which would no "
+                    "longer decide where it is written",
                     code="E309",
                     hint=f"leave {operand.tensor} out of the expression, or make the result dense",
                 )
@@ -288,9 +288,7 @@ class _Workspace:
             numbers = (f"w{n}" if n else "w" for n in range(len(taken) + 1))
             name = next(n for n in numbers if n not in taken)
         if isinstance(given, TensorVar) and (
-            given.ndim != len(self.variables)
-            or given.dtype != dtype
-            or not given.format.is_dense
+            given.ndim != len(self.variables) or given.dtype != dtype or not given.format.is_dense
         ):
             raise ScheduleError(
                 f"the workspace {name} must be dense, of {dtype} and with {len(self.variables)} "

@@ -63,7 +63,7 @@ def _nested_as(plan: Plan, variables: Sequence[IndexVar], exactly: bool) -> Plan
         last = max(n for n, loop in enumerate(chain) if loop.var in wanted)
         span, body = chain[: last + 1], nested(chain[last].body)
         variables_here = [loop.var for loop in span]
-        if exactly and not set(variables_here) == wanted:
+        if exactly and set(variables_here) != wanted:
             return replace(stmt, body=cast(Stmt, nested(stmt.body)))
         found.append(set(variables_here))
         _check_sums(stmt, variables_here, plan)

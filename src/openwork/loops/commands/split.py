@@ -37,5 +37,3 @@ def replace_by_two(
         return Forall(outer, replace(loop, var=inner)) if loop.var == var else None
 
     return rewrite(plan, change, *relations)
-
-
