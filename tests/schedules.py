@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,7 @@ def random_schedules(rng: random.Random, stmt: Statement) -> Iterator[Statement]
 
 def random_schedule(rng: random.Random, stmt: Statement) -> Statement:
     """`stmt` after up to five random commands."""
-    for stmt in random_schedules(rng, stmt):
-        pass
-    return stmt
+    return list(chain([stmt], random_schedules(rng, stmt)))[-1]
 
 
 def random_command(rng: random.Random, stmt: Statement) -> Statement:

@@ -174,9 +174,10 @@ def test_scheduled_kernels_agree_with_the_reference(chunk: int) -> None:
     commands = {n: "" for n in range(len(cases))}
 
     def prepare(n: int, stmt: Statement) -> Statement:
-        for stmt in random_schedules(random.Random(7 * seeds[n] + 1), stmt):
-            commands[n] = stmt.commands
-        return stmt
+        scheduled = stmt
+        for scheduled in random_schedules(random.Random(7 * seeds[n] + 1), stmt):
+            commands[n] = scheduled.commands
+        return scheduled
 
     failures = []
     for n, result in enumerate(run_chunk(cases, prepare)):

@@ -34,7 +34,7 @@ def test_a_dump_has_every_stage_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     files = sorted(path.name for path in (tmp_path / "dump").iterdir())
     assert files == [f"{n:02d}-{stage}" for n, stage in enumerate(STAGES, 1)]
     assert "forall" in (tmp_path / "dump" / "03-loops.txt").read_text()
-    assert "int32_t kernel(" in (tmp_path / "dump" / "06-kernel.c").read_text()
+    assert "int32_t kernel(" in (tmp_path / "dump" / "07-kernel.c").read_text()
 
 
 def test_nothing_is_dumped_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       const int64_t j_lo = j0 * 4;
       const int64_t j_hi = j0 * 4 + 4 < j_size ? j0 * 4 + 4 : j_size;
       int64_t pA2 = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_lo);
-      const int64_t pA2_end = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_hi);
+      const int64_t pA2_end = lower_bound_int32(A_crd2, pA2, A_pos2[i + 1], j_hi);
       int64_t pB2 = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_lo);
-      const int64_t pB2_end = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_hi);
+      const int64_t pB2_end = lower_bound_int32(B_crd2, pB2, B_pos2[i + 1], j_hi);
       // j of A and B, in order
       while (pA2 < pA2_end && pB2 < pB2_end) {
         const int64_t jA = A_crd2[pA2];

@@ -8,8 +8,14 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 }
 
 // forall i:  [CPUThread, NoRaces]
-//   forall j:
-//     R(i) += A(i,j) * B(j)
+//   forall j1:  [CPUVector, ParallelReduction; unroll]
+//     R(i) += W(j1)
+//   where
+//     forall j0:
+//       forall j1_2:  [unroll]
+//         W(j1_2) += A(i,j) * B(j)
+// such that split(j, j0, j1, 8),
+//   precompute(j1, j1_2)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -26,10 +32,41 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       if (*stop) break;
+      double W_vals[8];
+      // clear
+#pragma GCC unroll 8
+      for (int64_t W_at = 0; W_at < 8; W_at++) {
+        W_vals[W_at] = 0.0;
+      }
+      const int64_t j0_end = (j_size + 7) / 8;
+      const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
+      // complete runs
+      for (int64_t j0 = 0; j0 < j0_full; j0++) {
+        const int64_t j_lo_2 = j0 * 8;
+        // j of this run
+#pragma GCC unroll 8
+        for (int64_t j_at = 0; j_at < 8; j_at++) {
+          const int64_t j = j_lo_2 + j_at;
+          W_vals[j_at] += A_vals[i * j_size + j] * B_vals[j];
+        }
+      }
+      // the rest
+      for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
+        const int64_t j_lo = j0 * 8;
+        const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
+        // j of this run
+#pragma GCC unroll 8
+        for (int64_t j_at = 0; j_at < 8; j_at++) {
+          const int64_t j = j_lo + j_at;
+          if (j < j_hi) {
+            W_vals[j_at] += A_vals[i * j_size + j] * B_vals[j];
+          }
+        }
+      }
       double R_sum = 0.0;
-      // every j
-      for (int64_t j = 0; j < j_size; j++) {
-        R_sum += A_vals[i * j_size + j] * B_vals[j];
+#pragma GCC unroll 8
+      for (int64_t j1 = 0; j1 < 8; j1++) {
+        R_sum += W_vals[j1];
       }
       R_vals[i] = R_sum;
     }

@@ -54,6 +54,7 @@ static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t en
 //             W(k) += A(i,j,l) * C(l,k)
 // such that split(i, i0, i1, 32)
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
   const int64_t i_size = sizes[2];
   const int64_t k_size = sizes[4];
@@ -82,10 +83,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     double *W_vals = room_for(k_size, sizeof(double), &status);
     if (status == 0) {
       for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
+        if (*stop) break;
         const int64_t i_lo = i0 * 32;
         const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
         int64_t pA1_lo = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_lo);
-        const int64_t pA1_hi = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_hi);
+        const int64_t pA1_hi = lower_bound_int32(A_crd1, pA1_lo, A_pos1[1], i_hi);
         // stored i of A
         for (int64_t pA1 = pA1_lo; pA1 < pA1_hi; pA1++) {
           const int64_t i = A_crd1[pA1];
@@ -93,18 +95,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
             const int64_t j = A_crd2[pA2];
             _Bool W_any = 0;
-            // clear
-#pragma omp simd
-            for (int64_t W_at = 0; W_at < k_size; W_at++) {
-              W_vals[W_at] = 0.0;
-            }
             int64_t k_tile = 0;
             // 32 columns in registers
             while (k_tile + 32 <= k_size) {
               double W_sum[32];
 #pragma GCC unroll 32
               for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                W_sum[k_tile_at] = W_vals[k_tile + k_tile_at];
+                W_sum[k_tile_at] = 0.0;
               }
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
@@ -134,7 +131,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               double W_sum[4];
 #pragma GCC unroll 4
               for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                W_sum[k_tile_at] = W_vals[k_tile + k_tile_at];
+                W_sum[k_tile_at] = 0.0;
               }
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
@@ -160,7 +157,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             }
             // columns that are left
             while (k_tile + 1 <= k_size) {
-              double W_sum = W_vals[k_tile];
+              double W_sum = 0.0;
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
                 const int64_t l = A_crd3[pA3];
@@ -186,5 +183,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     __builtin_free(W_vals);
   }
   if (failed) status = 1;
+  if (*stop) status = 2;
   return status;
 }

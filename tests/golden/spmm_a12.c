@@ -24,11 +24,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t pA2_end = A_pos2[i + 1];
     const int64_t p0_end = (pA2_end - pA2_begin + 1) / 2;
     for (int64_t p0 = 0; p0 < p0_end; p0++) {
+      const int64_t p_lo = pA2_begin + p0 * 2;
+      const int64_t p_hi = pA2_begin + p0 * 2 + 2 < pA2_end ? pA2_begin + p0 * 2 + 2 : pA2_end;
       // every k
       for (int64_t k = 0; k < k_size; k++) {
         double R_sum = R_vals[i * k_size + k];
-        const int64_t p_lo = pA2_begin + p0 * 2;
-        const int64_t p_hi = pA2_begin + p0 * 2 + 2 < pA2_end ? pA2_begin + p0 * 2 + 2 : pA2_end;
         // stored j of A
         for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
           const int64_t j = A_crd2[pA2];

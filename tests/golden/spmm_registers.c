@@ -1,6 +1,5 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
-typedef __SIZE_TYPE__ size_t;
 
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
@@ -14,30 +13,6 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
     else end = middle;
   }
   return begin;
-}
-
-#ifdef __linux__
-int madvise(void *, size_t, int);
-#endif
-
-// Large arrays on huge pages: far fewer page faults, and twice the rate of random access.
-static void *huge(void *array, size_t bytes) {
-#ifdef __linux__
-  if (array && bytes >= 4194304) {
-    const size_t start = ((size_t)array + 4095) & ~(size_t)4095;
-    madvise((void *)start, (size_t)array + bytes - start, 14);
-  }
-#endif
-  return array;
-}
-
-
-// Memory for `count` elements.
-static void *room_for(int64_t count, size_t size, int32_t *status) {
-  const size_t bytes = ((size_t)count + 1) * size;
-  void *array = __builtin_malloc(bytes);
-  if (!array) *status = 1;
-  return huge(array, bytes);
 }
 
 // forall i:  [CPUThread, NoRaces]
@@ -60,82 +35,76 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  int32_t status = 0;
-  int32_t failed = 0;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
     const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, threads);
     const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, threads);
-    int32_t status = 0;
-    double *W_vals = room_for(8, sizeof(double), &status);
-    if (status == 0) {
-      // every i
-      for (int64_t i = i_first; i < i_limit; i++) {
-        if (*stop) break;
-        const int64_t j0_end = (j_size + 7) / 8;
-        for (int64_t j0 = 0; j0 < j0_end; j0++) {
-          if ((j0 + 1) * 8 <= j_size) {
-            // clear
-#pragma omp simd
-            for (int64_t W_at = 0; W_at < 8; W_at++) {
-              W_vals[W_at] = 0.0;
-            }
-            // stored k of A
-            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-              const int64_t k = A_crd2[pA2];
-              const int64_t j_lo = j0 * 8;
-              const double A_val = A_vals[pA2];
-              // j of this run
+    // every i
+    for (int64_t i = i_first; i < i_limit; i++) {
+      if (*stop) break;
+      const int64_t j0_end = (j_size + 7) / 8;
+      const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
+      // complete runs
+      for (int64_t j0 = 0; j0 < j0_full; j0++) {
+        const int64_t j_lo_2 = j0 * 8;
+        double W_vals[8];
+        // clear
 #pragma GCC unroll 8
-              for (int64_t j_at = 0; j_at < 8; j_at++) {
-                const int64_t j = j_lo + j_at;
-                W_vals[j - j0 * 8] += A_val * B_vals[k * j_size + j];
-              }
-            }
-            const int64_t j_lo_2 = j0 * 8;
-            // j of this run
+        for (int64_t W_at = 0; W_at < 8; W_at++) {
+          W_vals[W_at] = 0.0;
+        }
+        // stored k of A
+        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t k = A_crd2[pA2];
+          const double A_val = A_vals[pA2];
+          // j of this run
 #pragma GCC unroll 8
-            for (int64_t j_at = 0; j_at < 8; j_at++) {
-              const int64_t j = j_lo_2 + j_at;
-              R_vals[i * j_size + j] = W_vals[j - j0 * 8];
-            }
-          } else {
-            // clear
-#pragma omp simd
-            for (int64_t W_at = 0; W_at < 8; W_at++) {
-              W_vals[W_at] = 0.0;
-            }
-            // stored k of A
-            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-              const int64_t k = A_crd2[pA2];
-              const int64_t j_lo_3 = j0 * 8;
-              const int64_t j_hi_3 = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
-              const double A_val_2 = A_vals[pA2];
-              // j of this run
+          for (int64_t j_at = 0; j_at < 8; j_at++) {
+            const int64_t j = j_lo_2 + j_at;
+            W_vals[j_at] += A_val * B_vals[k * j_size + j];
+          }
+        }
+        // j of this run
 #pragma GCC unroll 8
-              for (int64_t j_at = 0; j_at < j_hi_3 - j_lo_3; j_at++) {
-                const int64_t j = j_lo_3 + j_at;
-                W_vals[j - j0 * 8] += A_val_2 * B_vals[k * j_size + j];
-              }
-            }
-            const int64_t j_lo_4 = j0 * 8;
-            const int64_t j_hi_4 = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
-            // j of this run
-#pragma omp simd
-            for (int64_t j_at = 0; j_at < j_hi_4 - j_lo_4; j_at++) {
-              const int64_t j = j_lo_4 + j_at;
-              R_vals[i * j_size + j] = W_vals[j - j0 * 8];
+        for (int64_t j_at = 0; j_at < 8; j_at++) {
+          const int64_t j = j_lo_2 + j_at;
+          R_vals[i * j_size + j] = W_vals[j_at];
+        }
+      }
+      // the rest
+      for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
+        const int64_t j_lo = j0 * 8;
+        const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
+        double W_vals[8];
+        // clear
+#pragma GCC unroll 8
+        for (int64_t W_at = 0; W_at < 8; W_at++) {
+          W_vals[W_at] = 0.0;
+        }
+        // stored k of A
+        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t k = A_crd2[pA2];
+          const double A_val_2 = A_vals[pA2];
+          // j of this run
+#pragma GCC unroll 8
+          for (int64_t j_at = 0; j_at < 8; j_at++) {
+            const int64_t j = j_lo + j_at;
+            if (j < j_hi) {
+              W_vals[j_at] += A_val_2 * B_vals[k * j_size + j];
             }
           }
         }
+        // j of this run
+#pragma GCC unroll 8
+        for (int64_t j_at = 0; j_at < 8; j_at++) {
+          const int64_t j = j_lo + j_at;
+          if (j < j_hi) {
+            R_vals[i * j_size + j] = W_vals[j_at];
+          }
+        }
       }
-    } else {
-      failed = 1;
     }
-    __builtin_free(W_vals);
   }
-  if (failed) status = 1;
-  if (*stop) status = 2;
-  return status;
+  return *stop ? 2 : 0;
 }

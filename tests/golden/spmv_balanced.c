@@ -29,6 +29,7 @@ static int64_t balanced_cut_int32(const int32_t *pos, int64_t begin, int64_t end
 // such that pos(i, p, A[i, j]),
 //   divide(p, p0, p1, 8, balanced by A)
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
@@ -42,11 +43,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t p0_first = cut_even(0, 8, part, threads);
     const int64_t p0_limit = cut_even(0, 8, part + 1, threads);
     for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
+      if (*stop) break;
       const int64_t p_lo = balanced_cut_int32(A_pos2, 0, i_size, p0, 8);
       const int64_t p_hi = balanced_cut_int32(A_pos2, 0, i_size, p0 + 1, 8);
       // i of this run
-      for (int64_t i_at = 0; i_at < p_hi - p_lo; i_at++) {
-        const int64_t i = p_lo + i_at;
+      for (int64_t i = p_lo; i < p_hi; i++) {
         double R_sum = 0.0;
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
@@ -57,5 +58,5 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
     }
   }
-  return 0;
+  return *stop ? 2 : 0;
 }

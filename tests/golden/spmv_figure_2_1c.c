@@ -7,6 +7,7 @@ typedef __INT64_TYPE__ int64_t;
 //       R(i) += A(i,j) * B(j)
 // such that split(i, i0, i1, 4)
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -15,11 +16,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   const int64_t i0_end = (i_size + 3) / 4;
   for (int64_t i0 = 0; i0 < i0_end; i0++) {
+    if (*stop) break;
     const int64_t i_lo = i0 * 4;
     const int64_t i_hi = i0 * 4 + 4 < i_size ? i0 * 4 + 4 : i_size;
     // i of this run
-    for (int64_t i_at = 0; i_at < i_hi - i_lo; i_at++) {
-      const int64_t i = i_lo + i_at;
+    for (int64_t i = i_lo; i < i_hi; i++) {
       double R_sum = 0.0;
       // stored j of A
       for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
@@ -29,5 +30,5 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       R_vals[i] = R_sum;
     }
   }
-  return 0;
+  return *stop ? 2 : 0;
 }

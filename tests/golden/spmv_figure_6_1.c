@@ -25,6 +25,7 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
 //   pos(f, p, A[i, j]),
 //   split(p, p0, p1, 16)
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
@@ -41,6 +42,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t p0_first = cut_even(0, p0_end, part, threads);
     const int64_t p0_limit = cut_even(0, p0_end, part + 1, threads);
     for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
+      if (*stop) break;
       const int64_t p_lo = pA2_begin + p0 * 16;
       const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
       int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
@@ -75,5 +77,5 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
     }
   }
-  return 0;
+  return *stop ? 2 : 0;
 }

@@ -7,6 +7,7 @@ typedef __INT64_TYPE__ int64_t;
 //       R(i) += A(i,j) * B(j)
 // such that split(i, i0, i1, 4)
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -14,6 +15,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   for (int64_t i1 = 0; i1 < 4; i1++) {
+    if (*stop) break;
     const int64_t i0_end = (i_size + 3) / 4;
     for (int64_t i0 = 0; i0 < i0_end; i0++) {
       if (i0 * 4 + i1 < i_size) {
@@ -28,5 +30,5 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
     }
   }
-  return 0;
+  return *stop ? 2 : 0;
 }

@@ -525,6 +525,25 @@ def test_conversions_are_still_explained() -> None:
     assert "converted from" in stmt.unroll(i, 2).compile().explain()
 
 
+@needs_cc
+def test_a_workspace_of_one_number() -> None:
+    made = SPMV.precompute(A[i, j] * x[j], [], [])
+    assert str(made.loops).splitlines() == [
+        "forall i:",
+        "  y(i) = w",
+        "  where",
+        "    forall j:",
+        "      w += A(i,j) * x(j)",
+    ]
+    np.testing.assert_array_equal(made.compile()().to_numpy(), ANSWERS[SPMV])
+
+
+@pytest.mark.xfail(strict=True, reason="[] reads as a list of one empty name")
+def test_empty_lists_read_back() -> None:
+    made = SPMV.precompute(A[i, j] * x[j], [], [])
+    assert SPMV.schedule(made.commands) == made
+
+
 @pytest.mark.xfail(strict=True, reason="in text the strategy must be given, in a call it need not")
 def test_text_has_the_default_of_the_method() -> None:
     assert SPMV.schedule("parallelize(i,CPUThread)") == SPMV.parallelize(i, "CPUThread")

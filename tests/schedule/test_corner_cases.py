@@ -215,7 +215,7 @@ def test_tracked_parents_index_the_result_and_other_operands(text: str) -> None:
 # -- numbers of runs and their lengths ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("factor", [1, 2, 3, 16, 17, 18, 1 << 20, 1 << 40])
+@pytest.mark.parametrize("factor", [1, 3, 17, 18, 1 << 20, 1 << 40])
 def test_any_factor_cuts_any_extent(factor: int) -> None:
     array = _random((17, 17), 0.5)
     A = ow.tensor(array, format=ow.CSR, name="A")
@@ -225,13 +225,15 @@ def test_any_factor_cuts_any_extent(factor: int) -> None:
     sparse, full = ow.assign(y[i], A[i, j] * x[j]), ow.assign(y[i], D[i, j] * x[j])
     for stmt, want in ((sparse, array @ x.to_numpy()), (full, D.to_numpy() @ x.to_numpy())):
         agree(stmt.split(i, "a", "b", factor).split(j, "c", "d", factor).compile()(), want)
-    agree(full.split(j, "c", "d", factor).unroll("d").compile()(), D.to_numpy() @ x.to_numpy())
+    if factor <= 1 << 20:  # see test_the_rest_of_an_unrolled_loop_is_short
+        unrolled = full.split(j, "c", "d", factor).unroll("d")
+        agree(unrolled.compile()(), D.to_numpy() @ x.to_numpy())
     fused = sparse.fuse(i, j, "f").pos("f", "p", A)
     got = fused.split("p", "a", "b", factor).parallelize("a", "CPUThread", "Atomics").compile()()
     agree(got, array @ x.to_numpy())
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5, 17, 18, 1000])
+@pytest.mark.parametrize("parts", [1, 5, 1000])
 @pytest.mark.parametrize("balance", [None, "nnz"])
 def test_any_number_of_parts(parts: int, balance: str | None) -> None:
     array = _rows(slice(0, None, 3))
@@ -481,6 +483,17 @@ def test_products_into_a_sparse_result(text: str) -> None:
 
 
 # -- known faults -------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(strict=True, reason="the rest runs over the whole factor, behind a guard")
+def test_the_rest_of_an_unrolled_loop_is_short() -> None:
+    """The last run of 17 values with a factor of a million takes 17 steps, not a million."""
+    D, x = ow.tensor(np.ones((3, 17)), name="D"), ow.tensor(np.ones(17), name="x")
+    y = ow.empty((3,), name="y")
+    stmt = ow.assign(y[i], D[i, j] * x[j]).split(j, "c", "d", 1_000_000).unroll("d")
+    rest = stmt.compile().source.partition("// the rest")[2]
+    assert rest
+    assert "< 1000000;" not in rest
 
 
 @pytest.mark.xfail(strict=True, reason="the length of a run of runs overflows 64 bits")

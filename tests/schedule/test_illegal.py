@@ -673,8 +673,8 @@ def test_other_refusals_of_values() -> None:
     refused(lambda: stmt.stream(A[i, j]), "E311", "A is not the result")
     refused(lambda: stmt.precompute("A(i,j)*x(j)", [], "jw"), "E303",
             "precompute has 0 loops but 1 new ones")  # fmt: skip
-    refused(lambda: stmt.precompute("A(i,j)*x(j)", [], []), "E303",
-            "precompute has 0 loops but 0 new ones")  # fmt: skip
+    refused(lambda: stmt.precompute("A(i,j)", [], []), "E309",
+            "no loop is over A(i,j) alone, so there is nothing to compute ahead")  # fmt: skip
 
 
 def test_a_workspace_with_a_hash_table_is_not_made_by_threads() -> None:

@@ -20,6 +20,7 @@ m, n, k, r = 23, 17, 9, 6  # more than there are threads, and no multiples of th
 FIRST_SEED = 9_000_000  # far from those of the property test
 CSF = ow.CSF(3)
 POSITIONS = "fuse(i,j,f), pos(f,p,A), "
+Operands = dict[str, tuple[tuple[int, ...], ow.Format]]
 
 
 class Tensors(NamedTuple):
@@ -30,7 +31,7 @@ class Tensors(NamedTuple):
 
     text: str
     result: tuple[tuple[int, ...], ow.Format]
-    operands: dict[str, tuple[tuple[int, ...], ow.Format]]
+    operands: Operands
     schedules: tuple[str, ...] = ("",)
     dtype: str = "float64"
     semiring: str | None = None
@@ -47,12 +48,12 @@ class Tensors(NamedTuple):
 
 
 def spmv(format: ow.Format, *schedules: str, **more: str) -> Tensors:
-    operands = {"A": ((m, n), format), "x": ((n,), VECTOR)}
+    operands: Operands = {"A": ((m, n), format), "x": ((n,), VECTOR)}
     return Tensors("y(i) = A(i,j) * x(j)", ((m,), VECTOR), operands, schedules or ("",), **more)
 
 
 def total(*schedules: str, **more: str) -> Tensors:
-    operands = {"A": ((m, n), ow.CSR), "B": ((m, n), ow.CSR)}
+    operands: Operands = {"A": ((m, n), ow.CSR), "B": ((m, n), ow.CSR)}
     return Tensors("a = A(i,j) * B(i,j)", ((), SCALAR), operands, schedules or ("",), **more)
 
 
@@ -131,3 +132,74 @@ STATEMENTS = {
     ),
     "column sums": Tensors("a(j) = B(i,j)", ((n,), VECTOR), {"B": ((m, n), ow.CSR)}),
 }
+
+# Schedules under which threads do write to one place, which ThreadSanitizer has to see.
+RACES = {
+    "a sum into a shared row": (
+        STATEMENTS["SpMV by columns"],
+        "parallelize(j,CPUThread,IgnoreRaces)",
+    ),
+    "the same, in chunks": (
+        STATEMENTS["SpMV by columns"],
+        "parallelize(j,CPUThread,IgnoreRaces,chunk=2)",
+    ),
+    "a row cut between two threads": (
+        STATEMENTS["SpMV"],
+        POSITIONS + "split(p,p0,p1,8), parallelize(p0,CPUThread,IgnoreRaces)",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement whose schedule gives a loop to threads."""
+
+    name: str
+    statement: ow.Statement
+    races: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.statement.commands}"
+
+
+def systematic() -> Iterator[Prepared]:
+    """Each statement above under all of its parallel schedules, in equal parts and in chunks."""
+    for name, tensors in STATEMENTS.items():
+        plain = tensors.statement()
+        for text in tensors.schedules:
+            prepared = plain.schedule(text) if text else plain
+            for number, option in enumerate(threaded(prepared)):
+                yield Prepared(name, prepared.schedule(option))
+                if number % 3 == 0:
+                    in_chunks = f"{option[:-1]},chunk=2)"
+                    yield Prepared(name, prepared.schedule(in_chunks))
+
+
+def threaded(stmt: ow.Statement) -> list[str]:
+    """The commands that legally give a loop of `stmt` to threads."""
+    found = [option for option in stmt.legal() if option.name == "parallelize"]
+    return [str(each) for each in found if ParallelUnit.CPUThread in each.command.arguments]
+
+
+def at_random(count: int, first: int = FIRST_SEED) -> Iterator[Prepared]:
+    """`count` random statements under random schedules that give a loop to threads."""
+    seed = first
+    while count > 0:
+        stmt = random_schedule(random.Random(seed), statement_of(case_of(seed)))
+        if strategies(stmt):
+            yield Prepared(f"seed {seed}", stmt)
+            count -= 1
+        seed += 1
+
+
+def planted() -> Iterator[Prepared]:
+    """Statements that race."""
+    for name, (tensors, schedule) in RACES.items():
+        yield Prepared(name, tensors.statement().schedule(schedule), races=True)
+
+
+def strategies(stmt: ow.Statement) -> set[OutputRaceStrategy]:
+    """How the threads of `stmt` are kept apart; nothing if it has none."""
+    loops = [node for node in walk(stmt.loops) if isinstance(node, Forall)]
+    tags = [loop.tag for loop in loops if loop.tag is not None]
+    return {tag.race for tag in tags if tag.unit is ParallelUnit.CPUThread}

@@ -112,7 +112,11 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
     taken = provenance.variables | set(loop_variables(plan))
     taken |= {n for n in walk(plan.assignment) if isinstance(n, IndexVar)}
     for n, var in enumerate(variables):
-        if var in taken or var in variables[:n]:
+        if var in variables[:n]:
+            raise ScheduleError(
+                f"{var} is named twice", code="E302", hint="give each new loop a name of its own"
+            )
+        if var in taken:
             raise ScheduleError(
                 f"{var} is a variable of the statement already",
                 code="E302",
@@ -120,8 +124,16 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
             )
 
 
-def positive(value: object, what: str) -> int:
+# Larger numbers would overflow the arithmetic of indices, or keep a loop busy for ever.
+MOST, MOST_PARTS = 2**40, 2**20
+
+
+def positive(value: object, what: str, most: int = MOST) -> int:
     """`value` if it is a positive whole number."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > most:
+        raise ScheduleError(
+            f"{what} is {value}, but can be {most} at most", code="E303", hint="such as 32"
+        )
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ScheduleError(
             f"{what} is {value!r}, but must be a positive whole number",

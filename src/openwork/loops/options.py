@@ -33,9 +33,11 @@ class Option:
     @property
     def loops(self) -> tuple[str, ...]:
         """The loops that it would change."""
-        args = self.command.arguments
-        found = args[0] if isinstance(args[0], tuple) else args
-        return tuple(str(arg) for arg in found if isinstance(arg, IndexVar))
+        found: list[str] = []
+        for arg in self.command.arguments:
+            inside = arg if isinstance(arg, tuple) else (arg,)
+            found += [str(var) for var in inside if isinstance(var, IndexVar)]
+        return tuple(found)
 
     def __str__(self) -> str:
         return str(self.command)

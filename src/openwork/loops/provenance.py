@@ -85,6 +85,11 @@ class Provenance:
             case relation:
                 return self.strided(relation.parents[0])
 
+    def concerns(self, var: IndexVar, others: Iterable[IndexVar]) -> bool:
+        """Whether `var` is a part of one of `others`, or the other way round."""
+        mine = set(self.ancestors(var))
+        return any(other in mine or var in self.ancestors(other) for other in others)
+
     def recoverable(self, known: Iterable[IndexVar]) -> frozenset[IndexVar]:
         """All variables whose values follow from those of `known`, upwards and downwards.
 

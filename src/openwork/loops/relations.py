@@ -159,7 +159,7 @@ class Coord(Relation):
 
 @dataclass(frozen=True)
 class Bound(Relation):
-    """The same values, about which something is known; a kernel checks it before it relies on it."""
+    """The same values, about which something is promised; a kernel checks it first."""
 
     parent: IndexVar
     child: IndexVar

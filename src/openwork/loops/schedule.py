@@ -1,16 +1,17 @@
-"""Schedules as data: commands with their arguments, from Python values or text, and back to text."""
+"""Schedules as data: commands with their arguments, from Python values or text, and back."""
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import FLOAT64
-from openwork.errors import ScheduleError, Span
+from openwork.errors import ParseError, ScheduleError, Span
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
@@ -65,7 +66,7 @@ COMMANDS: dict[str, Signature] = {
     "bound": _signature(bound, "i:var ib:var value:int kind:bound"),
     "unroll": _signature(unroll, "i:var factor:int?"),
     "precompute": _signature(precompute, "expr:expr i:vars ip:vars workspace:tensor?"),
-    "parallelize": _signature(parallelize, "i:var unit:unit race:race chunk:int?"),
+    "parallelize": _signature(parallelize, "i:var unit:unit race:race? chunk:int?"),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
     "stream": _signature(lambda plan, result: stream(plan), "result:result"),
@@ -112,7 +113,8 @@ def _written(kind: str, value: Any) -> str:
         case TensorVar():
             return value.name
     if callable(value):
-        return getattr(value, "__name__", "function")
+        name = getattr(value, "__name__", "points")
+        return name if name.isidentifier() else "points"
     return str(value)
 
 
@@ -142,7 +144,6 @@ def understand(
         )
     signature = COMMANDS[name]
     if signature.many:
-        (only, kind), *_ = signature.parameters
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = tuple(args[0])
         if options:
@@ -154,6 +155,8 @@ def understand(
     required = [n for n, kind in signature.parameters if not kind.endswith("?")]
     values |= options
     if len(args) > len(names) or unknown or any(n not in values for n in required):
+        raise _wrong(name, signature, span)
+    if any(values[n] is None for n in required):
         raise _wrong(name, signature, span)
     understood = tuple(
         None if values.get(n) is None else _understood(plan, kind.rstrip("?"), values[n], span)
@@ -213,8 +216,10 @@ def _whole(value: Any, span: Span | None) -> int:
         raise ScheduleError(
             f"{value!r} is no whole number", code="E311", span=span, hint="such as 32"
         )
-    index = getattr(value, "__index__", None)
-    return int(index()) if index is not None and not isinstance(value, bool) else value
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except Exception:  # whatever it is, it is refused as no number further on
+        return cast(int, value)
 
 
 def _member(kinds: type[E], value: Any, span: Span | None) -> E:
@@ -256,6 +261,8 @@ def _access(plan: Plan, value: Any, span: Span | None) -> Access:
         if text is not None and text[2] is not None:
             name = text[1]
             variables = tuple(IndexVar(v.strip()) for v in text[2].split(","))
+    if not isinstance(name, str):
+        name, value = "", type(value).__name__
     fitting = [
         a
         for a in reads
@@ -292,7 +299,12 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
         }
         hole = TensorVar("precomputed", dense(0), FLOAT64)
         text = f"precomputed = {value}"
-        expr = parse_assignment(text, {**tensors, "precomputed": hole}, operators).rhs
+        try:
+            expr = parse_assignment(text, {**tensors, "precomputed": hole}, operators).rhs
+        except ParseError as error:
+            hint = error.hint or "write it as in the statement, such as A(i,j) * x(j)"
+            fault = f"{value.strip() or 'nothing'} is no expression: {error.message}"
+            raise ScheduleError(fault, code="E311", span=span, hint=hint) from None
     if not isinstance(expr, Expr):
         raise ScheduleError(
             f"{value!r} is no expression", code="E311", span=span, hint="such as A[i, j] * x[j]"
@@ -309,6 +321,10 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
 
 
 def _workspace(value: Any, span: Span | None) -> TensorVar | str:
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_]\w*", value):
+        raise ScheduleError(
+            f"{value!r} is no name for a workspace", code="E311", span=span, hint='such as "w"'
+        )
     if isinstance(value, str):
         return value
     var = getattr(value, "var", value)
@@ -322,9 +338,10 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
 
 
 def _result(plan: Plan, value: Any, span: Span | None) -> str:
-    name = value if isinstance(value, str) else getattr(value, "name", None)
+    name = value if isinstance(value, str) else getattr(value, "name", value)
     if isinstance(value, Access):
         name = value.tensor.name
+    name = re.split(r"[(\[]", str(name))[0].strip()
     if name != plan.user_result.name:
         raise ScheduleError(
             f"{name} is not the result", code="E311", span=span, hint=f"stream({plan.user_result})"
@@ -344,24 +361,63 @@ def read_schedule(
         ScheduleError: E311 with a caret, if the text is no list of commands.
     """
     found = []
-    for start, stop in _pieces(text, 0, len(text), ",\n;"):
+    for start, stop in _commands(text):
         span = Span(text, start, stop)
-        matched = re.fullmatch(r"\s*\.?\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", text[start:stop], re.S)
-        if matched is None:
-            raise ScheduleError(
-                "this is no command", code="E311", span=span, hint="such as split(i, i0, i1, 32)"
-            )
-        inside = start + matched.start(2)
+        name, inside = _name_of(text, start, stop, span)
         args: list[Any] = []
         options: dict[str, Any] = {}
-        for first, last in _pieces(text, inside, inside + len(matched[2]), ","):
+        pieces = _pieces(text, inside, stop - 1)
+        for first, last in pieces:
             piece = text[first:last].strip()
             option = re.fullmatch(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.*)", piece, re.S)
+            if not piece and len(pieces) > 1:
+                raise ScheduleError(
+                    f"{name} has an empty argument",
+                    code="E311",
+                    span=span,
+                    hint="take out the comma that is too many",
+                )
+            if option is not None and option[1] in options:
+                raise ScheduleError(
+                    f"{name} has {option[1]} twice", code="E311", span=span, hint="give it once"
+                )
             if option is not None:
                 options[option[1]] = _value(option[2], functions)
-            else:
+            elif piece:
                 args.append(_value(piece, functions))
-        found.append((matched[1], tuple(args), options, span))
+        found.append((name, tuple(args), options, span))
+    return found
+
+
+def _name_of(text: str, start: int, stop: int, span: Span) -> tuple[str, int]:
+    """The name of a command, and where its arguments begin."""
+    matched = re.match(r"([A-Za-z_]\w*)\s*\(", text[start:stop])
+    if matched is None or text[stop - 1] != ")":
+        raise ScheduleError(
+            "this is no command", code="E311", span=span, hint="such as split(i, i0, i1, 32)"
+        )
+    return matched[1], start + matched.end()
+
+
+def _commands(text: str) -> list[tuple[int, int]]:
+    """Where the commands are: each up to the bracket that closes it.
+
+    Commas, semicolons, line breaks, and dots as between methods, may stand between them.
+    """
+    found: list[tuple[int, int]] = []
+    at = 0
+    while at < len(text):
+        if text[at] in ",;. \t\r\n":
+            at += 1
+            continue
+        start, depth = at, 0
+        while at < len(text):
+            depth += (text[at] in "([{") - (text[at] in ")]}")
+            at += 1
+            if depth <= 0 and (text[at - 1] in ")]}" or (depth == 0 and text[at - 1] in ",;\n")):
+                break
+        end = at - 1 if text[at - 1] in ",;\n" and depth == 0 else at
+        found.append((start, start + len(text[start:end].rstrip())))
     return found
 
 
@@ -369,24 +425,18 @@ def _value(piece: str, functions: Mapping[str, Any]) -> Any:
     """A piece of text; `[i, j]` and `{i, j}` are lists, and functions go by their names."""
     listed = re.fullmatch(r"[\[{](.*)[\]}]", piece, re.S)
     if listed is not None:
-        return [word.strip() for word in listed[1].split(",")]
+        return [word.strip() for word in listed[1].split(",")] if listed[1].strip() else []
     return functions.get(piece, piece)
 
 
-def _pieces(text: str, start: int, stop: int, separators: str) -> list[tuple[int, int]]:
-    """The pieces between separators that are not inside brackets; empty ones are left out."""
+def _pieces(text: str, start: int, stop: int) -> list[tuple[int, int]]:
+    """The pieces between commas that are not inside brackets."""
     pieces: list[tuple[int, int]] = []
     depth, begin = 0, start
     for at in range(start, stop):
         depth += (text[at] in "([{") - (text[at] in ")]}")
-        if depth == 0 and text[at] in separators:
+        if depth == 0 and text[at] == ",":
             pieces.append((begin, at))
             begin = at + 1
     pieces.append((begin, stop))
-    trimmed = []
-    for first, last in pieces:
-        piece = text[first:last]
-        if piece.strip():
-            lead = len(piece) - len(piece.lstrip())
-            trimmed.append((first + lead, first + len(piece.rstrip())))
-    return trimmed
+    return pieces

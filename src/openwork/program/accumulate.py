@@ -1,7 +1,7 @@
 """Accumulators: sums stay in registers while they can.
 
-A scalar where a reduction leaves the result in one place, a tile of columns where it leaves it in one
-row. Where other threads write to the place as well, the sum is added to it atomically at last.
+A scalar where a reduction leaves the result in one place, a tile of columns where it leaves it in
+one row. Where other threads write to the place as well, the sum is added to it atomically at last.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class Accumulating:
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
             return None  # the schedule has its own idea of what runs how
         column, inner = lhs.level_vars[-1], loop.body
-        if column in self.ctx.provenance.above:
+        confined = column in scope.windows or column in scope.stretches
+        if column in self.ctx.provenance.above or confined:
             return None
         while isinstance(inner, Forall) and inner.var != column and inner.var not in lhs.vars:
             inner = inner.body

@@ -65,6 +65,10 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     ctx.recover = recovery.value
     names.sizes.update({v: recovery.most(v) for v in provenance.above})
     body = Lowering(ctx).lower(nest, Scope())
+    if appender is not None and provenance.relations:
+        # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.
+        levels = plan.result.format.levels
+        appender.gaps |= {n for n in appender.sparse if n and levels[n - 1].full}
     body = block(
         *(Declare(name, count, fixed=True) for name, count in ctx.sizes.items()),
         *(

@@ -32,10 +32,10 @@ class Context:
     """The plan of a kernel, the names in its code, its temporaries, how its result is built.
 
     Found out on the way: `needs_initial`, some entry of an in-place result may not be written, or
-    is added to; `unclear`, the temporaries of which that is so; `private`, the workspaces that each
-    thread has for itself, and `inside`, those of the loop that threads share here; `sizes`, the numbers of
-    positions of whole levels and other facts about sizes that the code asks for. `recover` gives the
-    value of a variable where it follows from those that are known.
+    is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
+    each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
+    `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
+    asks for. `recover` gives the value of a variable where it follows from those that are known.
     """
 
     plan: Plan

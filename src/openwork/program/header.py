@@ -90,7 +90,7 @@ class Header:
         constant = fixed is not None and self.range.lo == Value(0) and not made.parallel
         if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
             return replace(made, unrolled=True, simd=False, end=Value(fixed))
-        return replace(made, unroll=factor or 8)
+        return replace(made, unroll=min(factor or 8, _MOST_WRITTEN_OUT))
 
 
 def _vectorizes(stmt: Stmt, body: p.Block) -> bool:

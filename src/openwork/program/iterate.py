@@ -4,8 +4,8 @@ A loop over a variable that is only a part of what it derives from counts (`coun
 completes it runs over a window of the original: within a run of a split, the window is that run
 (`iterate`). A loop over a fused variable is a nest over both, confined to a stretch of their pairs
 (`_nested`), or a single loop along the positions of the one operand that drives it, above which
-parents are tracked (`tracked.py`). Where consecutive values are apart, every operand is looked up at
-one value (`_strided`).
+parents are tracked (`tracked.py`). Where consecutive values are apart, every operand is looked up
+at one value (`_strided`).
 """
 
 from __future__ import annotations

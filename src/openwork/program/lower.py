@@ -21,6 +21,7 @@ from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
+from openwork.program.header import separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
 from openwork.program.recover import Recovery
@@ -174,10 +175,9 @@ class Lowering(Accumulating):
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
             return self._loop(loop, scope).tile(scope.tiles[loop.var])
-        provenance = self.ctx.provenance
-        roots, chosen = provenance.roots(loop.var), provenance.roots_of(lhs.vars)
-        inner = replace(scope, reducing=scope.reducing or not roots <= chosen)
-        if roots & chosen or lhs in scope.accumulators:
+        reduces = not separates(self.ctx, loop, lhs, scope)
+        inner = replace(scope, reducing=scope.reducing or reduces)
+        if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
             return self._shape(loop, inner)
         if operator_of(loop) is None or self.ctx.lists(lhs):
             return self._shape(loop, inner)

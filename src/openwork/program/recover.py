@@ -1,8 +1,8 @@
-"""Recovery: the values and bounds of index variables from those that are known.
+"""Recovery: the values of index variables from those that are known.
 
-One function per question, one case per relation: what a variable runs over (`values`), the value of a
-derived variable from those it derives from (`value`), the value of a parent from its children
-(`original`). Positions are absolute: they index the arrays of their level.
+One function per question, one case per relation: what a variable runs over (`values`, in
+`ranges.py`), the value of a derived variable from those it derives from (`value`), the value of a
+parent from its children (`original`). Positions are absolute: they index the arrays of their level.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Recovery(Ranges):
         return found
 
     def original(self, relation: Split | Divide, scope: Scope) -> tuple[Expr, Expr]:
-        """The value of a split variable from those of its parts, and whether it is within bounds."""
+        """The value of a split variable from those of its parts, and whether it exists."""
         whole = self._known(relation.parent, scope)
         at, inner = scope.coords[relation.outer], scope.coords[relation.inner]
         value = whole.lo + at * self.length(relation, whole) + inner

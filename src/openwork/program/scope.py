@@ -41,13 +41,14 @@ class Range:
     """The values of a variable: from `lo` up to below `hi`.
 
     `pos`: they are positions, of the level that this relation names, or `within` a run of such;
-    `levels` then has the first
-    and last positions of the levels above it, outermost first. `fixed`: how many values there are,
-    where that is a constant; `multiple`: what their number can be divided by without a rest.
-    `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window of
-    positions is the first or the last of all; None if it certainly is. `everything`: all coordinates of
-    a dimension. `counts`: the variable whose values are the places in this range, from zero on;
-    there are `most` of them, or fewer.
+    `levels` then has the first and last positions of the levels above it, outermost first.
+    `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window
+    of positions is the first or the last of all; None if it certainly is.
+
+    `fixed`: how many values there are, where that is a constant; `multiple`: what their number can
+    be divided by without a rest. `everything`: all coordinates of a dimension. `counts`: the
+    variable whose values are the places in this range, from zero on; there are `most` of them, or
+    fewer.
     """
 
     lo: Expr
@@ -91,10 +92,10 @@ class Scope:
     """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
 
     `ranges` are the values that variables run over, worked out where their first loop began; `runs`
-    those of a split variable in the run that its inner part runs over;
-    `windows` are parts of them that a loop is to run over instead of all, and `stretches` such parts
-    that depend on an outer variable. `full`: inner variables of splits whose runs are complete here.
-    `atomic`: tensors that other threads write to as well.
+    those of a split variable in the run that its inner part runs over; `windows` are parts of them
+    that a loop is to run over instead of all, and `stretches` such parts that depend on an outer
+    variable. `full`: inner variables of splits whose runs are complete here. `atomic`: tensors that
+    other threads write to as well.
 
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.

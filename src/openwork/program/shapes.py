@@ -18,6 +18,9 @@ from openwork.program.visit import Visit
 from openwork.program.walkers import Participant, Walker, make_walker
 from openwork.tree import walk
 
+# Incomplete runs of so many values at most are written out with a test for each.
+_MOST_TESTED = 32
+
 
 @dataclass
 class Loop(Visit):
@@ -37,7 +40,8 @@ class Loop(Visit):
         values = self.window or Range(Value(0), self.ctx.names.extent(self.var), everything=True)
         var, scope = scope.fresh(self.name)
         inside = None
-        if not parts and self.loop.unroll == 0 and values.fixed is None and values.most:
+        few = values.most is not None and values.most <= _MOST_TESTED
+        if not parts and self.loop.unroll == 0 and values.fixed is None and few:
             # Written out with a test for each, so that what it writes to can stay in registers.
             inside = compare("<", var, values.hi)
             values = replace(values, fixed=values.most)
@@ -210,7 +214,7 @@ class Loop(Visit):
         return p.If(compare("==", one.coordinate, other.coordinate), together, lesser)
 
     def _meets(self, walkers: list[Walker]) -> bool:
-        """Whether there is something to do only where all walkers meet, and they can be searched."""
+        """Whether there is work only where all walkers meet, and they can be searched."""
         needed = {w.part.access for w in walkers}
         return len(walkers) > 1 and all(
             point.present >= needed or point.body is None for point in self.cases

@@ -125,7 +125,7 @@ class Tracked:
         total: list[p.Stmt] = []
         if held is not None:
             total, scope = self._start(held, scope)
-        counter, header, here = self._header(loop, position, window, scope)
+        header, here = self._header(loop, position, window, scope)
         tracking, inner = self._reach(driver, parents, position, header.scope)
         body = _at(driver.variables, loop.body if held is None else held.body)
         work = self.lower(body, inner)
@@ -146,14 +146,14 @@ class Tracked:
 
     def _header(
         self, loop: Forall, position: Name, window: Range, scope: Scope
-    ) -> tuple[Name, Header, list[p.Stmt]]:
+    ) -> tuple[Header, list[p.Stmt]]:
         """A loop over the positions, or where their number is a constant, over so many."""
         if window.fixed is None:
-            return position, Header.of(self.ctx, loop, position, window, scope), []
+            return Header.of(self.ctx, loop, position, window, scope), []
         counter, scope = scope.fresh(self.ctx.names.variables[loop.var])
         counted = replace(window, lo=Value(0), hi=Value(window.fixed))
         header = Header.of(self.ctx, loop, counter, counted, scope)
-        return counter, header, [Declare(position, window.lo + counter, fixed=True)]
+        return header, [Declare(position, window.lo + counter, fixed=True)]
 
     # -- parents --------------------------------------------------------------------------------
 

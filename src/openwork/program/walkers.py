@@ -48,7 +48,7 @@ class Participant:
 def participant(
     access: Access, var: IndexVar, scope: Scope, known: bool = False
 ) -> Participant | None:
-    """The part that `access` has in a loop over `var`, if any; nothing is walked if it is `known`."""
+    """The part that `access` has in a loop over `var`; nothing is walked if that is `known`."""
     levels, variables = access.tensor.format.levels, access.level_vars
     at = len(scope.reached(access))
     walk = None

@@ -31,9 +31,10 @@ class Statement(Schedulable):
         assignment: Assignment,
         plan: Plan | None = None,
         commands: tuple[Command, ...] = (),
+        decisions: tuple[str, ...] = (),
     ) -> None:
         self._assignment, self._commands = assignment, commands
-        self._plan = plan
+        self._plan, self._decisions = plan, decisions
 
     @property
     def assignment(self) -> Assignment:
@@ -44,28 +45,37 @@ class Statement(Schedulable):
     def _planned(self) -> tuple[Plan, Trace]:
         trace = Trace()
         if self._plan is not None:
+            for decision in self._decisions:
+                trace.decide(decision)
             for command in self._commands:
                 trace.decide(f"schedule: {command}")
             return self._plan, trace
         return front(self._assignment, trace, _sizes(self._assignment)), trace
 
-    @cached_property
+    @property
     def _base(self) -> Plan:
-        """The loops that commands start from: those chosen, and nothing parallel yet."""
+        return self._start[0]
+
+    @cached_property
+    def _start(self) -> tuple[Plan, tuple[str, ...]]:
+        """The loops that commands start from, nothing parallel yet, and what was decided."""
         if self._plan is not None:
-            return self._plan
-        sizes = _sizes(self._assignment)
-        return front(self._assignment, Trace(), sizes, default=False)
+            return self._plan, self._decisions
+        trace = Trace()
+        plan = front(self._assignment, trace, _sizes(self._assignment), default=False)
+        return plan, tuple(trace.decisions)
 
     def _scheduled(self, command: Command) -> Statement:
-        plan = self._base
+        plan, decisions = self._start
         if command.name == "order" and not self._commands:
             # Before anything else the order may also decide what is converted and precomputed.
             wanted = command.arguments[0]
             if set(wanted) == set(loop_variables(plan)):
-                sizes = _sizes(self._assignment)
-                plan = front(self._assignment, Trace(), sizes, wanted, default=False)
-        return Statement(self._assignment, run(plan, command), (*self._commands, command))
+                trace, sizes = Trace(), _sizes(self._assignment)
+                plan = front(self._assignment, trace, sizes, wanted, default=False)
+                decisions = tuple(trace.decisions)
+        commands = (*self._commands, command)
+        return Statement(self._assignment, run(plan, command), commands, decisions)
 
     @property
     def commands(self) -> str:

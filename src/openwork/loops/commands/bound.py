@@ -7,7 +7,7 @@ from dataclasses import replace
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.legality import check_nest
-from openwork.loops.nest import new_variables, rewrite, untagged
+from openwork.loops.nest import MOST, new_variables, positive, rewrite, untagged
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.relations import Bound, BoundType
@@ -26,6 +26,8 @@ def bound(plan: Plan, var: IndexVar, new: IndexVar, value: int, kind: BoundType)
     untagged(plan, var)
     new_variables(plan, new)
     least = 1 if kind is BoundType.Divisible else 0
+    if isinstance(value, int) and value > MOST:
+        positive(value, "the bound")
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ScheduleError(
             f"the bound is {value!r}, but must be a whole number from {least} on",

@@ -12,6 +12,7 @@ from openwork.loops.commands.pos import no_run
 from openwork.loops.commands.split import replace_by_two
 from openwork.loops.legality import check_nest
 from openwork.loops.nest import (
+    MOST_PARTS,
     find_loops,
     new_variables,
     positive,
@@ -44,7 +45,7 @@ def divide(
     value. Buys parts for a known number of threads.
     """
     untagged(plan, var)
-    parts = positive(parts, "the number of parts")
+    parts = positive(parts, "the number of parts", MOST_PARTS)
     if balance is not None and split_points is not None:
         raise ScheduleError(
             "a loop is cut by balance or by split_points, not by both",

@@ -15,7 +15,7 @@ def parallelize(
     plan: Plan,
     var: IndexVar,
     unit: ParallelUnit,
-    race: OutputRaceStrategy,
+    race: OutputRaceStrategy | None = None,
     chunk: int | None = None,
 ) -> Plan:
     """Run the iterations of a loop at once.
@@ -30,7 +30,7 @@ def parallelize(
     untagged(plan, var)
     if chunk is not None:
         positive(chunk, "the chunk")
-    tag = Tag(unit, race, chunk)
+    tag = Tag(unit, race or OutputRaceStrategy.NoRaces, chunk)
 
     def change(loop: Forall) -> Stmt | None:
         return replace(loop, tag=tag) if loop.var == var else None

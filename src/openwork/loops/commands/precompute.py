@@ -46,6 +46,12 @@ def precompute(
             code="E303",
             hint="name a new loop, or the same, for each",
         )
+    if isinstance(expr, IndexVar):
+        raise ScheduleError(
+            f"{expr} is an index variable, which there is no need to compute ahead",
+            code="E309",
+            hint="precompute an expression over tensors",
+        )
     new_variables(plan, *(n for v, n in zip(variables, new, strict=True) if v != n))
     site = _find(plan, expr, variables)
     provenance = provenance_of(plan)
@@ -266,8 +272,8 @@ class _Workspace:
         """How the result is written: sums that moved away leave a plain assignment."""
         assign, provenance = self.site.assign, self.provenance
         around = [*_around(self.plan, self.site.chain[0]), *self.site.chain[:start], *using]
-        chosen = provenance.roots_of(assign.lhs.vars)
-        summed = any(not provenance.roots(loop.var) <= chosen for loop in around)
+        known = provenance.recoverable(assign.lhs.vars)
+        summed = any(loop.var not in known for loop in around)
         is_result = assign.lhs.tensor == self.plan.result
         old = self.plan.assignment.op if is_result else None
         return assign.op if summed or old is not None else None
