@@ -252,6 +252,97 @@ def test_an_impossible_shape() -> None:
         ow.empty((3, 2.5))
 
 
+# --- Schedules ---------------------------------------------------------------------------------
+
+
+def spmv(**formats: ow.Format) -> ow.Statement:
+    """y = A x, three by four."""
+    A = ow.tensor(np.eye(3, 4), format=formats.get("A", ow.CSR), name="A")
+    x, y = ow.tensor(np.arange(4.0), name="x"), ow.empty((3,), name="y")
+    return ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x)
+
+
+@provokes("E301")
+def test_a_loop_that_is_not_there() -> None:
+    text = "split(k,k0,k1,4)"
+    with refused("E301", ow.ScheduleError, "no loop over k", at=(text, text), hint="i, j"):
+        spmv().schedule(text)
+
+
+@provokes("E302")
+def test_a_new_loop_with_an_old_name() -> None:
+    with refused("E302", ow.ScheduleError, "j is a variable of the statement already", hint="name"):
+        spmv().split("i", "i0", "j", 4)
+
+
+@provokes("E303")
+def test_a_factor_that_is_none() -> None:
+    with refused("E303", ow.ScheduleError, "the split factor is 0", hint="32"):
+        spmv().split("i", "i0", "i1", 0)
+
+
+@provokes("E304")
+def test_loops_against_the_storage() -> None:
+    with refused("E304", ow.ScheduleError, "A is stored with i outside of j", hint="keep i"):
+        spmv().reorder("j", "i")
+
+
+@provokes("E305")
+def test_positions_of_an_operand_that_has_none_there() -> None:
+    with refused("E305", ow.ScheduleError, "x is not indexed by i", hint="operand"):
+        spmv().pos("i", "p", "x")
+
+
+@provokes("E306")
+def test_loops_that_are_not_nested_so() -> None:
+    with refused("E306", ow.ScheduleError, "i is not directly inside of j", hint="reorder"):
+        spmv().fuse("j", "i", "f")
+
+
+@provokes("E307")
+def test_iterations_that_write_to_one_entry() -> None:
+    with refused("E307", ow.ScheduleError, "same entries of y", hint="Atomics"):
+        spmv().parallelize("j", "CPUThread", "NoRaces")
+
+
+@provokes("E308")
+def test_a_loop_that_cannot_be_shared() -> None:
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    B, C = ow.tensor(np.eye(3), format=ow.CSR, name="B"), ow.empty((3, 3), name="C")
+    stmt = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=B, C=C)
+    with refused("E308", ow.ScheduleError, "walks A and B in one while loop", hint="split j"):
+        stmt.parallelize("j", "CPUThread")
+
+
+@provokes("E309")
+def test_an_expression_that_is_not_in_the_statement() -> None:
+    with refused("E309", ow.ScheduleError, "is no part of the statement", hint="A(i,j) * x(j)"):
+        spmv().schedule("precompute(A(i,j) + x(j),j,jw)")
+
+
+@provokes("E310")
+def test_a_parallel_loop_is_left_alone() -> None:
+    with refused("E310", ow.ScheduleError, "i is parallel already", hint="first"):
+        spmv().parallelize("i", "CPUThread").split("i", "i0", "i1", 4)
+
+
+@provokes("E311")
+def test_a_text_that_is_no_command() -> None:
+    text = "splat(i)"
+    with refused("E311", ow.ScheduleError, "no command splat", at=(text, text), hint="split"):
+        spmv().schedule(text)
+
+
+@provokes("E312")
+def test_a_sparse_result_out_of_order() -> None:
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    B = ow.tensor(np.eye(3), format=ow.CSR, name="B")
+    C = ow.empty((3, 3), format=ow.CSR, name="C")
+    stmt = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=B, C=C)
+    with refused("E312", ow.ScheduleError, "C is sparse and appended to in order", hint="dense"):
+        stmt.schedule("split(j,j0,j1,2), reorder(j1,j0)")
+
+
 # --- Formats and objects -----------------------------------------------------------------------
 
 
@@ -347,6 +438,21 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
 
 
 # --- Compilers, caches, targets ----------------------------------------------------------------
+
+
+@provokes("E507")
+def test_data_that_breaks_a_bound() -> None:
+    kernel = spmv().bound("i", "ib", 5, ow.BoundType.MaxExact).compile()
+    with refused("E507", ow.DataError, "bound(i, ib, 5, MaxExact) does not hold", hint="bound"):
+        kernel()
+
+
+@provokes("E508")
+def test_split_points_that_do_not_cut() -> None:
+    points = lambda tensors, parts: [0, 2, 1]  # noqa: E731
+    kernel = spmv().divide("i", "i0", "i1", 2, split_points=points).compile()
+    with refused("E508", ow.DataError, "split_points of i gave [0 2 1]", hint="3 rising"):
+        kernel()
 
 
 @provokes("E601")

@@ -132,11 +132,13 @@ class Iteration:
         lo, scope = scope.fresh(f"{base}_lo", lasting=True)
         hi, scope = scope.fresh(f"{base}_hi", lasting=True)
         end = arithmetic("min", run.lo + window.hi, run.hi)
-        if window.fixed is not None:
-            end = lo + window.fixed
+        # What was known before the run was may be more than there is in an incomplete one.
+        sure = window.fixed if run.fixed is not None else None
+        if sure is not None:
+            end = lo + sure
         code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
         part = replace(
-            run, lo=lo, hi=hi, fixed=window.fixed, multiple=window.multiple,
+            run, lo=lo, hi=hi, fixed=sure, multiple=sure or 1,
             first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
         )  # fmt: skip
         return block(*code, self.iterate(loop, relation.parent, part, scope))

@@ -10,7 +10,8 @@ from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.options import Option, options
 from openwork.loops.plan import Plan
 from openwork.loops.relations import BoundType
-from openwork.loops.schedule import Command, read_schedule, understand
+from openwork.loops.schedule import Command, understand
+from openwork.loops.text import read_schedule
 
 S = TypeVar("S", bound="Schedulable")
 

@@ -10,6 +10,7 @@ from openwork.algebra.operators import ADD, DIV, NEG, SEMIRINGS, Op
 from openwork.algebra.types import Number
 from openwork.errors import ScheduleError
 from openwork.format.formats import dense
+from openwork.format.levels import KeyLevel
 from openwork.index.absence import without
 from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, TensorVar
 from openwork.index.show import show
@@ -319,9 +320,9 @@ class _Workspace:
     ) -> tuple[TensorVar, bool]:
         """Keep track of which entries are there, where that is not the same as a zero."""
         site, provenance = self.site, self.provenance
-        appends = isinstance(self.plan.assembly, Append) and (
-            site.assign.lhs.tensor == self.plan.result
-        )
+        written = site.assign.lhs.tensor
+        appends = isinstance(self.plan.assembly, Append) and written == self.plan.result
+        appends |= any(isinstance(kind, KeyLevel) for kind in written.format.levels)
         roots = provenance.roots_of(self.variables)
         gaps = [v for v in roots if sparse_along(site.expr, v)]
         # An appended result would get entries wherever a dense workspace has them.
