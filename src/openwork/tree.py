@@ -28,13 +28,30 @@ Rewrite = Callable[[Node], Node]
 _MAX_ROUNDS = 50
 
 
+# What fields that hold no nodes are declared as: most nodes are names and numbers.
+_PLAIN = frozenset(
+    (
+        "str",
+        "int",
+        "bool",
+        "float",
+        "Number",
+        "DType",
+        "Op",
+        "Op | None",
+        "int | None",
+        "str | None",
+    )
+)
 _FIELD_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
     names = _FIELD_NAMES.get(cls)
     if names is None:
-        names = tuple(f.name for f in fields(cls) if f.metadata.get("child", True))
+        names = tuple(
+            f.name for f in fields(cls) if f.metadata.get("child", True) and f.type not in _PLAIN
+        )
         _FIELD_NAMES[cls] = names
     return names
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice
+from itertools import combinations, islice
 
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed
@@ -66,12 +66,15 @@ class Costs:
                 parents = min(parents, self.stored(access))
         return min(self.extent(var), max(1.0, self.stored(access) / max(parents, 1.0)))
 
-    def work(self, order: Sequence[IndexVar], accesses: Sequence[Access]) -> float:
-        """Iterations of a nest in which the sparsest operand drives each loop."""
+    def work(self, order: Sequence[IndexVar], runs: Sequence[Mapping[IndexVar, float]]) -> float:
+        """Iterations of a nest in which the sparsest operand drives each loop.
+
+        `runs`: for each operand, how far loops along it run.
+        """
         total, around = 0.0, 1.0
         for var in order:
-            runs = [self.run(a, var) for a in accesses if var in a.vars]
-            around *= min(runs, default=self.extent(var))
+            mine = [table[var] for table in runs if var in table]
+            around *= min(mine, default=self.extent(var))
             total += around
         return total
 
@@ -112,19 +115,39 @@ def choose_order(
     entries[result] = 0.9 * sum(entries.values())
 
     def tries() -> Iterator[Order]:
-        for misfits in _subsets(candidates):
+        # One operand alone is walked as it is stored; only conflicting orders call for conversions.
+        for misfits in _subsets(candidates) if len(candidates) > 1 else [frozenset[Access]()]:
             edges = {e for a, es in constraints.items() if a not in misfits for e in es}
             for order in _orders(variables, edges, [*operands, result]):
                 yield Order(order, misfits)
 
-    def cost(order: Order) -> float:
-        walked = [converted(a, order.vars) if a in order.misfits else a for a in operands]
-        conversions = sum(entries[a] for a in order.misfits)
-        return costs.work(order.vars, walked) + _CONVERSION * conversions
+    runs: dict[tuple[int, tuple[IndexVar, ...]], dict[IndexVar, float]] = {}
+
+    def runs_of(number: int, order: Order) -> dict[IndexVar, float]:
+        """How far the loops along one operand run; of many orders most are alike to it."""
+        access = operands[number]
+        misfits = access in order.misfits
+        mine = tuple(v for v in order.vars if v in access.vars) if misfits else ()
+        if (number, mine) not in runs:
+            walked = converted(access, order.vars) if misfits else access
+            runs[number, mine] = {v: costs.run(walked, v) for v in dict.fromkeys(walked.vars)}
+        return runs[number, mine]
+
+    def cost(order: Order, best: float) -> float:
+        conversions = _CONVERSION * sum(entries[a] for a in order.misfits)
+        if conversions >= best:
+            return conversions  # whatever the loops cost
+        tables = [runs_of(n, order) for n in range(len(operands))]
+        return costs.work(order.vars, tables) + conversions
 
     everything = next(_orders(variables, set(), [*operands, result]))
     unordered = Order(everything, frozenset(candidates))
-    return min(chain(islice(tries(), _MOST_TRIED), [unordered]), key=cost)
+    chosen, least = unordered, cost(unordered, float("inf"))
+    for order in islice(tries(), _MOST_TRIED):
+        found = cost(order, least)
+        if found < least or (found == least and chosen is unordered):
+            chosen, least = order, found
+    return chosen
 
 
 def _subsets(candidates: list[Access]) -> Iterator[frozenset[Access]]:

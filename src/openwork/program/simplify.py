@@ -65,26 +65,33 @@ def simplify(program: p.Program) -> p.Program:
     body = _tidy(program.body)
     constant = {a.array.name for a in program.arguments if a.role == "operand"}
     taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
-    body = _hoist(body, constant, taken)
+    changes: list[set[str]] = []
+    _declared(body, changes)
+    body = _hoist(body, constant, taken, iter(changes))
     body = until_stable(drop_unused)(_tidy(body))
     return replace(program, body=cast(p.Block, body))
 
 
-def _hoist(node: Node, constant: set[str], taken: set[str]) -> Node:
-    """Move loads of operands out of the outermost loop in which they do not change."""
+def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[set[str]]) -> Node:
+    """Move loads of operands out of the outermost loop in which they do not change.
+
+    `changes`: for each loop, parents first, the names that change in it.
+    """
     if isinstance(node, (p.For, p.While)):
         before: list[p.Stmt] = []
         table: dict[Node, Node] = {}
-        changes = _declared(node.body) | ({node.var.name} if isinstance(node, p.For) else set())
+        changed = next(changes)
         if not (isinstance(node, p.For) and node.parallel):
             for load in dict.fromkeys(_values(node.body)):
-                if load.array.name in constant and not (_names(load) & changes):
+                if load.array.name in constant and not (_names(load) & changed):
                     name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
-        new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken))
+        new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
         return p.block(*before, new) if before else new
-    return map_children(node, lambda n: _hoist(n, constant, taken))
+    if isinstance(node, p.Expr):
+        return node
+    return map_children(node, lambda n: _hoist(n, constant, taken, changes))
 
 
 def _replace(node: Node, table: dict[Node, Node]) -> Node:
@@ -101,16 +108,23 @@ def _values(node: Node) -> Iterator[p.Load]:
         yield from _values(child)
 
 
-def _declared(node: Node) -> set[str]:
-    """The names that are declared or assigned in `node`."""
-    found = set()
-    for n in walk(node):
-        if isinstance(n, (p.Declare, p.Set)):
-            found.add(n.name.name)
-        elif isinstance(n, p.For):
-            found.add(n.var.name)
-        elif isinstance(n, p.Grow):
-            found.add(n.capacity.name)
+def _declared(node: Node, loops: list[set[str]]) -> set[str]:
+    """The names that are declared or assigned in `node`; the same for each loop goes to `loops`."""
+    found: set[str] = set()
+    place = len(loops)
+    if isinstance(node, (p.For, p.While)):
+        loops.append(found)
+    for child in children(node):
+        if not isinstance(child, p.Expr):
+            found |= _declared(child, loops)
+    if isinstance(node, (p.Declare, p.Set)):
+        found.add(node.name.name)
+    elif isinstance(node, p.For):
+        found.add(node.var.name)
+    elif isinstance(node, p.Grow):
+        found.add(node.capacity.name)
+    if isinstance(node, (p.For, p.While)):
+        loops[place] = found
     return found
 
 
