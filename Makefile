@@ -7,16 +7,18 @@ READY  := $(VENV)/.ready
 PYTEST := $(PY) -m pytest -q
 JOBS   ?= 2
 N      ?= 20000
+CASES  ?= 60
 
 # The tests that run generated kernels.
 KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py \
-	tests/test_kernel_calls.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py
+	tests/test_kernel_calls.py tests/test_parallel_nodes.py tests/schedule/test_commands.py \
+	tests/schedule/test_corner_cases.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz sanitize golden bench docs doctor clean
+.PHONY: help setup demo test check fuzz sanitize tsan golden bench docs doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,8 +53,11 @@ check: setup ## lint, formatting, types
 fuzz: setup ## random expressions, formats and types against the reference (N=20000)
 	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests
 
-sanitize: setup ## run the kernel tests under ASan and UBSan
+sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
+
+tsan: setup ## run parallel kernels, and races put in, under ThreadSanitizer (CASES=60, CLANG=)
+	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))
 
 golden: setup ## rewrite tests/golden from what the compiler emits now
 	$(PYTEST) -m golden --update-golden tests

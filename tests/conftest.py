@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import os
 import shutil
 import tempfile
@@ -13,12 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from openwork.runtime import launch
 from openwork.runtime.library import load
-from openwork.tensor import binding
+from openwork.runtime.threads import set_num_threads, thread_count
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"
 CACHE = "OPENWORK_CACHE_DIR"
+SANITIZED_THREADS = 3
 
 # Kernels are compiled inside examples, so no deadline; in CI the same cases every time.
 settings.register_profile(
@@ -128,11 +129,15 @@ def data_file(data_dir: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _sanitized() -> Iterator[None]:
-    """Under `make sanitize`, build every kernel with ASan and UBSan."""
+    """Under `make sanitize`, build every kernel with ASan and UBSan, and give small ones threads."""
     if os.environ.get("OPENWORK_SANITIZE") != "1":
         yield
         return
+    before = thread_count()
     with pytest.MonkeyPatch.context() as patch:
-        checked = functools.partial(load, sanitize=("address", "undefined"))
-        patch.setattr(binding, "load", checked)
+        # The default itself, so that it reaches whoever has imported the function by its name.
+        patch.setitem(load.__kwdefaults__, "sanitize", ("address", "undefined"))
+        patch.setattr(launch, "SERIAL_BELOW", -1)
+        set_num_threads(SANITIZED_THREADS)
         yield
+    set_num_threads(before)

@@ -1,4 +1,4 @@
-"""Races that are put in, and what must not be taken for one; `make tsan` asks ThreadSanitizer too."""
+"""Races that are put in, and what must not be taken for one; `make tsan` looks at C itself."""
 
 from __future__ import annotations
 

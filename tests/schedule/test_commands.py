@@ -555,7 +555,6 @@ def test_the_strategy_may_be_left_out() -> None:
     assert SPMV.schedule(made.commands) == made
 
 
-@pytest.mark.xfail(strict=True, reason="a strategy that is left out in text stays out of commands")
 def test_text_has_the_default_of_the_method() -> None:
     assert SPMV.schedule("parallelize(i,CPUThread)") == SPMV.parallelize(i, "CPUThread")
 

@@ -949,14 +949,12 @@ def test_errors_of_ours_pass_through_split_points() -> None:
 # -- known faults -------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="the hint lists a tensor `precomputed` that is nobody's")
 def test_hints_of_expressions_name_what_there_is() -> None:
     message = "f(A(i,j)) is no expression: no tensor or function is called f"
     error = refused(lambda: STATEMENTS["spmv"].precompute("f(A(i,j))", j, "jw"), "E311", message)
     assert error.hint == "the tensors are A, x, y"
 
 
-@pytest.mark.xfail(strict=True, reason="hides a tensor of the statement with the name precomputed")
 def test_a_tensor_may_be_called_precomputed() -> None:
     named = ow.tensor(PATTERN, format=ow.CSR, name="precomputed")
     stmt = ow.assign(y[i], named[i, j] * x[j])
@@ -964,7 +962,6 @@ def test_a_tensor_may_be_called_precomputed() -> None:
     assert stmt.schedule(made.commands) == made
 
 
-@pytest.mark.xfail(strict=True, reason="18 digits at most are read as a number")
 def test_large_numbers_are_the_same_in_text() -> None:
     number = 10**19
     message = f"the split factor is {number}, but can be {MOST} at most"

@@ -1,7 +1,7 @@
 """The compiler that ThreadSanitizer needs: clang, whose OpenMP library tells it of its barriers.
 
-GNU's does not, so that clean kernels would be reported. What tells is libarcher.so, which comes with
-clang's OpenMP library.
+GNU's does not, so that clean kernels would be reported. What tells is libarcher.so, which comes
+with clang's OpenMP library.
 """
 
 from __future__ import annotations

@@ -158,6 +158,8 @@ def understand(
         raise _wrong(name, signature, span)
     if any(values[n] is None for n in required):
         raise _wrong(name, signature, span)
+    if name == "parallelize" and values.get("race") is None:
+        values["race"] = OutputRaceStrategy.NoRaces
     understood = tuple(
         None if values.get(n) is None else _understood(plan, kind.rstrip("?"), values[n], span)
         for n, kind in signature.parameters
@@ -210,7 +212,7 @@ def _variable(value: Any, span: Span | None) -> IndexVar:
 
 
 def _whole(value: Any, span: Span | None) -> int:
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,4000}", value):
         return int(value)
     if isinstance(value, str):
         raise ScheduleError(
@@ -297,12 +299,13 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
             for node in walk(plan.loops)
             if isinstance(n := getattr(node, "op", None), Op) and n.definition is not None
         }
-        hole = TensorVar("precomputed", dense(0), FLOAT64)
-        text = f"precomputed = {value}"
+        hole = "it" + "_" * max(map(len, tensors), default=0)  # a name that no tensor has
+        known = {**tensors, hole: TensorVar(hole, dense(0), FLOAT64)}
         try:
-            expr = parse_assignment(text, {**tensors, "precomputed": hole}, operators).rhs
+            expr = parse_assignment(f"{hole} = {value}", known, operators).rhs
         except ParseError as error:
-            hint = error.hint or "write it as in the statement, such as A(i,j) * x(j)"
+            hint = (error.hint or "").replace(f"{hole}, ", "").replace(f", {hole}", "")
+            hint = hint or "write it as in the statement, such as A(i,j) * x(j)"
             fault = f"{value.strip() or 'nothing'} is no expression: {error.message}"
             raise ScheduleError(fault, code="E311", span=span, hint=hint) from None
     if not isinstance(expr, Expr):

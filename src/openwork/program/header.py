@@ -80,7 +80,7 @@ class Header:
                 chunk=tag.chunk,
             )
         elif tag is not None and _vectorizes(self.loop.body, body):
-            made = replace(made, simd=True, polls=False, reductions=self.reductions)
+            made = replace(made, simd=True, reductions=self.reductions)
         return self._unrolled(made)
 
     def _unrolled(self, made: p.For) -> p.For:

@@ -33,6 +33,9 @@ from openwork.program.nodes import (
 from openwork.program.scope import Range, Scope
 from openwork.program.windows import ZERO, Found, Windows, both
 
+# Runs of more values are counted only as far as there are any.
+_MOST_STRIDES = 1024
+
 
 def ceiling(size: Expr, factor: int) -> Expr:
     """size / factor, rounded up."""
@@ -132,6 +135,8 @@ class Ranges(Windows):
             return Range(ZERO, run.hi - run.lo, within=pos)
         if isinstance(relation, Split):
             n = relation.factor
+            if n > _MOST_STRIDES:
+                return Range(ZERO, arithmetic("min", Value(n), whole.size), within=pos)
             return Range(ZERO, Value(n), fixed=n, multiple=n, within=pos)
         uneven = relation.balance is not None or relation.points is not None
         return Range(ZERO, whole.size if uneven else self.length(relation, whole), within=pos)
