@@ -129,7 +129,7 @@ def data_file(data_dir: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _sanitized() -> Iterator[None]:
-    """Under `make sanitize`, build every kernel with ASan and UBSan, and give small ones threads."""
+    """Under `make sanitize`, build kernels with ASan and UBSan, and give small ones threads."""
     if os.environ.get("OPENWORK_SANITIZE") != "1":
         yield
         return

@@ -573,7 +573,6 @@ def test_functions_without_names_read_back() -> None:
 # -- what the C text has ------------------------------------------------------------------------
 
 FIGURE_6_1 = "fuse(i,j,f), pos(f,p,A), split(p,p0,p1,16), parallelize(p0,CPUThread,Atomics)"
-VECTORS = pytest.mark.xfail(strict=True, reason="the outermost loop does not poll on vector lanes")
 POLLING = [
     "",
     "split(i,i0,i1,32)",
@@ -585,7 +584,7 @@ POLLING = [
     "divide(i,i0,i1,3,balance=nnz)",
     "parallelize(i,CPUThread,NoRaces,chunk=8)",
     "precompute(A(i,j)*x(j),j,jw)",
-    pytest.param("parallelize(i,CPUVector,NoRaces)", marks=VECTORS),
+    "parallelize(i,CPUVector,NoRaces)",
 ]
 
 
