@@ -40,9 +40,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       R_sum = 0.0;
     }
   }
-  if (pA2_begin < pA2_end) {
+  if (pA2_begin < pA2_end && pA2_end != A_pos2[pA1 + 1]) {
     const int64_t i = pA1;
-    const int64_t j = A_crd2[pA2_end - 1];
     R_vals[i] += R_sum;
   }
   return 0;

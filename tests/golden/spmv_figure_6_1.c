@@ -65,15 +65,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           R_sum = 0.0;
         }
       }
-      if (p_lo < p_hi) {
+      if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
         const int64_t i = pA1;
-        const int64_t j = A_crd2[p_hi - 1];
-        if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-          R_vals[i] += R_sum;
-        } else {
 #pragma omp atomic
-          R_vals[i] += R_sum;
-        }
+        R_vals[i] += R_sum;
       }
     }
   }

@@ -136,9 +136,13 @@ class Tracked:
         flush = self._flush(held, driver, parents, window, inner)
         step = block(*here, *tracking, work, If(ends, block(flush, self._restart(held, scope))))
         made = header.finish(step, self._comment(driver))
+        # What ended with the last position has been put there already.
         nonempty = compare("<", window.lo, window.hi)
+        goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
         here, after = self._reach(driver, parents, window.hi - 1, scope, track=False)
-        rest = If(nonempty, block(*here, self._flush(held, driver, parents, window, after)))
+        # The entry does not depend on the innermost coordinate, which is the last one worked out.
+        put = block(*here[:-1], self._put(held, driver, after))
+        rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
 
     def _comment(self, driver: Driver) -> str:
@@ -287,18 +291,20 @@ class Tracked:
     ) -> p.Block:
         """Put the sum where it belongs; atomically only if another thread may do so as well."""
         lhs = held.original.lhs
-        put = replace(held.original, rhs=held.total)
-        body = _at(driver.variables[:-1], put)
-        scope = replace(scope, reducing=True)
         if lhs.tensor not in scope.atomic or not set(driver.variables[:-1]) <= set(lhs.vars):
-            return self.lower(body, scope)
+            return self._put(held, driver, scope)
         kind = driver.access.tensor.format.levels[driver.last]
         view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
         begins = compare("<=", window.lo, kind.begin(view, parent))
         ends = compare("<=", self._end(driver, driver.last, parent), window.hi)
         alone = replace(scope, atomic=scope.atomic - {lhs.tensor})
         owned = p.Binary("&&", begins, ends)
-        return block(If(owned, self.lower(body, alone), self.lower(body, scope)))
+        return block(If(owned, self._put(held, driver, alone), self._put(held, driver, scope)))
+
+    def _put(self, held: Held, driver: Driver, scope: Scope) -> p.Block:
+        """R[i] += sum;"""
+        put = replace(held.original, rhs=held.total)
+        return self.lower(_at(driver.variables[:-1], put), replace(scope, reducing=True))
 
 
 @dataclass(frozen=True)
