@@ -7,6 +7,7 @@ results are appended to in order, and parallel iterations do not write to one pl
 from __future__ import annotations
 
 from openwork.errors import ScheduleError
+from openwork.format.levels import KeyLevel
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nest import Path, completed, paths, provenance_of
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
@@ -105,6 +106,19 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
         outer, inner = relation.outer, relation.inner
         if outer not in known or inner not in known or known[outer] <= known[inner]:
             continue
+        roots = provenance.roots(relation.parent)
+        for access in path.accesses():
+            hashed = access.tensor.ndim > 1 and not access.tensor.format.is_dense
+            if hashed and any(
+                isinstance(kind, KeyLevel) and var in roots
+                for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+            ):
+                raise ScheduleError(
+                    f"{inner} cannot come outside of {outer}: {access.tensor} lists its keys, and "
+                    "cannot be searched for one",
+                    code="E304",
+                    hint=f"keep {outer} outside of {inner}",
+                )
         uneven = isinstance(relation, Divide) and (
             relation.balance is not None or relation.points is not None
         )
