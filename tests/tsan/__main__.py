@@ -21,7 +21,7 @@ from tests.tsan.cases import at_random, planted, strategies, systematic
 from tests.tsan.record import THREADS, Call, record_all, write_driver
 
 FOLDER = Path("out/tsan")
-SHOWN_LINES = 14
+SHOWN_LINES = 11
 SHOWN_FAILURES = 3
 
 
