@@ -86,7 +86,10 @@ class Recovery(Ranges):
         """The value of a split variable from those of its parts, and whether it exists."""
         whole = self._known(relation.parent, scope)
         at, inner = scope.coords[relation.outer], scope.coords[relation.inner]
-        if isinstance(relation, Divide) and (relation.balance or relation.points):
+        uneven = isinstance(relation, Divide) and (
+            relation.balance is not None or relation.points is not None
+        )
+        if uneven:
             run = self.run(relation, whole, scope)
             return run.lo + inner, compare("<", run.lo + inner, run.hi)
         value = whole.lo + at * self.length(relation, whole) + inner
