@@ -178,6 +178,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
       }
     } else {
+#pragma omp atomic write
       failed = 1;
     }
     __builtin_free(W_vals);

@@ -176,8 +176,8 @@ def _part(w: Writer, s: p.For, late: bool) -> list[str]:
     cleanup, loop = _cleanup(w, s), _iterations(w, s)
     if late:
         private.insert(0, "int32_t status = 0;")
-        failed = f"  failed = {NO_MEMORY};"
-        loop = ["if (status == 0) {", *indent(loop), "} else {", failed, "}"]
+        failed = ["#pragma omp atomic write", f"failed = {NO_MEMORY};"]
+        loop = ["if (status == 0) {", *indent(loop), "} else {", *indent(failed), "}"]
     return [*cuts, *private, *loop, *cleanup]
 
 
