@@ -43,6 +43,15 @@ static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t en
   return begin;
 }
 
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+
 // forall i0:  [CPUThread, NoRaces]
 //   forall i1:
 //     forall j:
@@ -115,8 +124,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 if (C_far) {
                   const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
                   if (l_ahead < l || l + 64 < l_ahead) {
-                    __builtin_prefetch(&C_vals[l_ahead * k_size + k_tile]);
-                    __builtin_prefetch(&C_vals[l_ahead * k_size + k_tile + 16]);
+                    ask_for(&C_vals[l_ahead * k_size + k_tile]);
+                    ask_for(&C_vals[l_ahead * k_size + k_tile + 16]);
                   }
                 }
               }
@@ -145,7 +154,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 if (C_far) {
                   const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
                   if (l_ahead < l || l + 64 < l_ahead) {
-                    __builtin_prefetch(&C_vals[l_ahead * k_size + k_tile]);
+                    ask_for(&C_vals[l_ahead * k_size + k_tile]);
                   }
                 }
               }

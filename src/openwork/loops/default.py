@@ -26,7 +26,7 @@ from openwork.tree import walk
 # Bytes that the lanes of a dot product take: four vector registers of 16 bytes.
 _LANES = 64
 # How many iterations ahead rows are asked for.
-_DISTANCE = 8
+_DISTANCE = 4
 # From so many reduction loops on, factoring beats a tile of columns in registers.
 _LEAST_FACTORED = 3
 

@@ -17,7 +17,7 @@ from openwork.program.walkers import Participant, Walker
 # with it), and how far on a row is likely to be in the cache because its neighbours are.
 _AHEAD, _LINE, _NEAR = 6, 128, 64
 # How many lines of a row are asked for where a schedule wants it.
-_LINES = 2
+_LINES = 4
 
 
 def prefetches(
@@ -62,7 +62,7 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
         start = there.reached(ahead.access)[-1].position
         code.append(p.Declare(name, walker.coordinate_at(position), fixed=True))
         rows = ahead.access.level_vars[-1] != var  # all of a row will be needed, not one entry
-        step = max(1, _LINE // ahead.access.dtype.itemsize)
+        step = max(1, _LINE // 2 // ahead.access.dtype.itemsize)
         last_value = ctx.names.size(ahead.access.vars) - 1
         for line in range(_LINES if rows else 1):
             at = start if line == 0 else p.arithmetic("min", start + line * step, last_value)

@@ -90,7 +90,7 @@ class _Renderer(Writer):
             case p.Free(array=array):
                 return free(self, array)
             case p.Prefetch(array=array, index=index):
-                return [f"__builtin_prefetch(&{array.name}[{self.text(index)}]);"]
+                return [f"{self.use('ask_for', '')}(&{array.name}[{self.text(index)}]);"]
             case p.Fail(status=status):
                 return [f"status = {status};", self.leave()]
             case p.Do(call=call):

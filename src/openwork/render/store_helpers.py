@@ -55,7 +55,18 @@ _LANES = """\
   omp_out = {name}_{type}(omp_out, omp_in)) initializer(omp_priv = {identity})
 """
 
-STORE_HELPERS = ("word", "fence", "stream", "lanes_min", "lanes_max")
+_ASK_FOR = """\
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+"""
+
+STORE_HELPERS = ("word", "fence", "ask_for", "stream", "lanes_min", "lanes_max")
 
 
 def store_text(name: str, type: str) -> str:
@@ -66,6 +77,8 @@ def store_text(name: str, type: str) -> str:
             return _WORD.format(type=type, ctype=ctype)
         case "fence":
             return _FENCE
+        case "ask_for":
+            return _ASK_FOR
         case "stream":
             return _stream_text(type, ctype)
     op = BUILTIN[name.removeprefix("lanes_")]
