@@ -48,13 +48,12 @@ class Relation(Node):
 
 
 @dataclass(frozen=True)
-class Split(Relation):
-    """Runs of `factor` values: `outer` counts them, `inner` runs within one."""
+class Cut(Relation):
+    """Runs of a variable: `outer` counts them, `inner` runs within one."""
 
     parent: IndexVar
     outer: IndexVar
     inner: IndexVar
-    factor: int
 
     @property
     def parents(self) -> tuple[IndexVar, ...]:
@@ -63,33 +62,45 @@ class Split(Relation):
     @property
     def children(self) -> tuple[IndexVar, ...]:
         return (self.outer, self.inner)
+
+
+@dataclass(frozen=True)
+class Renaming(Relation):
+    """One variable in place of another, for the same iterations."""
+
+    parent: IndexVar
+    child: IndexVar
+
+    @property
+    def parents(self) -> tuple[IndexVar, ...]:
+        return (self.parent,)
+
+    @property
+    def children(self) -> tuple[IndexVar, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Split(Cut):
+    """Runs of `factor` values: `outer` counts them, `inner` runs within one."""
+
+    factor: int
 
     def __str__(self) -> str:
         return f"split({self.parent}, {self.outer}, {self.inner}, {self.factor})"
 
 
 @dataclass(frozen=True)
-class Divide(Relation):
+class Divide(Cut):
     """`parts` runs: of equal length, with equal work, or from cut to cut of a user's function.
 
     `balance`: the access whose entries are to be shared out evenly. `points`: called with the
     tensors by name and the number of parts, it gives `parts + 1` rising values of `parent`.
     """
 
-    parent: IndexVar
-    outer: IndexVar
-    inner: IndexVar
     parts: int
     balance: Access | None = None
     points: Callable[..., Any] | None = field(default=None, metadata={"child": False})
-
-    @property
-    def parents(self) -> tuple[IndexVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IndexVar, ...]:
-        return (self.outer, self.inner)
 
     def __str__(self) -> str:
         more = "" if self.balance is None else f", balanced by {self.balance.tensor}"
@@ -119,79 +130,37 @@ class Fuse(Relation):
 
 
 @dataclass(frozen=True)
-class Pos(Relation):
+class Pos(Renaming):
     """The positions of a level of `access` in place of coordinates."""
 
-    parent: IndexVar
-    child: IndexVar
     access: Access
-
-    @property
-    def parents(self) -> tuple[IndexVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IndexVar, ...]:
-        return (self.child,)
 
     def __str__(self) -> str:
         return f"pos({self.parent}, {self.child}, {self.access})"
 
 
 @dataclass(frozen=True)
-class Coord(Relation):
+class Coord(Renaming):
     """Coordinates in place of positions."""
-
-    parent: IndexVar
-    child: IndexVar
-
-    @property
-    def parents(self) -> tuple[IndexVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IndexVar, ...]:
-        return (self.child,)
 
     def __str__(self) -> str:
         return f"coord({self.parent}, {self.child})"
 
 
 @dataclass(frozen=True)
-class Bound(Relation):
+class Bound(Renaming):
     """The same values, about which something is promised; a kernel checks it first."""
 
-    parent: IndexVar
-    child: IndexVar
     value: int
     kind: BoundType
-
-    @property
-    def parents(self) -> tuple[IndexVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IndexVar, ...]:
-        return (self.child,)
 
     def __str__(self) -> str:
         return f"bound({self.parent}, {self.child}, {self.value}, {self.kind.value})"
 
 
 @dataclass(frozen=True)
-class Precompute(Relation):
+class Precompute(Renaming):
     """The same values, in the loops that fill a workspace."""
-
-    parent: IndexVar
-    child: IndexVar
-
-    @property
-    def parents(self) -> tuple[IndexVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IndexVar, ...]:
-        return (self.child,)
 
     def __str__(self) -> str:
         return f"precompute({self.parent}, {self.child})"
