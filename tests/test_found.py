@@ -39,6 +39,8 @@ FOUND = [
      "fuse(j,i,ji), split(ji,ji0,ji1,3), fuse(ji0,ji1,f), precompute(B(j,i),f,fw)"),
     ("rows of a sparse result that no run visits", 104102,
      "fuse(l,i,li), split(li,li0,li1,2)"),
+    ("threads over the places in a run, outside of the runs", 500188,
+     "split(k,k0,k1,16), parallelize(k1,CPUThread,Temporary), reorder(k1,k0), split(k0,a,b,3)"),
     ("what was known before a run was", 300194,
      "split(j,j0,j1,3), divide(j1,j10,j11,3), fuse(j0,j10,f), split(j11,j110,j111,1)"),
 ]  # fmt: skip

@@ -151,7 +151,7 @@ class Iteration:
         header = Header.of(self.ctx, loop, counter, part, scope)
         inner = self.ctx.reach_further(header.scope.bind(var, counter), written(loop.body))
         relation = self.ctx.provenance.above.get(var)
-        if not isinstance(relation, (Split, Divide)):
+        if not isinstance(relation, (Split, Divide)) or relation.outer != var:
             return block(*code, header.finish(self.lower(loop.body, inner)))
         parent = scope.ranges[relation.parent]
         counted = None
