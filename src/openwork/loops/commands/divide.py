@@ -46,18 +46,7 @@ def divide(
     """
     untagged(plan, var)
     parts = positive(parts, "the number of parts", MOST_PARTS)
-    if balance is not None and split_points is not None:
-        raise ScheduleError(
-            "a loop is cut by balance or by split_points, not by both",
-            code="E303",
-            hint="leave one of them out",
-        )
-    if split_points is not None and not callable(split_points):
-        raise ScheduleError(
-            f"split_points is {split_points!r}, which cannot be called",
-            code="E303",
-            hint="give a function of the tensors and the number of parts",
-        )
+    _check_choice(balance, split_points)
     if split_points is not None:
         _check_known_before(plan, var)
     if balance is None:
@@ -87,6 +76,22 @@ def divide(
         new_variables(plan, outer, inner)
     relation = Divide(var, outer, inner, parts, access)
     return check_nest(replace_by_two(plan, var, outer, inner, relation))
+
+
+def _check_choice(balance: str | None, split_points: Callable[..., Any] | None) -> None:
+    """A loop is cut in one way, and by something that can say where."""
+    if balance is not None and split_points is not None:
+        raise ScheduleError(
+            "a loop is cut by balance or by split_points, not by both",
+            code="E303",
+            hint="leave one of them out",
+        )
+    if split_points is not None and not callable(split_points):
+        raise ScheduleError(
+            f"split_points is {split_points!r}, which cannot be called",
+            code="E303",
+            hint="give a function of the tensors and the number of parts",
+        )
 
 
 def _nothing_below(pos: Pos) -> str | None:
