@@ -151,6 +151,7 @@ CODES: dict[str, str] = {
     "E403": "a text that is not a format",
     "E404": "a format that the foreign library cannot hold",
     "E405": "an object that cannot become a tensor",
+    "E406": "entries that a level cannot hold",
     "E501": "an index array of the wrong length, dimension or element type",
     "E502": "positions that do not start at zero or do not rise",
     "E503": "a coordinate outside its mode",

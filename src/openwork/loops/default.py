@@ -89,10 +89,10 @@ def _with_lanes(plan: Plan, trace: Trace) -> Plan:
     """Sum a dot product along memory in lanes, and multiply by the rest once."""
     for path in list(paths(plan.loops)):
         expr = _dot(path)
-        if expr is None:
+        lanes = _LANES // path.assign.lhs.dtype.itemsize
+        if expr is None or any(b.inner == path.variables[-1] and b.size < 2 * lanes for b in plan.blocks):
             continue
         var = path.variables[-1]
-        lanes = _LANES // path.assign.lhs.dtype.itemsize
         outer, inner, own = (IndexVar(f"{var}{end}") for end in ("0", "1", "1w"))
         rest = path.assign.rhs != expr
         try:

@@ -30,6 +30,7 @@ def check_nest(plan: Plan) -> Plan:
     for path in paths(plan.loops):
         known = completed(provenance, path.variables)
         _check_storage(path, known)
+        _check_blocks(plan, path, known, provenance)
         _check_positions(plan, path, known, provenance)
         _check_runs(path, known, provenance)
         if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
@@ -52,6 +53,21 @@ def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
                         hint=f"keep {outer} outside of {inner}, or store {access.tensor} in the "
                         "other order",
                     )
+
+
+def _check_blocks(
+    plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance
+) -> None:
+    """How far a block reaches is known only once it is known which block it is."""
+    for block in plan.blocks:
+        within = [n for n, v in enumerate(path.variables) if block.inner in provenance.roots(v)]
+        if within and known.get(block.outer, within[0]) >= within[0]:
+            raise ScheduleError(
+                f"{block.inner} runs within a block of {block.var}, and which one is not known "
+                f"there: {', '.join(map(str, path.variables))}",
+                code="E304",
+                hint=f"keep {block.outer} outside of {block.inner}",
+            )
 
 
 def _check_positions(

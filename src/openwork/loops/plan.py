@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openwork.errors import ScheduleError
+from openwork.format.formats import Format
+from openwork.format.levels import Compressed, Dense
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
@@ -29,6 +31,7 @@ from openwork.loops.order import (
     walk_edges,
 )
 from openwork.loops.result import Append, Assembly, Shared, accesses_of, choose_assembly
+from openwork.loops.tiles import Block, tile
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
@@ -56,11 +59,13 @@ class Plan:
     result: TensorVar
     user_result: TensorVar
     streams: bool = False  # the result is written past the cache
+    blocks: tuple[Block, ...] = ()
+    native: Format | None = None  # of the result as the user stores it, seen through the blocks
 
     @property
     def converts_result(self) -> bool:
         """Whether the result is computed in another format than asked for."""
-        return self.result.format != self.user_result.format
+        return self.result.format != (self.native or self.user_result.format)
 
 
 def plan(
@@ -79,11 +84,17 @@ def plan(
     if assignment.op is not None and not user_result.format.is_dense:
         assignment, old = _read_old_value(assignment)
         derived.append(old)
+    tiled = tile(assignment, trace)
+    assignment = tiled.assignment
+    derived += [Derived(new, old.name) for old, new in tiled.flat]
     assembly = choose_assembly(assignment)
-    order = _order(assignment, assembly, sizes or {}, wanted)
+    if not isinstance(assembly, Shared):
+        assignment = _with_appendable_result(assignment, trace)
+    order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
     if isinstance(assembly, Shared) and order.misfits & {assembly.operand, assignment.lhs}:
         assembly = Append()
-        order = _order(assignment, assembly, sizes or {}, wanted)
+        assignment = _with_appendable_result(assignment, trace)
+        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
     assignment, more = _convert(assignment, order, trace)
     if isinstance(assembly, Append):
         # Converted to one format, the result may have an operand's pattern after all.
@@ -103,7 +114,22 @@ def plan(
         (*derived, *more),
         assignment.lhs.tensor,
         user_result,
+        blocks=tiled.blocks,
+        native=tiled.native,
     )
+
+
+def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
+    """Compute a result whose levels cannot be appended to in a format whose levels can."""
+    tensor = assignment.lhs.tensor
+    levels = tensor.format.levels
+    if all((level.full and not level.arrays) or level.appends for level in levels):
+        return assignment
+    kinds = [Dense if level.full else Compressed for level in levels]
+    made = Format(kinds, tensor.format.order)
+    trace.decide(f"{tensor}: computed as {made!r}, then converted to {tensor.format!r}")
+    lhs = replace(assignment.lhs, tensor=replace(tensor, format=made))
+    return replace(assignment, lhs=lhs)
 
 
 def names_of(assignment: Assignment) -> frozenset[str]:
@@ -126,6 +152,7 @@ def _order(
     assembly: Assembly,
     sizes: dict[str, float],
     wanted: tuple[IndexVar, ...] | None,
+    blocks: tuple[Block, ...],
 ) -> Order:
     operands = accesses_of(assignment.rhs)
     result = assignment.lhs
@@ -142,7 +169,10 @@ def _order(
     if wanted is not None and set(wanted) == set(variables):
         _check_wanted(wanted, constraints)
         return Order(wanted, frozenset())
-    return choose_order(variables, constraints, operands, result, Costs(extents(assignment), sizes))
+    # Blocks are stored whole: all of their variables outside of all within.
+    always = frozenset((one.outer, other.inner) for one in blocks for other in blocks)
+    costs = Costs(extents(assignment), sizes)
+    return choose_order(variables, constraints, operands, result, costs, always)
 
 
 def _check_wanted(wanted: tuple[IndexVar, ...], constraints: dict[Access, frozenset[Edge]]) -> None:

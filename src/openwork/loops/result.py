@@ -74,6 +74,7 @@ def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
         ):
             return None
     below = set(result.level_vars[depth:])
-    if below & set(operand.level_vars):
+    alike = (operand.tensor.format.levels, operand.level_vars) == (levels, result.level_vars)
+    if below & set(operand.level_vars) and not alike:
         return None
     return depth

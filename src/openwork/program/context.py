@@ -15,9 +15,10 @@ from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Divide
 from openwork.loops.restrict import vanishes
 from openwork.loops.result import Shared
+from openwork.loops.tiles import whole_vars
 from openwork.program.assemble import Appender
 from openwork.program.nodes import Array, Expr, Name, Value, compare
-from openwork.program.scope import Place, Scope
+from openwork.program.scope import Place, Range, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
 
@@ -118,10 +119,20 @@ class Context:
         last = access.tensor.ndim - 1
         operand = self.shared_operand
         if operand is None or not self.is_result(access):
-            return self.names.size(access.vars)
+            blocks = self.plan.blocks if self.is_result(access) else ()
+            return self.names.size(whole_vars(access.vars, blocks))
         depth = max(n + 1 for n, kind in enumerate(access.tensor.format.levels) if not kind.full)
         count = self.positions(operand, depth - 1)
         return count * self.names.size(access.level_vars[depth : last + 1])
+
+    def everything(self, var: IndexVar, scope: Scope) -> Range:
+        """All values of an underived variable."""
+        block = self.names.inner_blocks.get(var)
+        outer = None if block is None else self.recover(block.outer, scope)
+        end = self.names.reach_of(var, outer)
+        known = isinstance(end, Value) and block is not None
+        most = None if block is None else block.size
+        return Range(Value(0), end, everything=True, fixed=most if known else None, most=most)
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

@@ -37,7 +37,7 @@ class Loop(Visit):
         parts = [part for part in self.parts if part.access in walked]
         loop = replace(self.loop, tag=None) if parts else self.loop
         walkers, scope = self._walkers(parts, scope)
-        values = self.window or Range(Value(0), self.ctx.names.extent(self.var), everything=True)
+        values = self.window or self.ctx.everything(self.var, scope)
         var, scope = scope.fresh(self.name)
         inside = None
         few = values.most is not None and values.most <= _MOST_TESTED
@@ -219,7 +219,7 @@ class Loop(Visit):
         return len(walkers) > 1 and all(
             point.present >= needed or point.body is None for point in self.cases
         ) and all(
-            w.segment is None and isinstance(w.coordinate_at(Value(0)), p.Load) for w in walkers
+            w.segment is None and w.stored is not None for w in walkers
         )  # fmt: skip
 
     def _gallop(self, walkers: list[Walker], var: Name, scope: Scope) -> p.Stmt:
@@ -240,9 +240,8 @@ class Loop(Visit):
         target, scope = scope.fresh(f"{self.name}_next")
         skip: list[p.Stmt] = [Declare(target, farthest, fixed=True)]
         for w in walkers:
-            stored = w.coordinate_at(Value(0))
-            if isinstance(stored, p.Load):
-                reach = p.Helper("gallop", (stored.array, w.position, w.end, target))
+            if w.stored is not None:
+                reach = p.Helper("gallop", (w.stored, w.position, w.end, target))
                 skip.append(p.Set(w.position, reach))
         return p.If(meet, together, block(*skip))
 

@@ -233,9 +233,11 @@ class Tracked:
             level = driver.first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
             above = chain[n - 1] if n else self.ctx.parent_place(access, level, scope).position
-            scope = scope.reach(access, Place(place if place is not None else Value(0)))
             if place is None:
+                scope = scope.reach(access, Place(Value(0)))
                 continue
+            lies = kind.place(view, above if above is not None else Value(0), place)
+            scope = scope.reach(access, Place(lies))
             # Levels whose coordinate needs no parent may do without one.
             at = kind.coordinate(view, above if above is not None else Value(0), place)
             name, scope = scope.fresh(self.ctx.names.variables[var])

@@ -12,7 +12,7 @@ from openwork.program import nodes as p
 from openwork.program.assemble import ROOM
 from openwork.tree import Node, children, walk
 
-_INTEGERS = ("int32", "int64", "int128")
+_INTEGERS = ("int8", "int16", "int32", "int64", "int128")
 
 
 def verify(program: p.Program) -> None:

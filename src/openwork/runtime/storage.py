@@ -21,7 +21,7 @@ class Storage:
     """A tensor's arrays: the index arrays of each level, and the values.
 
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
-    arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
+    arrays; `values` is one-dimensional and contiguous, in the order of the last level's places.
     The arrays are trusted here: whoever takes them from outside validates them first.
     """
 
@@ -32,27 +32,62 @@ class Storage:
     values: Array
     fill: Number = 0
 
-    @property
+    @cached_property
     def nnz(self) -> int:
-        """The number of stored entries, explicit zeros included."""
-        return int(self.values.size)
+        """The number of stored entries, explicit zeros included; padding is none."""
+        if all(level.compact for level in self.format.levels):
+            return int(self.values.size)
+        return len(self.entries()[0])
 
     @cached_property
     def widths(self) -> tuple[str, ...]:
         """The element types of all index arrays, level by level: kernels depend on them."""
         return tuple(arrays[name].dtype.name for arrays in self.levels for name in sorted(arrays))
 
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """The extent of each level."""
+        return self.format.extents(self.shape)
+
     def level_view(self, level: int) -> SimpleNamespace:
-        """What the formulas of a level are evaluated over: its arrays and the mode's extent."""
-        extent = self.shape[self.format.order[level]]
-        return SimpleNamespace(extent=extent, **self.levels[level])
+        """What the formulas of a level are evaluated over: arrays, extent, number of parents."""
+        parents = self.positions(level - 1)
+        return SimpleNamespace(
+            extent=self.extents[level], parents=parents, **self.levels[level]
+        )
 
     def positions(self, level: int) -> int:
-        """How many positions level `level` has; level -1 is the root, with one."""
+        """How many places level `level` has; level -1 is the root, with one."""
         count = 1
         for n in range(level + 1):
-            count = int(self.format.levels[n].children(self.level_view(n), count))
+            view = SimpleNamespace(extent=self.extents[n], parents=count, **self.levels[n])
+            count = int(self.format.levels[n].children(view, count))
         return count
+
+    def entries(self) -> tuple[Array, list[Array]]:
+        """The place of every entry in the values, and its coordinate in each level.
+
+        Entries come in storage order: run after run on every level.
+        """
+        places = np.zeros(1, dtype=np.int64)
+        columns: list[Array] = []
+        for n, level in enumerate(self.format.levels):
+            view = self.level_view(n)
+            begin = np.asarray(level.begin(view, places), dtype=np.int64)
+            counts = np.asarray(level.end(view, places), dtype=np.int64) - begin
+            run = np.repeat(np.arange(len(places)), counts)
+            first = np.cumsum(counts) - counts
+            at = np.arange(len(run))
+            if (begin != first).any():
+                at += (begin - first)[run]
+            parent = places[run]
+            column = np.asarray(level.coordinate(view, parent, at))
+            places = np.asarray(level.place(view, parent, at), dtype=np.int64)
+            if not level.walks:
+                there = np.flatnonzero(level.find(view, parent, column)[1])
+                run, column, places = run[there], column[there], places[there]
+            columns = [each[run] for each in columns] + [column]
+        return places, columns
 
     @cached_property
     def pointers(self) -> tuple[int, ...]:

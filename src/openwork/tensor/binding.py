@@ -14,12 +14,13 @@ from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Where, relations_of, written
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.result import Append, Shared, accesses_of
+from openwork.loops.result import Append, InPlace, Shared, accesses_of
+from openwork.loops.tiles import extents_of_blocks, whole_vars
 from openwork.pipeline import Compiled, back
 from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.pack import convert
+from openwork.tensor.pack import convert, seen_in_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
 from openwork.tree import walk
@@ -54,6 +55,7 @@ class Binding:
     work: float
     room: int
     shape: tuple[int, ...]
+    extents: tuple[int, ...]  # of the modes that the kernel sees
     count: int
     wide: bool
     cuts: tuple[Array, ...] = ()
@@ -96,7 +98,8 @@ class Binder:
             if isinstance(node, Where) and not node.temporary.format.is_dense
         ]
         self.takes_as_given = self._places == list(range(len(names)))
-        self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * plan.result.ndim
+        levels = plan.user_result.format.levels if plan.native else plan.result.format.levels
+        self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * len(levels)
         self._shared: tuple[int, int] | None = None  # the operand with the pattern, and how deep
         if isinstance(plan.assembly, Shared):
             tensor = plan.assembly.operand.tensor
@@ -118,7 +121,8 @@ class Binder:
             fixed: the result must have that shape, whatever the operands have.
         """
         plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._wide
-        extents = self._extents(given, result_shape, fixed)
+        whole = self._extents(given, result_shape, fixed)
+        extents = extents_of_blocks(whole, plan.blocks)
         cuts = self._promises.keep(extents, given, operands, self.operands)
         executable, compiled = self._executable(operands, extents, wide)
         work = float(sum(storage.values.size for storage in operands))
@@ -126,7 +130,9 @@ class Binder:
         if self._shared is not None:
             position, depth = self._shared
             count, below = operands[position].positions(depth - 1), below[depth:]
-        if not isinstance(plan.assembly, Append):
+        if isinstance(plan.assembly, InPlace):
+            count = math.prod(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
+        elif not isinstance(plan.assembly, Append):
             count *= math.prod(extents[var] for var in below)
         return Binding(
             given=tuple(ref(storage) for storage in given),
@@ -141,7 +147,8 @@ class Binder:
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
             room=min(int(work) + 8, _MOST_ROOM if wide else INT32_LIMIT.value),
-            shape=tuple(extents[var] for var in lhs.vars),
+            shape=tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks)),
+            extents=tuple(extents[var] for var in lhs.vars),
             count=count,
             wide=wide,
         )
@@ -170,6 +177,8 @@ class Binder:
         derived = self._derived.get(name)
         if derived is not None:
             source = self.operand(derived.source, given, old)
+            if derived.var.format.ndim != source.format.ndim:
+                source = seen_in_blocks(source)
             return convert(source, derived.var.format, exact=True)
         if name in self._names:
             return given[self._names.index(name)]
@@ -212,7 +221,7 @@ class Binder:
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Executable, Compiled]:
         """The kernel for the index widths of these operands, compiled if it is new."""
-        result = self._result_widths(extents, wide)
+        result = (*self._result_widths(extents, wide), *self._whole_blocks(extents))
         key = (tuple(storage.widths for storage in operands), result)
         ready = self._ready.get(key)
         if ready is None:
@@ -227,16 +236,30 @@ class Binder:
         result: tuple[tuple[tuple[str, int, str], str], ...] | None = None,
     ) -> Compiled:
         """The kernel as text; index arrays of operands without data are taken to be int32."""
-        widths: Widths = dict(self._result_widths(None) if result is None else result)
+        if result is None:
+            known = {block.var: block.extent for block in self._plan.blocks}
+            result = (*self._result_widths(None), *self._whole_blocks(known))
+        widths: Widths = dict(result)
         for var, storage in zip(self.operands, operands, strict=True):
             for level, kind in enumerate(var.format.levels):
                 for n in (fact.name for fact in kind.arrays):
-                    known = None if storage is None else storage.levels[level][n].dtype.name
-                    widths[var.name, level, n] = known or "int32"
+                    array = None if storage is None else storage.levels[level].get(n)
+                    usual = f"int{kind.bits or 32}"
+                    widths[var.name, level, n] = usual if array is None else array.dtype.name
         key = frozenset(widths.items())
         if key not in self._texts:
             self._texts[key] = back(self._plan, widths, self._trace)
         return self._texts[key]
+
+    def _whole_blocks(
+        self, extents: Mapping[IndexVar, int | None]
+    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
+        """The modes that blocks divide without a rest, so that none has to be looked at."""
+        return tuple(
+            ((block.var.name, -1, "blocks"), "whole")
+            for block in self._plan.blocks
+            if (extents.get(block.var) or 1) % block.size == 0
+        )
 
     def _result_widths(
         self, extents: Extents | None, wide: bool = False
@@ -269,5 +292,6 @@ def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:
         name = access.tensor.name
         while name in sources:
             name = sources[name]
-        found += [(name, mode, var) for mode, var in enumerate(access.vars)]
+        variables = whole_vars(access.vars, plan.blocks)
+        found += [(name, mode, var) for mode, var in enumerate(variables)]
     return list(dict.fromkeys(found))

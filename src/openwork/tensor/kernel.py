@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -188,16 +189,21 @@ class Kernel:
             storage = self._storage(binding, binder.levels(operands), values)
             if not fixed and not self._check and not self._converts_result:
                 suits = Warm.suits(binding, binder)
-                self._warm = Warm(binding, binder, plan.result, self._result) if suits else None
-        if self._converts_result:
-            return convert(storage, plan.user_result.format, exact=True)
+                user = plan.user_result
+                self._warm = Warm(binding, binder, user, self._result) if suits else None
         return storage
 
     def _storage(
         self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
     ) -> Storage:
-        tensor = self._plan.result
-        return Storage(binding.shape, tensor.format, tensor.dtype, levels, values, tensor.fill)
+        """The result as the user stores it."""
+        plan, tensor, user = self._plan, self._plan.result, self._plan.user_result
+        if not self._converts_result:
+            return Storage(binding.shape, user.format, tensor.dtype, levels, values, tensor.fill)
+        shape = binding.shape if plan.native is None else binding.extents
+        made = Storage(shape, tensor.format, tensor.dtype, levels, values, tensor.fill)
+        made = convert(made, plan.native or user.format, exact=True)
+        return replace(made, shape=binding.shape, format=user.format)
 
     def _values(
         self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any

@@ -1,0 +1,167 @@
+"""Padded and Sliced: runs beside one another, padded to a common length (ELLPACK)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import FormatError
+from openwork.format.levels.base import (
+    Array,
+    ArrayFact,
+    Entries,
+    Fault,
+    Level,
+    Packed,
+    check_bits,
+    coordinates,
+    spelled,
+)
+from openwork.format.width import index_dtype
+
+
+class _Side(Level):
+    """Runs that lie beside one another: the entries of a run are a stride apart.
+
+    `len` says how many entries of a run are there; what follows is padding, which nobody reads.
+    """
+
+    compact = False
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return parent * 0
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return a.len[parent]
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return a.crd[self.place(a, parent, position)]
+
+    def _crd(self, entries: Entries, places: Array, count: int) -> Array:
+        crd = np.zeros(count, dtype=coordinates(np.zeros(0), entries.extent, self.bits).dtype)
+        crd[places] = entries.coordinate
+        return crd
+
+    def type(self, mode: str, inner: str) -> str:
+        return f"[({mode}, {inner})]_len[p] every {self._stride}"
+
+    _stride = ""
+
+
+@dataclass(frozen=True, repr=False)
+class PaddedLevel(_Side):
+    """All runs as long as the longest: entry `q` of run `p` lies at `p + q * parents` (ELLPACK)."""
+
+    bits: int | None = None
+    name = "Padded"
+    arrays = (
+        ArrayFact("len", "parent", holds="numbers"),
+        ArrayFact("width", "own", holds="numbers"),
+        ArrayFact("crd", "child"),
+    )
+    _stride = "parents"
+
+    def __post_init__(self) -> None:
+        check_bits(self.bits)
+
+    def place(self, a: Any, parent: Any, position: Any) -> Any:
+        return parent + position * a.parents
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents * a.width[0]
+
+    def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
+        return {"width": 1}
+
+    def pack(self, entries: Entries) -> Packed:
+        counts = entries.counts
+        width = int(counts.max(initial=0))
+        places = entries.parent + entries.rank * entries.parents
+        count = width * entries.parents
+        dtype = index_dtype(max(entries.extent, width))
+        arrays = {"len": counts.astype(dtype), "width": np.array([width], dtype=dtype)}
+        return Packed(arrays | {"crd": self._crd(entries, places, count)}, places, count)
+
+    def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
+        wrong = np.flatnonzero((a.len < 0) | (a.len > a.width[0]))
+        if len(wrong):
+            at = int(wrong[0])
+            yield Fault("len", f"[{at}] is {a.len[at]}, outside the width of {a.width[0]}")
+
+    def __str__(self) -> str:
+        return spelled(self)
+
+
+@dataclass(frozen=True, repr=False)
+class SlicedLevel(_Side):
+    """Runs in slices of `height`, each padded to its longest run (Sliced ELLPACK).
+
+    Entry `q` of run `p` lies at `slice[p / height] + p % height + q * height`.
+    """
+
+    height: int = 32
+    bits: int | None = None
+    name = "Sliced"
+    arrays = (
+        ArrayFact("len", "parent", holds="numbers"),
+        ArrayFact("slice", "own", holds="numbers"),
+        ArrayFact("crd", "child"),
+    )
+
+    def __post_init__(self) -> None:
+        check_bits(self.bits)
+        if isinstance(self.height, bool) or not isinstance(self.height, int) or self.height < 1:
+            raise FormatError(f"{self.height!r} is no number of runs in a slice", code="E401")
+
+    @property
+    def _stride(self) -> str:  # type: ignore[override]
+        return str(self.height)
+
+    def place(self, a: Any, parent: Any, position: Any) -> Any:
+        return a.slice[parent // self.height] + parent % self.height + position * self.height
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return a.slice[(parents + (self.height - 1)) // self.height]
+
+    def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
+        return {"slice": -(-parents // self.height) + 1}
+
+    def pack(self, entries: Entries) -> Packed:
+        counts = entries.counts
+        slices = -(-entries.parents // self.height)
+        padded = np.zeros(slices * self.height, dtype=np.int64)
+        padded[: entries.parents] = counts
+        widths = padded.reshape(slices, self.height).max(axis=1, initial=0)
+        starts = np.concatenate([[0], np.cumsum(widths * self.height)])
+        count = int(starts[-1])
+        starts = starts.astype(index_dtype(count))
+        run = entries.parent
+        places = starts[run // self.height] + run % self.height + entries.rank * self.height
+        places = places.astype(np.int64)
+        lengths = counts.astype(index_dtype(entries.extent))
+        crd = self._crd(entries, places, count)
+        return Packed({"len": lengths, "slice": starts, "crd": crd}, places, count)
+
+    def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
+        widths = np.diff(a.slice)
+        if a.slice[0] != 0 or (widths < 0).any() or (widths % self.height).any():
+            yield Fault("slice", f" does not rise from 0 in multiples of {self.height}")
+            return
+        room = np.repeat(widths // self.height, self.height)[:parents]
+        wrong = np.flatnonzero((a.len < 0) | (a.len > room))
+        if len(wrong):
+            at = int(wrong[0])
+            yield Fault("len", f"[{at}] is {a.len[at]}, and its slice is {room[at]} wide")
+
+    def __call__(self, height: int | None = None, **changes: Any) -> SlicedLevel:
+        return super().__call__(**({} if height is None else {"height": height}), **changes)
+
+    def __str__(self) -> str:
+        return spelled(self, self.height)
+
+
+Padded = PaddedLevel()
+Sliced = SlicedLevel()
