@@ -104,6 +104,6 @@ def _promised(rng: random.Random, stmt: Statement) -> Statement:
 
 
 def _extent(stmt: Statement, var: Any) -> int:
-    known = extents(stmt.assignment)[var]
+    known = extents(stmt._planned[0].assignment)[var]
     assert known is not None
     return int(np.int64(known))

@@ -29,7 +29,8 @@ def search_run(
     kind, view = access.tensor.format.levels[level], ctx.view(access, level)
     parent = ctx.parent_place(access, level, scope).position
     if kind.locates:
-        return tuple(_expr(kind.locate(view, parent, end)) for end in window)  # type: ignore[return-value]
+        begin = _expr(kind.begin(view, parent))
+        return begin + window[0], begin + window[1]
     stored = searchable(kind, view, parent)
     if stored is None:
         raise InternalError(f"level {level} of {access} cannot be searched")

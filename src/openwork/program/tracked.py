@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
+from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
 from openwork.loops.relations import Pos
@@ -41,6 +42,11 @@ class Driver:
     first: int
     variables: tuple[IndexVar, ...]
     fused: IndexVar
+
+    @property
+    def kinds(self) -> tuple[Level, ...]:
+        """The levels that are walked."""
+        return self.access.tensor.format.levels[self.first : self.last + 1]
 
     @property
     def last(self) -> int:
@@ -84,7 +90,9 @@ def _driver(
     first = access.level_vars.index(variables[0])
     same = access.level_vars[first : first + len(variables)] == variables
     sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
-    return Driver(access, first, variables, fused) if same and sparse else None
+    walked = access.tensor.format.levels[first : first + len(variables)]
+    runs = all(kind.walks and kind.contiguous for kind in walked)
+    return Driver(access, first, variables, fused) if same and sparse and runs else None
 
 
 def _plain(ctx: Context, var: IndexVar) -> bool:
@@ -264,6 +272,8 @@ class Tracked:
         """What can be summed up in a register while the parents stay the same."""
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
             return None
+        if any(not kind.unique for kind in driver.kinds[:-1]):
+            return None  # another position may have the same parents
         lhs = body.lhs
         if lhs in scope.accumulators or self.ctx.lists(lhs) or driver.variables[-1] in lhs.vars:
             return None

@@ -12,6 +12,7 @@ import numpy as np
 
 from openwork.algebra.types import DType, Number
 from openwork.format.formats import Format
+from openwork.format.width import index_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -88,6 +89,22 @@ class Storage:
                 run, column, places = run[there], column[there], places[there]
             columns = [each[run] for each in columns] + [column]
         return places, columns
+
+    def coordinates(self) -> tuple[Array, Array]:
+        """The coordinates of all entries, of shape (modes, entries), and where each value lies."""
+        places, columns = self.entries()
+        shape, format = self.shape, self.format
+        coords = np.empty((len(shape), len(places)), dtype=index_dtype(max((*shape, 1)) - 1))
+        for (mode, part), column in zip(format.parts, columns, strict=True):
+            if part == 1:
+                coords[mode] += column.astype(coords.dtype)
+            else:
+                coords[mode] = column
+                coords[mode] *= format.tiles[mode] if part == 0 else 1
+        if format.tiled:  # blocks may reach beyond the shape
+            inside = (coords < np.array(shape)[:, None]).all(axis=0)
+            coords, places = coords[:, inside], places[inside]
+        return coords, places
 
     @cached_property
     def pointers(self) -> tuple[int, ...]:

@@ -186,19 +186,7 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
     >>> unpack(storage)
     (array([[0, 0, 1, 1], [0, 1, 0, 1]], dtype=int32), array([0, 0, 5, 0]))
     """
-    places, columns = storage.entries()
-    shape, format = storage.shape, storage.format
-    coords = np.empty((len(shape), len(places)), dtype=index_dtype(max((*shape, 1)) - 1))
-    for (mode, part), column in zip(format.parts, columns, strict=True):
-        if part == 1:
-            coords[mode] += column
-        else:
-            coords[mode] = column
-            coords[mode] *= format.tiles[mode] if part == 0 else 1
-    if format.tiled:  # blocks may reach beyond the shape
-        inside = (coords < np.array(shape)[:, None]).all(axis=0)
-        if not inside.all():
-            coords, places = coords[:, inside], places[inside]
+    coords, places = storage.coordinates()
     everything = len(places) == storage.values.size and bool((np.diff(places) == 1).all())
     return coords, storage.values if everything else storage.values[places]
 

@@ -79,6 +79,7 @@ class DiagonalsLevel(Level):
 
     name = "Diagonals"
     compact = False
+    contiguous = False
     arrays = (
         ArrayFact("lo", "parent", holds="numbers"),
         ArrayFact("hi", "parent", holds="numbers"),

@@ -84,10 +84,11 @@ class Level:
     """The facts of a level.
 
     Properties: `full` (every coordinate is there), `ordered` (coordinates rise within a run),
-    `unique` (none twice in a run), `compact` (every place holds an entry). Capabilities: `walks`
-    (a run can be walked), `locates` (every coordinate has a place, given by formula), `finds` (a
-    formula says where a coordinate would be, and whether it is there), `appends` (a result can be
-    built by appending in coordinate order).
+    `unique` (none twice in a run), `compact` (every place holds an entry), `contiguous` (runs lie
+    one after another, a place for each position). Capabilities: `walks` (a run can be walked),
+    `locates` (every coordinate has a place, given by formula), `finds` (a formula says where a
+    coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
+    array), `appends` (a result can be built by appending in coordinate order).
     """
 
     name: ClassVar[str]
@@ -99,6 +100,8 @@ class Level:
     walks: ClassVar[bool] = True
     locates: ClassVar[bool] = False
     finds: ClassVar[bool] = False
+    contiguous: ClassVar[bool] = True
+    searches: ClassVar[bool] = False
     bits: int | None = None
 
     @property

@@ -26,6 +26,7 @@ class CompressedLevel(Level):
     ordered: bool = True
     unique: bool = True
     bits: int | None = None
+    searches = True
     name = "Compressed"
     arrays = (
         ArrayFact("pos", "parent", extra=1, holds="positions"),

@@ -52,6 +52,8 @@ class OuterLevel(Level):
 
     tile: int
     name = "Outer"
+    walks = False
+    contiguous = False
     full = True
     locates = True
 
@@ -64,6 +66,8 @@ class InnerLevel(Level):
     """The coordinates within a block of a dense mode. Not for tensors."""
 
     name = "Inner"
+    walks = False
+    contiguous = False
     full = True
     locates = True
 

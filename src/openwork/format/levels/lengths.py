@@ -26,6 +26,7 @@ class LengthsLevel(Level):
     """A length for each run; where runs begin, `pos`, is the sum of the lengths before."""
 
     bits: int | None = None
+    searches = True
     name = "Lengths"
     arrays = (
         ArrayFact("len", "parent", holds="numbers"),

@@ -30,6 +30,7 @@ class _Side(Level):
     """
 
     compact = False
+    contiguous = False
 
     def begin(self, a: Any, parent: Any) -> Any:
         return parent * 0

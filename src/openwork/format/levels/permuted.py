@@ -23,6 +23,7 @@ class PermutedLevel(Level):
 
     sigma: int = 256
     name = "Permuted"
+    contiguous = False
     full = True
     locates = True
     arrays = (ArrayFact("rank", "own", holds="numbers"),)

@@ -26,6 +26,7 @@ class SingletonLevel(Level):
     ordered: bool = True
     unique: bool = True
     bits: int | None = None
+    searches = True
     name = "Singleton"
     arrays = (ArrayFact("crd", "parent"),)
 
