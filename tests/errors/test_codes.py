@@ -380,6 +380,13 @@ def test_an_object_that_cannot_become_a_tensor() -> None:
         ow.tensor({"rows": 3})
 
 
+@provokes("E406")
+def test_entries_that_a_level_cannot_hold() -> None:
+    format = ow.Format([ow.Compressed, ow.Singleton])
+    with refused("E406", ow.FormatError, "one coordinate for each parent", hint="unique=False"):
+        ow.tensor([[1, 2], [0, 3]], format=format)
+
+
 # --- Data --------------------------------------------------------------------------------------
 
 

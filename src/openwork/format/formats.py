@@ -58,7 +58,7 @@ class Format:
         try:
             levels = tuple(levels)
             order = tuple(range(len(levels))) if order is None else tuple(order)
-            tiles = (0,) * len(set(order)) if tiles is None else tuple(tiles)
+            tiles = (0,) * len(levels) if tiles is None else tuple(tiles)
         except TypeError as error:
             raise FormatError(
                 f"a format is made of levels and an order of modes: {error}",
@@ -172,7 +172,7 @@ def _check_modes(levels: Sequence[Level], order: Sequence[int], tiles: Sequence[
     if sorted(order) != wanted or len(levels) != len(order):
         raise FormatError(
             f"order {tuple(order)} does not name each of the {modes} modes once"
-            f"{' (and twice where it has blocks)' if any(tiles) else ''}, for {len(levels)} levels",
+            + (f", twice where there are blocks, for {len(levels)} levels" if any(tiles) else ""),
             code="E401",
         )
 
@@ -354,8 +354,7 @@ def _changed(level: Level, told: str, text: str, at: int, end: int) -> Level:
     try:
         positional = [int(word) for word in words if "=" not in word]
         pairs = [word.split("=", 1) for word in words if "=" in word]
-        named = {k.strip(): values.get(v.strip(), v.strip()) for k, v in pairs}
-        named = {k: int(v) if isinstance(v, str) else v for k, v in named.items()}
+        named = {k.strip(): values[v.strip()] if v.strip() in values else int(v) for k, v in pairs}
         return level(*positional, **named) if words else level
     except (ValueError, TypeError) as error:
         raise _no_level(text, at, end) from error

@@ -90,7 +90,9 @@ def _with_lanes(plan: Plan, trace: Trace) -> Plan:
     for path in list(paths(plan.loops)):
         expr = _dot(path)
         lanes = _LANES // path.assign.lhs.dtype.itemsize
-        if expr is None or any(b.inner == path.variables[-1] and b.size < 2 * lanes for b in plan.blocks):
+        if expr is None or any(
+            b.inner == path.variables[-1] and b.size < 2 * lanes for b in plan.blocks
+        ):
             continue
         var = path.variables[-1]
         outer, inner, own = (IndexVar(f"{var}{end}") for end in ("0", "1", "1w"))

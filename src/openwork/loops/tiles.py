@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, InnerLevel, Level, OuterLevel
@@ -81,7 +82,8 @@ def tile(assignment: Assignment, trace: Trace) -> Tiled:
                 return replace(node, var=blocks[var].outer, expr=inner)
         return None
 
-    lhs, rhs = change(assignment.lhs), bottom_up(change)(_spelled(assignment.rhs, blocks))
+    lhs = cast(Access, change(assignment.lhs))
+    rhs = cast(Expr, bottom_up(change)(_spelled(assignment.rhs, blocks)))
     tiled = replace(assignment, lhs=lhs, rhs=rhs)
     native = None if result in table else tiled.lhs.tensor.format
     for block in blocks.values():
@@ -157,7 +159,7 @@ def _block(var: IndexVar, size: int, extent: int | None, taken: set[str]) -> Blo
 
 
 def _spelled(expr: Expr, blocks: Mapping[IndexVar, Block]) -> Expr:
-    """`expr` with coordinates that are computed with, rather than indexed by, in terms of blocks."""
+    """`expr` with the coordinates that it computes with in terms of blocks."""
 
     match expr:
         case IndexVar() if expr in blocks:
@@ -215,7 +217,9 @@ def whole_vars(variables: Iterable[IndexVar], blocks: Sequence[Block]) -> tuple[
     return tuple(outer.get(var, var) for var in variables if var not in inner)
 
 
-def extents_of_blocks(extents: Mapping[IndexVar, int], blocks: Sequence[Block]) -> dict[IndexVar, int]:
+def extents_of_blocks(
+    extents: Mapping[IndexVar, int], blocks: Sequence[Block]
+) -> dict[IndexVar, int]:
     """The extents of the variables over blocks, from those of the variables they belong to."""
     found = dict(extents)
     for block in blocks:

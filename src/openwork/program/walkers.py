@@ -226,7 +226,7 @@ def take_steps(
             scope = scope.reach(access, Place(place))
             continue
         found, scope = scope.fresh(f"p{names.of(access.tensor)}{n + 1}")
-        looked, place, scope = _look_up(level, view, parent, coordinate, found, scope)
+        looked, there, scope = _look_up(level, view, parent, coordinate, found, scope)
         if isinstance(looked, Expr) and present is None:
             code.append(Declare(found, looked, fixed=True))
         else:
@@ -234,7 +234,7 @@ def take_steps(
             code.append(Declare(found, Value(-1)))
             code += steps if present is None else [If(present, block(*steps))]
         present = compare("<=", Value(0), found)
-        scope = scope.reach(access, place)
+        scope = scope.reach(access, there)
     return code, present, scope
 
 
@@ -256,7 +256,9 @@ def _look_up(
     stands = _expr(level.coordinate(view, parent.position, at))
     place = Place(found)
     if stored is not None and level.ordered:
-        first = [Declare(at, Helper("lower_bound", (stored, begin, end, coordinate)), fixed=True)]
+        first: list[Stmt] = [
+            Declare(at, Helper("lower_bound", (stored, begin, end, coordinate)), fixed=True)
+        ]
         place = Place(found, Helper("lower_bound", (stored, found, end, coordinate + 1)))
     else:
         away = compare("!=", stands, coordinate)

@@ -53,9 +53,7 @@ class Storage:
     def level_view(self, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over: arrays, extent, number of parents."""
         parents = self.positions(level - 1)
-        return SimpleNamespace(
-            extent=self.extents[level], parents=parents, **self.levels[level]
-        )
+        return SimpleNamespace(extent=self.extents[level], parents=parents, **self.levels[level])
 
     def positions(self, level: int) -> int:
         """How many places level `level` has; level -1 is the root, with one."""

@@ -58,9 +58,7 @@ def validate(
         _check_tuples(storage, name)
 
 
-def _view(
-    level: Level, arrays: Mapping[str, Array], extent: int, parents: int
-) -> SimpleNamespace:
+def _view(level: Level, arrays: Mapping[str, Array], extent: int, parents: int) -> SimpleNamespace:
     wanted = {fact.name for fact in level.arrays}
     if set(arrays) != wanted:
         raise DataError(
@@ -111,9 +109,7 @@ def _check_coordinates(level: Level, a: SimpleNamespace, label: str, ordered: bo
     if a.crd.dtype in (INT32, INT64) and (level.boundaries or level.parent(a, 0) is not None):
         pos = getattr(a, level.boundaries) if level.boundaries else None
         rises = rises and pos is not None
-        check_coordinates(
-            a.crd, pos, a.extent, array=label, ordered=rises, unique=unique and rises
-        )
+        check_coordinates(a.crd, pos, a.extent, array=label, ordered=rises, unique=unique and rises)
         return
     parents = np.arange(a.parents)
     begin = np.asarray(level.begin(a, parents), dtype=np.int64)

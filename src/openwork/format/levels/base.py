@@ -60,7 +60,8 @@ class Entries:
     def rank(self) -> Array:
         """The number of each entry in its run."""
         counts = self.counts
-        return np.arange(len(self.parent)) - (np.cumsum(counts) - counts)[self.parent]
+        first: Array = np.cumsum(counts) - counts
+        return np.arange(len(self.parent)) - first[self.parent]
 
 
 @dataclass(frozen=True)
