@@ -43,6 +43,16 @@ FOUND = [
      "split(k,k0,k1,16), parallelize(k1,CPUThread,Temporary), reorder(k1,k0), split(k0,a,b,3)"),
     ("what was known before a run was", 300194,
      "split(j,j0,j1,3), divide(j1,j10,j11,3), fuse(j0,j10,f), split(j11,j110,j111,1)"),
+    ("what of two variables is absent where both are", 2004088,
+     "precompute(max(B(k), min(A(j), A(j))),[j,k],[jw,kw])"),
+    ("what of one variable is absent where another is", 2004088,
+     "precompute(max(B(k), min(A(j), A(j))),k,kw)"),
+    ("an operand beside a workspace over its positions", 2006391,
+     "split(i,i0,i1,5), pos(i1,i1p,A(i)), precompute(A(i) * A(i) * A(i),i1p,i1pw), coord(i1p,c)"),
+    ("runs of positions that a workspace is indexed by", 2009639,
+     "pos(i,ip,A(i)), precompute(A(i) * i,ip,ipw), split(ip,ip0,ip1,4)"),
+    ("a sum divided by zero, in place of a sum of infinite terms", 2008303,
+     "precompute(3 * B(j,i),i,iw)"),
 ]  # fmt: skip
 REFUSED = [
     ("a row of a sparse result left and entered again", 130, "fuse(i,j,f), split(f,f0,f1,1)"),
@@ -53,6 +63,10 @@ REFUSED = [
      "parallelize(lw0,CPUThread,ParallelReduction)"),
     ("a workspace that loses which keys there are", 102134,
      "precompute(B(k),k,kw), precompute(B(k),kw,kww)"),
+    ("a fused workspace that loses which pairs there are", 2004088,
+     "fuse(j,k,jk), precompute(max(B(k), min(A(j), A(j))),jk,jkw)"),
+    ("runs of coordinates of a workspace over positions", 2006391,
+     "pos(i,ip,A(i)), precompute(A(i) * A(i) * A(i),ip,ipw), coord(ip,c), split(c,c0,c1,2)"),
 ]  # fmt: skip
 
 

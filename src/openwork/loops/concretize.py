@@ -87,10 +87,10 @@ class Concretizer:
         guarded = False
         appends = isinstance(self.assembly, Append) and lhs.tensor == self.result
         if presence_matters(lhs, op, substitute(rhs, {reduction: access}), access, appends):
-            if any(sparse_along(body, v) for v in open_vars):
+            if sparse_along(body, open_vars):
                 access = Access(replace(temporary, format=key_format(len(open_vars))), open_vars)
             else:
-                guarded = any(sparse_along(body, v) for v in chain)
+                guarded = sparse_along(body, chain)
         producer = self.build(at, access, reduction.op, reduction, bound)
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import chain, combinations
+
 from openwork.algebra.operators import Op
 from openwork.algebra.types import number
 from openwork.format.formats import Format
@@ -39,14 +42,25 @@ def key_format(modes: int) -> Format:
     return Format([KeyLevel(owns=n == 0, unique=n == modes - 1) for n in range(modes)])
 
 
-def sparse_along(expr: Expr, var: IndexVar) -> bool:
-    """Whether nothing is left of `expr` where operands that are sparse along `var` are absent."""
-    sparse = [
-        access
-        for access in accesses_of(expr)
-        if any(
-            v == var and not level.full
-            for level, v in zip(access.tensor.format.levels, access.level_vars, strict=True)
-        )
-    ]
-    return bool(sparse) and isinstance(without(expr, sparse), Absent)
+def sparse_along(expr: Expr, variables: Collection[IndexVar]) -> bool:
+    """Whether `expr` may have an entry at some values of `variables` and none at others.
+
+    It has none where operands that are sparse along `variables` are absent; which of the others
+    are there by then may decide, as in `max(a(i), b(j))` along `j` alone.
+    """
+    operands = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
+    sparse = [a for a in operands if any(v in variables for v in _sparse_vars(a))]
+    others = [a for a in operands if set(_sparse_vars(a)) - set(variables)]
+    if not sparse or not isinstance(without(expr, [*sparse, *others]), Absent):
+        return False
+    cases = chain.from_iterable(combinations(others, n) for n in range(len(others) + 1))
+    return any(
+        isinstance(without(expr, [*sparse, *gone]), Absent)
+        and not isinstance(without(expr, gone), Absent)
+        for gone in cases
+    )
+
+
+def _sparse_vars(access: Access) -> list[IndexVar]:
+    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return [var for level, var in levels if not level.full]
