@@ -65,6 +65,8 @@ REFUSED = [
      "precompute(B(k),k,kw), precompute(B(k),kw,kww)"),
     ("a fused workspace that loses which pairs there are", 2004088,
      "fuse(j,k,jk), precompute(max(B(k), min(A(j), A(j))),jk,jkw)"),
+    ("numbers of runs taken for positions", 2014850,
+     "divide(i,i0,i1,5,balance=nnz), divide(i0,i00,i01,3,balance=nnz)"),
     ("runs of coordinates of a workspace over positions", 2006391,
      "pos(i,ip,A(i)), precompute(A(i) * A(i) * A(i),ip,ipw), coord(ip,c), split(c,c0,c1,2)"),
 ]  # fmt: skip
