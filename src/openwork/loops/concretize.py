@@ -19,7 +19,7 @@ from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
 from openwork.loops.presence import key_format, presence_matters, sparse_along
 from openwork.loops.result import Append, Assembly
-from openwork.tree import Node, substitute, walk
+from openwork.tree import Node, children, substitute, walk
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,7 @@ def _outer_reductions(node: Node) -> Iterator[Reduce]:
 
 
 def _expr_children(node: Node) -> Iterator[Node]:
-    for value in vars(node).values():
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (v for v in value if isinstance(v, Expr))
+    return (child for child in children(node) if isinstance(child, Expr))
 
 
 def _chain(reduction: Reduce) -> tuple[tuple[IndexVar, ...], Expr]:
