@@ -28,7 +28,7 @@ def presence_matters(lhs: Access, op: Op | None, rhs: Expr, read: Access, append
     return any(
         isinstance(node, Apply)
         and (node.op.annihilator is not None or node.op.left_annihilator is not None)
-        and any(isinstance(without(a, (read,)), Absent) for a in node.args if _reads(a, read))
+        and any(_hinges(a, [read]) for a in node.args if _reads(a, read))
         for node in walk(rhs)
     )
 
@@ -43,24 +43,27 @@ def key_format(modes: int) -> Format:
 
 
 def sparse_along(expr: Expr, variables: Collection[IndexVar]) -> bool:
-    """Whether `expr` may have an entry at some values of `variables` and none at others.
+    """Whether `expr` may have an entry at some values of `variables` and none at others."""
+    return _hinges(expr, [a for a in accesses_of(expr) if _is_sparse(a, variables)])
 
-    It has none where operands that are sparse along `variables` are absent; which of the others
-    are there by then may decide, as in `max(a(i), b(j))` along `j` alone.
+
+def _is_sparse(access: Access, variables: Collection[IndexVar]) -> bool:
+    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(var in variables and not level.full for level, var in levels)
+
+
+def _hinges(expr: Expr, some: Collection[Access]) -> bool:
+    """Whether `expr` may have no entry because `some` have none.
+
+    Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`.
     """
     operands = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
-    sparse = [a for a in operands if any(v in variables for v in _sparse_vars(a))]
-    others = [a for a in operands if set(_sparse_vars(a)) - set(variables)]
-    if not sparse or not isinstance(without(expr, [*sparse, *others]), Absent):
+    others = [a for a in operands if a not in some]
+    if not some or not isinstance(without(expr, [*some, *others]), Absent):
         return False
     cases = chain.from_iterable(combinations(others, n) for n in range(len(others) + 1))
     return any(
-        isinstance(without(expr, [*sparse, *gone]), Absent)
+        isinstance(without(expr, [*some, *gone]), Absent)
         and not isinstance(without(expr, gone), Absent)
         for gone in cases
     )
-
-
-def _sparse_vars(access: Access) -> list[IndexVar]:
-    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return [var for level, var in levels if not level.full]

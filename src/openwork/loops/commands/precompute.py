@@ -311,8 +311,7 @@ class _Workspace:
         expr, op = self.site.expr, self.site.assign.op
         if moved and op is not None:
             return op.identity_of(expr.dtype)
-        sparse = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
-        left = without(expr, sparse)
+        left = without(expr, accesses_of(expr))
         return left.value if isinstance(left, Absent) else 0
 
     def _presence(
