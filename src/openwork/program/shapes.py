@@ -9,7 +9,7 @@ from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
-from openwork.program.header import Header
+from openwork.program.header import Header, polls_of
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
 from openwork.program.parallel import balance
 from openwork.program.prefetch import asked_for, prefetches
@@ -306,7 +306,7 @@ class Loop(Visit):
         return replace(self.scope, whole=self.scope.whole and not skips)
 
     def _polls(self) -> bool:
-        return self.scope.depth == 1 and any(isinstance(n, Forall) for n in walk(self.loop.body))
+        return self.scope.depth == 1 and polls_of(self.loop) > 0
 
     def _independent(self, walkers: list[Walker]) -> bool:
         """Whether no iteration depends on another and the body is straight-line code."""
