@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
-from openwork.loops.nodes import Assign, Forall
+from openwork.loops.nodes import Assign
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
 from openwork.program.header import Header, polls_of
@@ -16,7 +16,6 @@ from openwork.program.prefetch import asked_for, prefetches
 from openwork.program.scope import Range, Scope, Tile
 from openwork.program.visit import Visit
 from openwork.program.walkers import Participant, Walker, make_walker
-from openwork.tree import walk
 
 # Incomplete runs of so many values at most are written out with a test for each.
 _MOST_TESTED = 32
