@@ -54,7 +54,7 @@ class Warm:
         except IndexError:
             frame = executable.frame((*binding.pointers, 0))
         # The same as the address in `__array_interface__`, for a third of the time.
-        frame[-1] = addressof(c_char.from_buffer(values)) if count else 0
+        frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
         executable.call(frame, sizes, self._work)
         self._frames.append(frame)
         levels = self._binder.levels(given)
