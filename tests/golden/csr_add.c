@@ -70,7 +70,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   R_pos2[0] = 0;
   // every i
   for (int64_t i = 0; i < i_size; i++) {
-    if (*stop) break;
+    if (!(i & 63) && *stop) break;
     int64_t pA2 = A_pos2[i];
     const int64_t pA2_end = A_pos2[i + 1];
     int64_t pB2 = B_pos2[i];

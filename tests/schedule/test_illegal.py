@@ -224,6 +224,10 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
         "E305",
         "the work of a cannot be balanced: a counts runs of i",
     ),
+    ("spmv", "divide(i,a,b,4,balance=nnz), divide(a,c,d,3,balance=nnz)",
+     "E305", "the work of a cannot be balanced: a counts runs of i_pos"),
+    ("spmv", "divide(i,a,b,4,balance=nnz), divide(b,c,d,3,balance=nnz)",
+     "E305", "the work of b cannot be balanced: b counts places in a run of i_pos"),
     (
         "spmv",
         "pos(j,p,A), divide(p,c,d,3,balance=nnz)",

@@ -19,7 +19,7 @@ from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
 from openwork.loops.presence import key_format, presence_matters, sparse_along
 from openwork.loops.result import Append, Assembly
-from openwork.tree import Node, substitute, walk
+from openwork.tree import Node, children, substitute, walk
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Concretizer:
         guarded = False
         appends = isinstance(self.assembly, Append) and lhs.tensor == self.result
         if presence_matters(lhs, op, substitute(rhs, {reduction: access}), access, appends):
-            if any(sparse_along(body, v) for v in open_vars):
+            if sparse_along(body, open_vars):
                 access = Access(replace(temporary, format=key_format(len(open_vars))), open_vars)
             else:
-                guarded = any(sparse_along(body, v) for v in chain)
+                guarded = sparse_along(body, chain)
         producer = self.build(at, access, reduction.op, reduction, bound)
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)
@@ -112,11 +112,7 @@ def _outer_reductions(node: Node) -> Iterator[Reduce]:
 
 
 def _expr_children(node: Node) -> Iterator[Node]:
-    for value in vars(node).values():
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (v for v in value if isinstance(v, Expr))
+    return (child for child in children(node) if isinstance(child, Expr))
 
 
 def _chain(reduction: Reduce) -> tuple[tuple[IndexVar, ...], Expr]:

@@ -33,6 +33,7 @@ def check_nest(plan: Plan) -> Plan:
         _check_blocks(plan, path, known, provenance)
         _check_positions(plan, path, known, provenance)
         _check_runs(path, known, provenance)
+        _check_coordinates(path, provenance)
         if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
             _check_append(path, provenance)
         _check_tags(plan, path, provenance)
@@ -151,6 +152,27 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
                 code="E304",
                 hint=f"keep {outer} outside of {inner}",
             )
+
+
+def _check_coordinates(path: Path, provenance: Provenance) -> None:
+    """What is indexed by positions is not reached by runs of their coordinates."""
+    back = [
+        relation
+        for var in path.variables
+        for above in provenance.ancestors(var)
+        if above != var and isinstance(relation := provenance.above.get(above), Coord)
+    ]
+    for access in path.accesses() if back else ():
+        for relation in back:
+            counted = {provenance.same_values(v) for v in provenance.ancestors(relation.parent)}
+            for var in access.vars:
+                if provenance.space(var) is not None and provenance.same_values(var) in counted:
+                    raise ScheduleError(
+                        f"{access.tensor} is indexed by the positions {var}, which runs of the "
+                        f"coordinates {relation.child} do not know",
+                        code="E305",
+                        hint=f"leave {relation.child} whole, or use coord before precompute",
+                    )
 
 
 def drives_alone(pos: Pos, body: Stmt, provenance: Provenance) -> bool:

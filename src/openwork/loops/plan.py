@@ -11,6 +11,7 @@ from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
 from openwork.loops.nodes import (
+    Assign,
     Forall,
     OutputRaceStrategy,
     ParallelUnit,
@@ -103,10 +104,12 @@ def plan(
             assignment, converted_assembly, order
         ):
             assembly = converted_assembly
+    loops = _built(assignment, assembly, order)
+    if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
+        assembly = Append()
+        order = _order(assignment, assembly, sizes or {}, wanted)
+        loops = _built(assignment, assembly, order)
     _note(assembly, assignment, trace)
-    names = fresh_names(names_of(assignment))
-    builder = Concretizer(order.vars, assignment.lhs.tensor, assembly, extents(assignment), names)
-    loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
         assignment,
         loops,
@@ -130,6 +133,22 @@ def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
     trace.decide(f"{tensor}: computed as {made!r}, then converted to {tensor.format!r}")
     lhs = replace(assignment.lhs, tensor=replace(tensor, format=made))
     return replace(assignment, lhs=lhs)
+
+
+def _built(assignment: Assignment, assembly: Assembly, order: Order) -> Stmt:
+    names = fresh_names(names_of(assignment))
+    lhs = assignment.lhs
+    builder = Concretizer(order.vars, lhs.tensor, assembly, extents(assignment), names)
+    return builder.build(0, lhs, assignment.op, assignment.rhs, frozenset())
+
+
+def _walks(loops: Stmt, assembly: Shared, lhs: Access) -> bool:
+    """Whether the operand whose pattern the result has is there wherever the result is written.
+
+    In an order that somebody asked for, the sums may be taken before, into temporaries.
+    """
+    written = [n for n in walk(loops) if isinstance(n, Assign) and n.lhs == lhs]
+    return all(any(n == assembly.operand for n in walk(assign)) for assign in written)
 
 
 def names_of(assignment: Assignment) -> frozenset[str]:

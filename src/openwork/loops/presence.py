@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import chain, combinations
+
 from openwork.algebra.operators import Op
 from openwork.algebra.types import number
 from openwork.format.formats import Format
@@ -25,7 +28,7 @@ def presence_matters(lhs: Access, op: Op | None, rhs: Expr, read: Access, append
     return any(
         isinstance(node, Apply)
         and (node.op.annihilator is not None or node.op.left_annihilator is not None)
-        and any(isinstance(without(a, (read,)), Absent) for a in node.args if _reads(a, read))
+        and any(_hinges(a, [read]) for a in node.args if _reads(a, read))
         for node in walk(rhs)
     )
 
@@ -39,14 +42,28 @@ def key_format(modes: int) -> Format:
     return Format([KeyLevel(owns=n == 0, unique=n == modes - 1) for n in range(modes)])
 
 
-def sparse_along(expr: Expr, var: IndexVar) -> bool:
-    """Whether nothing is left of `expr` where operands that are sparse along `var` are absent."""
-    sparse = [
-        access
-        for access in accesses_of(expr)
-        if any(
-            v == var and not level.full
-            for level, v in zip(access.tensor.format.levels, access.level_vars, strict=True)
-        )
-    ]
-    return bool(sparse) and isinstance(without(expr, sparse), Absent)
+def sparse_along(expr: Expr, variables: Collection[IndexVar]) -> bool:
+    """Whether `expr` may have an entry at some values of `variables` and none at others."""
+    return _hinges(expr, [a for a in accesses_of(expr) if _is_sparse(a, variables)])
+
+
+def _is_sparse(access: Access, variables: Collection[IndexVar]) -> bool:
+    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(var in variables and not level.full for level, var in levels)
+
+
+def _hinges(expr: Expr, some: Collection[Access]) -> bool:
+    """Whether `expr` may have no entry because `some` have none.
+
+    Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`.
+    """
+    operands = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
+    others = [a for a in operands if a not in some]
+    if not some or not isinstance(without(expr, [*some, *others]), Absent):
+        return False
+    cases = chain.from_iterable(combinations(others, n) for n in range(len(others) + 1))
+    return any(
+        isinstance(without(expr, [*some, *gone]), Absent)
+        and not isinstance(without(expr, gone), Absent)
+        for gone in cases
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -99,14 +99,21 @@ class Command:
 _BY_NAME = ("balance", "split_points", "chunk")
 
 
+def _as_written(expr: Expr) -> Expr:
+    """`expr` with the names of the user's tensors, where it reads conversions of them."""
+    made = {n for n in walk(expr) if isinstance(n, TensorVar) and "'" in n.name}
+    return substitute(expr, {n: replace(n, name=n.name.partition("'")[0]) for n in made})
+
+
 def _written(kind: str, value: Any) -> str:
     match value:
         case Enum():
             return str(value.value)
         case Access():
-            return show(value) if kind == "expr" else show(value).replace(" ", "")
+            text = show(_as_written(value))
+            return text if kind == "expr" else text.replace(" ", "")
         case Expr() if kind == "expr":
-            return show(value)
+            return show(_as_written(value))
         case tuple():
             names = [str(v) for v in value]
             return names[0] if len(names) == 1 else f"[{','.join(names)}]"

@@ -138,7 +138,7 @@ class Iteration:
             end = lo + sure
         code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
         part = replace(
-            run, lo=lo, hi=hi, fixed=sure, multiple=sure or 1,
+            run, lo=lo, hi=hi, fixed=sure, multiple=sure or 1, counts=window.counts,
             first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
         )  # fmt: skip
         return block(*code, self.iterate(loop, relation.parent, part, scope))

@@ -14,7 +14,7 @@ from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.nodes import Sequence as Then
-from openwork.loops.restrict import reads_of, restrict, vanishes
+from openwork.loops.restrict import followers, reads_of, restrict, vanishes
 from openwork.merge.lattice import build
 from openwork.program import nodes as p
 from openwork.program.accumulate import Accumulating, operator_of, update
@@ -200,7 +200,11 @@ class Lowering(Accumulating):
     def _loop(self, loop: Forall, scope: Scope, known: bool = False) -> Loop:
         found = [participant(a, loop.var, scope, known) for a in self._operands(loop.body)]
         parts = [part for part in found if part is not None]
-        lattice = build(loop.body, [part.access for part in parts if part.sparse])
+        lattice = build(
+            loop.body,
+            [part.access for part in parts if part.sparse],
+            lambda access: followers(loop.body, access, self.ctx.provenance),
+        )
         return Loop(self.ctx, self.lower, loop, lattice, parts, scope)
 
     def _walk(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:

@@ -156,7 +156,8 @@ class For(Stmt):
     so many iterations whenever they are done. `simd`: no iteration depends on another. Both may be
     said of one loop, and then `reductions` and `copies` are the exceptions: what is combined.
     `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
-    write out, a hint. `polls`: look at the interrupt flag now and then.
+    write out, a hint. `polls`: after how many iterations, a power of two, to look at the
+    interrupt flag; 0 for never.
     """
 
     var: Name
@@ -170,7 +171,7 @@ class For(Stmt):
     cleanup: tuple[Stmt, ...] = ()
     simd: bool = False
     unrolled: bool = False
-    polls: bool = False
+    polls: int = 0
     reductions: tuple[Reduction, ...] = ()
     copies: tuple[Copy, ...] = ()
     chunk: int | None = None
@@ -179,7 +180,10 @@ class For(Stmt):
 
 @dataclass(frozen=True)
 class While(Stmt):
-    """`while (condition) body`"""
+    """`while (condition) body`
+
+    `polls`: look at the interrupt flag in each iteration.
+    """
 
     condition: Expr
     body: Stmt

@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
-from openwork.loops.nodes import Assign, Forall
+from openwork.loops.nodes import Assign
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
-from openwork.program.header import Header
+from openwork.program.header import Header, polls_of
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
 from openwork.program.parallel import balance
 from openwork.program.prefetch import asked_for, prefetches
 from openwork.program.scope import Range, Scope, Tile
 from openwork.program.visit import Visit
 from openwork.program.walkers import Participant, Walker, make_walker
-from openwork.tree import walk
 
 # Incomplete runs of so many values at most are written out with a test for each.
 _MOST_TESTED = 32
@@ -305,7 +304,7 @@ class Loop(Visit):
         return replace(self.scope, whole=self.scope.whole and not skips)
 
     def _polls(self) -> bool:
-        return self.scope.depth == 1 and any(isinstance(n, Forall) for n in walk(self.loop.body))
+        return self.scope.depth == 1 and polls_of(self.loop) > 0
 
     def _independent(self, walkers: list[Walker]) -> bool:
         """Whether no iteration depends on another and the body is straight-line code."""

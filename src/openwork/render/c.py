@@ -28,7 +28,7 @@ from openwork.render.loops import for_loop, while_loop
 from openwork.render.spelling import CTYPES
 from openwork.render.stores import store
 from openwork.render.threads import INTERRUPTED as INTERRUPTED
-from openwork.render.threads import fails_late, parallel_for, streams
+from openwork.render.threads import SHARES, fails_late, parallel_for, streams
 from openwork.render.writer import Helpers, Writer, indent, remark
 from openwork.tree import walk
 
@@ -137,8 +137,10 @@ class _Renderer(Writer):
         lines = []
         if "stop" in used:
             lines.append("const volatile int32_t *stop = arrays[0];")
-        if "threads" in used:
+        if used & {"threads", "shares"}:
             lines.append("const int64_t threads = sizes[0];")
+        if "shares" in used:
+            lines.append(f"const int64_t shares = threads > 1 ? {SHARES} * threads : 1;")
         if "room" in used:
             lines.append("const int64_t room = sizes[1];")
         for n, size in enumerate(self.program.sizes):

@@ -106,7 +106,9 @@ def no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str
                 return f"{var} counts runs of {relation.parent}"
             if not outermost:
                 return f"{var} is only a part of {relation.parent}"
-            above = provenance.above.get(relation.parent)
+            whole = relation.parent
+            while isinstance(above := provenance.above.get(whole), (Bound, Precompute)):
+                whole = above.parent
             if isinstance(above, Fuse):
                 return f"{relation.parent} fuses {above.outer} and {above.inner}"
             if provenance.space(relation.parent) is not None:
