@@ -107,7 +107,8 @@ def plan(
     loops = _built(assignment, assembly, order)
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
-        order = _order(assignment, assembly, sizes or {}, wanted)
+        assignment = _with_appendable_result(assignment, trace)
+        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
         loops = _built(assignment, assembly, order)
     _note(assembly, assignment, trace)
     return Plan(
