@@ -1,8 +1,9 @@
 """Temporaries: scalars, dense workspaces, and workspaces that keep a list of their keys.
 
 A listing workspace is keyed by the linearised coordinates of its modes. With one mode it has a
-value and a mark for every key (`seen`); with more, a hash table finds the slot of a key. Either
-way the keys are sorted before they are read, so that a result is appended to in order.
+value and a bit for every key, and the bits are read off in order, with the help of summaries of
+where there are any; with more, or where keys are few and far between, a hash table finds the slot
+of a key, and the keys are sorted before they are read. Either way a result is appended to in order.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
+from openwork.format.levels import is_hashed
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.program.nodes import (
     INDEX,
@@ -61,7 +63,7 @@ class Workspace:
     @property
     def hashed(self) -> bool:
         """Whether slots are found through a hash table."""
-        return self.lists and len(self.vars) > 1
+        return self.lists and is_hashed(self.tensor.format.levels)
 
     @property
     def name(self) -> str:
@@ -102,9 +104,9 @@ class Workspace:
         return Array(f"{self.name}_slots", INDEX)
 
     @property
-    def seen(self) -> Array:
-        """Whether a key was written, where not hashed."""
-        return Array(f"{self.name}_seen", "bool")
+    def marks(self) -> Array:
+        """A bit for every key that was written and summaries of them, where not hashed."""
+        return Array(f"{self.name}_marks", "uint64")
 
     @property
     def table(self) -> Array:
@@ -153,10 +155,11 @@ class Workspace:
             return [Allocate(self.vals, self.size)]
         if not self.hashed:
             return [
-                Allocate(self.vals, self.size),
-                Allocate(self.seen, self.size, zeroed=True),
+                Allocate(self.vals, self.size, zeroed=_is_blank(self._fill)),
+                Allocate(self.marks, Helper("mark_words", (self.size,)), zeroed=True),
                 Allocate(self.keys, self.size),
                 Declare(self.count, Value(0)),
+                *([] if _is_blank(self._fill) else self._filled()),
             ]
         return [
             Allocate(self.keys, Value(64)),
@@ -174,7 +177,7 @@ class Workspace:
             return []
         arrays = [self.vals]
         if self.lists:
-            arrays += [self.keys, *([self.slots, self.table] if self.hashed else [self.seen])]
+            arrays += [self.keys, *([self.slots, self.table] if self.hashed else [self.marks])]
         return [Free(array) for array in arrays]
 
     def declare(self) -> list[Stmt]:
@@ -183,34 +186,35 @@ class Workspace:
 
     def prepare(self) -> list[Stmt]:
         """Before the producer: all values at the identity; a list is already empty."""
-        if self.lists:
-            return []
+        return [] if self.lists else self._filled()
+
+    @property
+    def _fill(self) -> Value:
+        return Value(self.tensor.fill, self.tensor.dtype.name)
+
+    def _filled(self) -> list[Stmt]:
+        """All values at the identity."""
         at = Name(f"{self.name}_at")
-        fill = Value(self.tensor.fill, self.tensor.dtype.name)
-        clear = For(at, Value(0), self.size, block(Store(self.vals, at, fill)), "clear")
+        clear = For(at, Value(0), self.size, block(Store(self.vals, at, self._fill)), "clear")
         return [replace(clear, simd=self.local is None, unrolled=self.local is not None)]
 
-    def insert(self, coordinates: list[Expr], value: Expr, op: Op | None) -> list[Stmt]:
-        """`w[coordinates] op= value`, remembering the key."""
+    def insert(self, coordinates: list[Expr], value: Expr | None, op: Op | None) -> list[Stmt]:
+        """`w[coordinates] op= value`, remembering the key; no value: the key alone."""
         key = self.key(coordinates)
         if not self.hashed:
-            first = block(
-                Store(self.seen, key, Value(True, "bool")),
-                Store(self.keys, self.count, key),
-                Set(self.count, self.count + 1),
-                Store(self.vals, key, value),
-            )
-            return [If(Load(self.seen, key), block(self._again(key, value, op)), first)]
+            mark = Do(Helper("mark", (self.marks, self.size, key)))
+            # Values of keys that were not written are at the identity.
+            return [mark] if value is None else [mark, self._again(key, value, op)]
         slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
         find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
         first = block(
             Grow(self.room, self.count + 1, self._growing()),
             Store(self.keys, self.count, at),
             Store(self.slots, self.count, self.count),
-            Store(self.vals, slot, value),
+            None if value is None else Store(self.vals, slot, value),
             Set(self.count, self.count + 1),
         )
-        again = block(self._again(slot, value, op))
+        again = None if value is None else block(self._again(slot, value, op))
         return [
             Declare(at, key, fixed=True),
             Declare(slot, find, fixed=True),
@@ -228,18 +232,25 @@ class Workspace:
             return []
         if self.hashed:
             return [Do(Helper("sort_pairs", (self.keys, self.slots, self.count)))]
-        return [Do(Helper("sort_keys", (self.keys, self.count, self.seen, self.size)))]
+        listed = Helper("list_keys", (self.marks, self.size, self.keys))
+        return [Set(self.count, listed)]
 
-    def reset(self) -> list[Stmt]:
-        """After the consumer: an empty list again."""
+    def reset(self, valued: bool = True) -> list[Stmt]:
+        """After the consumer: an empty list again; `valued`: values were written to it."""
         if not self.lists:
             return []
         if self.hashed:
             return [Do(Helper("clear", (self.table, self.mask))), Set(self.count, Value(0))]
+        if not valued:
+            return []
         at = Name(f"{self.name}_at")
-        unseen = Store(self.seen, Load(self.keys, at), Value(False, "bool"))
-        clear = For(at, Value(0), self.count, block(unseen), "forget the keys")
-        return [clear, Set(self.count, Value(0))]
+        forget = Store(self.vals, Load(self.keys, at), self._fill)
+        return [For(at, Value(0), self.count, block(forget), "forget the values")]
+
+
+def _is_blank(value: Value) -> bool:
+    """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
+    return value.value == 0 and not str(value.value).startswith("-")
 
 
 @dataclass(frozen=True)
