@@ -146,6 +146,7 @@ CODES: dict[str, str] = {
     "E310": "a parallel loop is to be transformed",
     "E311": "a text or arguments that are no scheduling command",
     "E312": "a sparse result would be appended to out of order",
+    "E313": "a result that cannot be assembled in that way",
     "E401": "a format whose levels, mode order and number of modes do not agree",
     "E402": "an element type that Openwork does not have",
     "E403": "a text that is not a format",

@@ -66,6 +66,7 @@ class Header:
         tag = self.loop.tag
         if tag is not None:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
+            valued = not self.ctx.counting
         if tag is not None and tag.unit is not ParallelUnit.CPUThread:
             self.ctx.inside += private
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
@@ -73,8 +74,8 @@ class Header:
                 made,
                 parallel=True,
                 balance=counted if tag.chunk is None else None,
-                private=tuple(s for work in private for s in work.setup()),
-                cleanup=tuple(s for work in private for s in work.cleanup()),
+                private=tuple(s for work in private for s in work.setup(valued)),
+                cleanup=tuple(s for work in private for s in work.cleanup(valued)),
                 reductions=self.reductions,
                 copies=self.copies,
                 chunk=tag.chunk,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,17 @@ def balanced_cut(part: int | None, pos: Memory, begin: int, end: int, cut: int, 
     return begin + sum(each < goal for each in run)
 
 
+def cut(part: int | None, pos: Memory, begin: int, end: int, number: int, cuts: int) -> int:
+    """Where part `number` of `cuts` begins, if all have equally many rows and entries."""
+    if not 0 <= number <= cuts or cuts == 0:
+        raise InternalError(f"{pos.name} has no cut {number} of {cuts}")
+    if begin >= end:
+        return begin
+    run = [at + row for row, at in enumerate(_sorted_run(part, pos, begin, end + 1))]
+    goal = run[0] + (run[-1] - run[0]) * number // cuts
+    return begin + sum(each < goal for each in run)
+
+
 def find(
     part: int | None, table: Memory, mask: int, keys: Memory, count: int, key: int
 ) -> tuple[int, int]:
@@ -236,8 +248,9 @@ def clear(part: int | None, table: Memory, mask: int) -> None:
 
 def _map_of(size: int) -> tuple[int, int, int]:
     """How many words a map of `size` keys has, and its summaries."""
-    words = -(-size // 64)
-    return words, -(-words // 64), -(-(-(-words // 64)) // 64)
+    words = (size + 63) // 64
+    first = (words + 63) // 64
+    return words, first, (first + 63) // 64
 
 
 def mark_words(part: int | None, size: int) -> int:
@@ -260,7 +273,7 @@ def list_keys(part: int | None, marks: Memory, size: int, keys: Memory) -> int:
     words, first, second = _map_of(size)
     map = marks.first(words + first + second, part)
     maps = map[second + first :], map[second : second + first], map[:second]
-    for lower, upper in zip(maps, maps[1:], strict=False):
+    for lower, upper in pairwise(maps):
         for word, held in enumerate(lower):
             if bool(held) != bool(upper[word // 64] >> word % 64 & 1):
                 raise InternalError(f"a summary of {marks.name} is wrong about word {word}")
@@ -289,6 +302,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "gallop": lower_bound,
     "last_at_most": last_at_most,
     "balanced_cut": balanced_cut,
+    "cut": cut,
     "find": find,
     "clear": clear,
     "mark_words": mark_words,

@@ -137,8 +137,9 @@ class Workspace:
         """Where the value of the key at `position` in the sorted list lies."""
         return Load(self.slots if self.hashed else self.keys, position)
 
-    def _growing(self) -> tuple[Growing, ...]:
-        return tuple(Growing(a, Value(1)) for a in (self.keys, self.slots, self.vals))
+    def _growing(self, valued: bool) -> tuple[Growing, ...]:
+        arrays = (self.keys, self.slots, *([self.vals] if valued else []))
+        return tuple(Growing(array, Value(1)) for array in arrays)
 
     @property
     def local(self) -> int | None:
@@ -147,38 +148,32 @@ class Workspace:
         known = int(size.value.real) if isinstance(size, Value) else _MOST_LOCAL + 1
         return known if not self.lists and known <= _MOST_LOCAL else None
 
-    def setup(self) -> list[Stmt]:
-        """Memory, before any loop."""
-        if self.local is not None:
+    def setup(self, valued: bool = True) -> list[Stmt]:
+        """Memory, before any loop; not `valued`: for keys alone."""
+        if self.local is not None or not (valued or self.lists):
             return []
         if not self.lists:
             return [Allocate(self.vals, self.size)]
         if not self.hashed:
+            blank = _is_blank(self._fill)
             return [
-                Allocate(self.vals, self.size, zeroed=_is_blank(self._fill)),
+                *([Allocate(self.vals, self.size, zeroed=blank)] if valued else []),
                 Allocate(self.marks, Helper("mark_words", (self.size,)), zeroed=True),
                 Allocate(self.keys, self.size),
                 Declare(self.count, Value(0)),
-                *([] if _is_blank(self._fill) else self._filled()),
+                *(self._filled() if valued and not blank else []),
             ]
         return [
-            Allocate(self.keys, Value(64)),
-            Allocate(self.slots, Value(64)),
-            Allocate(self.vals, Value(64)),
+            *(Allocate(growing.array, Value(64)) for growing in self._growing(valued)),
             Allocate(self.table, Value(0)),
             Declare(self.mask, Value(-1)),
             Declare(self.room, Value(64)),
             Declare(self.count, Value(0)),
         ]
 
-    def cleanup(self) -> list[Stmt]:
+    def cleanup(self, valued: bool = True) -> list[Stmt]:
         """Memory given back, after all loops."""
-        if self.local is not None:
-            return []
-        arrays = [self.vals]
-        if self.lists:
-            arrays += [self.keys, *([self.slots, self.table] if self.hashed else [self.marks])]
-        return [Free(array) for array in arrays]
+        return [Free(s.array) for s in self.setup(valued) if isinstance(s, Allocate)]
 
     def declare(self) -> list[Stmt]:
         """A local array, right before it is used."""
@@ -208,7 +203,7 @@ class Workspace:
         slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
         find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
         first = block(
-            Grow(self.room, self.count + 1, self._growing()),
+            Grow(self.room, self.count + 1, self._growing(value is not None)),
             Store(self.keys, self.count, at),
             Store(self.slots, self.count, self.count),
             None if value is None else Store(self.vals, slot, value),
