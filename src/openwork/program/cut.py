@@ -92,9 +92,7 @@ class Cut:
             and access.level_vars[0] == self.loop.var
             and (not access.tensor.format.levels[0].full or _counts_below(access))
         ]
-        return next((a for a in found if not a.tensor.format.levels[0].locates), None) or next(
-            iter(found), None
-        )
+        return min(found, key=lambda access: access.tensor.format.levels[0].locates, default=None)
 
     def rows(self, window: Range, result: Appender) -> Rows:
         """The parents of the outermost sparse level of the result that a piece has."""
