@@ -262,20 +262,6 @@ def check_parallel(
             code="E308",
             hint=f"split {loop.var} and parallelize the outer part",
         )
-    if tag.unit is ParallelUnit.CPUThread:
-        hashed = [
-            node.temporary
-            for node in walk(loop.body)
-            if isinstance(node, Where)
-            and node.temporary.ndim > 1
-            and not node.temporary.format.is_dense
-        ]
-        if hashed:
-            raise ScheduleError(
-                f"{loop.var} has a workspace with a hash table inside, which grows on the way",
-                code="E308",
-                hint="parallelize a loop further in, or choose formats that need none",
-            )
     _check_races(loop, around, provenance)
 
 

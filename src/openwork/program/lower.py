@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from openwork.algebra.types import number
 from openwork.errors import InternalError
-from openwork.index.nodes import Access
+from openwork.index.nodes import Access, Literal
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.restrict import reads_of, restrict, vanishes
@@ -31,7 +32,7 @@ from openwork.program.shapes import Loop
 from openwork.program.tracked import Driver, Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
-from openwork.tree import walk
+from openwork.tree import Node, bottom_up, substitute, walk
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Lowering(Accumulating):
             before.append(Declare(name, Value(temporary.fill, temporary.dtype.name)))
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
             return block(*before, producer, self._consume(stmt, flag, scope))
-        work = self.ctx.workspaces.add(temporary, lhs.vars)
+        work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept)
         if scope.parallel:
             self.ctx.private.add(temporary)
             self.ctx.inside += [work] if work not in self.ctx.inside else []
@@ -164,6 +165,7 @@ class Lowering(Accumulating):
             *work.finish(),
             self._consume(stmt, flag, scope),
             *work.reset(valued=not self.ctx.counting),
+            self.lower(_sweep(stmt), scope) if stmt.swept else None,
         )
 
     def _consume(self, stmt: Where, flag: p.Name | None, scope: Scope) -> p.Block:
@@ -313,3 +315,20 @@ class Lowering(Accumulating):
             raise InternalError(f"{access} is used before all its levels are reached")
         index = reached[-1].position if reached else Value(0)
         return p.Load(self.ctx.names.values(access.tensor), index)
+
+
+def _sweep(stmt: Where) -> Stmt:
+    """The consumer once more, to put what it reads back to the identity."""
+    temporary = stmt.temporary
+
+    def reset(node: Node) -> Node | None:
+        if not isinstance(node, Assign):
+            return None
+        (read,) = (a for a in walk(node.rhs) if isinstance(a, Access) and a.tensor == temporary)
+        nothing = Literal(number(temporary.fill, temporary.dtype), temporary.dtype)
+        return Assign(read, substitute(node.rhs, {read: nothing}))
+
+    swept = bottom_up(reset)(stmt.consumer)
+    if not isinstance(swept, Stmt):
+        raise InternalError("a consumer has turned into something else")
+    return swept

@@ -49,11 +49,15 @@ _MOST_LOCAL = 128
 
 @dataclass(frozen=True)
 class Workspace:
-    """The arrays of one temporary that is no scalar."""
+    """The arrays of one temporary that is no scalar.
+
+    `swept`: it is dense, and its values are at the identity whenever a producer begins.
+    """
 
     tensor: TensorVar
     vars: tuple[IndexVar, ...]
     names: Names
+    swept: bool = False
 
     @property
     def lists(self) -> bool:
@@ -146,16 +150,18 @@ class Workspace:
         """How many values there are, if they are so few that they may stay in registers."""
         size = self.size
         known = int(size.value.real) if isinstance(size, Value) else _MOST_LOCAL + 1
-        return known if not self.lists and known <= _MOST_LOCAL else None
+        return known if not self.lists and not self.swept and known <= _MOST_LOCAL else None
 
     def setup(self, valued: bool = True) -> list[Stmt]:
         """Memory, before any loop; not `valued`: for keys alone."""
         if self.local is not None or not (valued or self.lists):
             return []
+        blank = _is_blank(self._fill)
         if not self.lists:
-            return [Allocate(self.vals, self.size)]
+            zeroed = self.swept and blank
+            filled = self._filled() if self.swept and not blank else []
+            return [Allocate(self.vals, self.size, zeroed=zeroed), *filled]
         if not self.hashed:
-            blank = _is_blank(self._fill)
             return [
                 *([Allocate(self.vals, self.size, zeroed=blank)] if valued else []),
                 Allocate(self.marks, Helper("mark_words", (self.size,)), zeroed=True),
@@ -181,7 +187,7 @@ class Workspace:
 
     def prepare(self) -> list[Stmt]:
         """Before the producer: all values at the identity; a list is already empty."""
-        return [] if self.lists else self._filled()
+        return [] if self.lists or self.swept else self._filled()
 
     @property
     def _fill(self) -> Value:
@@ -255,9 +261,11 @@ class Workspaces:
     names: Names
     table: dict[TensorVar, Workspace]
 
-    def add(self, tensor: TensorVar, variables: tuple[IndexVar, ...]) -> Workspace:
+    def add(
+        self, tensor: TensorVar, variables: tuple[IndexVar, ...], swept: bool = False
+    ) -> Workspace:
         """A workspace for `tensor`."""
-        return self.table.setdefault(tensor, Workspace(tensor, variables, self.names))
+        return self.table.setdefault(tensor, Workspace(tensor, variables, self.names, swept))
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level of any tensor are evaluated over."""
