@@ -68,7 +68,8 @@ class Header:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
             valued = not self.ctx.counting
         if tag is not None and tag.unit is not ParallelUnit.CPUThread:
-            self.ctx.inside += private
+            # A loop that is cloned has its workspaces once.
+            self.ctx.inside += [work for work in private if work not in self.ctx.inside]
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
             made = replace(
                 made,
