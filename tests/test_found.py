@@ -41,6 +41,12 @@ FOUND = [
      "fuse(l,i,li), split(li,li0,li1,2)"),
     ("threads over the places in a run, outside of the runs", 500188,
      "split(k,k0,k1,16), parallelize(k1,CPUThread,Temporary), reorder(k1,k0), split(k0,a,b,3)"),
+    ("clones of a vector loop that share a workspace", 5010208,
+     "assemble(append), divide(k,k0,k1,5), parallelize(k0,CPUVector,ParallelReduction), "
+     "bound(i,i_a,0,MinExact), "
+     "precompute(imag(min(select(D, C(k,i,j), A(k,j)), B(k,j,i) * A(k,j))),k1,k1w)"),
+    ("parents of positions where a mode is empty", 5010068,
+     "fuse(i,k,ik), divide(l,l0,l1,3), fuse(ik,j,ikj), pos(l1,l1p,A(i,k,j,l))"),
     ("what was known before a run was", 300194,
      "split(j,j0,j1,3), divide(j1,j10,j11,3), fuse(j0,j10,f), split(j11,j110,j111,1)"),
     ("what of two variables is absent where both are", 2004088,

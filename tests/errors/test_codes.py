@@ -244,6 +244,15 @@ def test_operands_that_do_not_fit_the_operator() -> None:
         A.sum(axis=2)
 
 
+@provokes("E206")
+def test_a_pattern_that_is_never_settled() -> None:
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    C = ow.empty((3, 3), format=ow.CSR, name="C")
+    stmt = ow.parse("C(i,j) += A(i,j)", A=A, C=C)
+    with refused("E206", ow.ShapeError, "C keeps its old entries", hint="another result"):
+        stmt.compile().symbolic()
+
+
 @provokes("E205")
 def test_an_impossible_shape() -> None:
     with refused("E205", ow.ShapeError, "mode 1 cannot have the extent -2"):
@@ -341,6 +350,17 @@ def test_a_sparse_result_out_of_order() -> None:
     stmt = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=B, C=C)
     with refused("E312", ow.ScheduleError, "C is sparse and appended to in order", hint="dense"):
         stmt.schedule("split(j,j0,j1,2), reorder(j1,j0)")
+
+
+@provokes("E313")
+def test_a_result_that_cannot_be_assembled_so() -> None:
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    y, x = ow.empty(3, format=ow.CSF(1), name="y"), ow.tensor(np.ones(3), name="x")
+    sums = ow.parse("y(j) = A(i,j) * x(i)", A=A, x=x, y=y)
+    with refused("E313", ow.ScheduleError, "y cannot be assembled in pieces", hint="serial"):
+        sums.assemble("count")
+    with refused("E313", ow.ScheduleError, "y is dense, so there is nothing", hint="threads"):
+        spmv().schedule("assemble(count)")
 
 
 # --- Formats and objects -----------------------------------------------------------------------
@@ -452,6 +472,17 @@ def test_data_that_breaks_a_bound() -> None:
     kernel = spmv().bound("i", "ib", 5, ow.BoundType.MaxExact).compile()
     with refused("E507", ow.DataError, "bound(i, ib, 5, MaxExact) does not hold", hint="bound"):
         kernel()
+
+
+@provokes("E509")
+def test_a_pattern_that_has_changed() -> None:
+    i, j = ow.indices("i j")
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    B = ow.tensor(np.tri(3), format=ow.CSR, name="B")
+    C = ow.empty((3, 3), format=ow.CSR, name="C")
+    plan = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().symbolic()
+    with refused("E509", ow.DataError, "A has another pattern", hint="kernel.symbolic"):
+        plan(A=B)
 
 
 @provokes("E508")

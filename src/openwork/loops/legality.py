@@ -11,6 +11,7 @@ from openwork.format.levels import KeyLevel
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nest import Path, completed, paths, provenance_of
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
@@ -24,7 +25,8 @@ def check_nest(plan: Plan) -> Plan:
 
     Raises:
         ScheduleError: E304 for storage out of order, E305 for positions whose parents are unknown,
-            E312 for a result out of order, E307 for races, E308 for loops that cannot be shared.
+            E312 for a result out of order, E307 for races, E308 for loops that cannot be shared,
+            E313 for a result that is assembled in pieces that cannot be cut.
     """
     provenance = provenance_of(plan)
     for path in paths(plan.loops):
@@ -37,7 +39,21 @@ def check_nest(plan: Plan) -> Plan:
         if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
             _check_append(path, provenance)
         _check_tags(plan, path, provenance)
+    _check_pieces(plan)
     return plan
+
+
+def _check_pieces(plan: Plan) -> None:
+    """A result that is assembled in pieces has an outermost loop that can be cut."""
+    if not isinstance(plan.assembly, Append) or plan.assembly.strategy == "serial":
+        return
+    fault = whole(plan)
+    if fault is not None:
+        raise ScheduleError(
+            f"{plan.result} cannot be assembled in pieces: {fault}",
+            code="E313",
+            hint="keep a loop over its first mode outermost, or use assemble(serial)",
+        )
 
 
 def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
@@ -274,8 +290,7 @@ def check_parallel(
         raise ScheduleError(
             f"{plan.result} is sparse and appended to in order, which only one thread can do",
             code="E308",
-            hint="make the result dense, or give it the format of an operand that it shares the "
-            "pattern of",
+            hint="let assemble(append) or assemble(count) give pieces of it to threads",
         )
     together = walked_together(loop, around, provenance)
     if len(together) > 1 or (together and not vanishes(loop.body, together[0], provenance)):
@@ -285,20 +300,6 @@ def check_parallel(
             code="E308",
             hint=f"split {loop.var} and parallelize the outer part",
         )
-    if tag.unit is ParallelUnit.CPUThread:
-        hashed = [
-            node.temporary
-            for node in walk(loop.body)
-            if isinstance(node, Where)
-            and node.temporary.ndim > 1
-            and not node.temporary.format.is_dense
-        ]
-        if hashed:
-            raise ScheduleError(
-                f"{loop.var} has a workspace with a hash table inside, which grows on the way",
-                code="E308",
-                hint="parallelize a loop further in, or choose formats that need none",
-            )
     _check_races(loop, around, provenance)
 
 

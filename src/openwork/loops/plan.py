@@ -18,7 +18,6 @@ from openwork.loops.nodes import (
     Stmt,
     SuchThat,
     Tag,
-    Where,
     nest_of,
     relations_of,
 )
@@ -258,31 +257,24 @@ def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
                 f"{name}: has the pattern of {operand.tensor}, whose index arrays it shares"
             )
         case Append():
-            trace.decide(f"{name}: assembled by appending in one serial pass")
+            trace.decide(f"{name}: its pattern is found while it is computed")
         case _:
             trace.decide(f"{name}: dense, written in place")
 
 
 def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
     """Give the outermost loop to threads when its iterations write to different places."""
-    loops, assignment, assembly = nest_of(plan.loops), plan.assignment, plan.assembly
+    loops, assignment = nest_of(plan.loops), plan.assignment
 
     def change(loop: Forall) -> Stmt:
-        if isinstance(assembly, Append):
-            trace.decide("serial: a result is appended to in order")
-            return loop
-        if any(
-            isinstance(n, Where) and n.temporary.ndim > 1 and not n.temporary.format.is_dense
-            for n in walk(loop)
-        ):
-            trace.decide("serial: a workspace with a hash table grows on the way")
-            return loop
         if loop.var not in assignment.lhs.vars:
             trace.decide(f"serial: iterations of {loop.var} write to the same entries")
             return loop
         trace.decide(f"{loop.var}: parallel over threads, no two iterations write to one entry")
         return replace(loop, tag=Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces))
 
+    if isinstance(plan.assembly, Append):
+        return plan
     relations = relations_of(plan.loops)
     tagged = tag_outermost(loops, change)
     return replace(plan, loops=SuchThat(tagged, relations) if relations else tagged)

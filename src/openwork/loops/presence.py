@@ -37,9 +37,12 @@ def _reads(expr: Expr, access: Access) -> bool:
     return any(node == access for node in walk(expr))
 
 
-def key_format(modes: int) -> Format:
+def key_format(modes: int, hashed: bool = False) -> Format:
     """The storage of a workspace that lists the keys of its entries."""
-    return Format([KeyLevel(owns=n == 0, unique=n == modes - 1) for n in range(modes)])
+    hashed |= modes > 1
+    return Format(
+        [KeyLevel(owns=n == 0, unique=n == modes - 1, hashed=hashed) for n in range(modes)]
+    )
 
 
 def sparse_along(expr: Expr, variables: Collection[IndexVar]) -> bool:

@@ -16,6 +16,7 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
+from openwork.loops.commands.assemble import assemble
 from openwork.loops.commands.bound import bound
 from openwork.loops.commands.coord import coord
 from openwork.loops.commands.divide import divide
@@ -69,6 +70,7 @@ COMMANDS: dict[str, Signature] = {
     "parallelize": _signature(parallelize, "i:var unit:unit race:race? chunk:int?"),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
+    "assemble": _signature(assemble, "strategy:word"),
     "stream": _signature(lambda plan, result: stream(plan), "result:result"),
 }
 

@@ -69,7 +69,8 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     ctx.recover = recovery.value
     names.sizes.update({v: recovery.most(v) for v in provenance.above})
     body = Lowering(ctx).lower(nest, Scope())
-    if appender is not None and provenance.relations:
+    serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
+    if appender is not None and provenance.relations and serial:
         # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.
         levels = plan.result.format.levels
         appender.gaps |= {n for n in appender.sparse if n and levels[n - 1].full}
@@ -81,9 +82,9 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
             if work.tensor not in ctx.private
             for s in work.setup()
         ),
-        *(appender.prologue() if appender else ()),
+        *(appender.prologue() if appender and serial else ()),
         body,
-        *(appender.epilogue() if appender else ()),
+        *(appender.epilogue() if appender and serial else ()),
     )
     variables = [v for v in variables if v not in names.inner_blocks]
     sizes = tuple(names.size_of(v) for v in variables)

@@ -68,15 +68,17 @@ class Header:
         tag = self.loop.tag
         if tag is not None:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
+            valued = not self.ctx.counting
         if tag is not None and tag.unit is not ParallelUnit.CPUThread:
-            self.ctx.inside += private
+            # A loop that is cloned has its workspaces once.
+            self.ctx.inside += [work for work in private if work not in self.ctx.inside]
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
             made = replace(
                 made,
                 parallel=True,
                 balance=counted if tag.chunk is None else None,
-                private=tuple(s for work in private for s in work.setup()),
-                cleanup=tuple(s for work in private for s in work.cleanup()),
+                private=tuple(s for work in private for s in work.setup(valued)),
+                cleanup=tuple(s for work in private for s in work.cleanup(valued)),
                 reductions=self.reductions,
                 copies=self.copies,
                 chunk=tag.chunk,

@@ -8,6 +8,7 @@ of an operator of the algebra, in the operator's own types. Names are ours, neve
     s ::= type name = e; | name = e; | array[e] = e; | array[e] op= e; | { s ... }
         | for (...) s | while (e) s | break; | if (e) s else s | allocate, grow, free
         | helper(e, ...); | fail
+        | shelf, put, take
 """
 
 from __future__ import annotations
@@ -250,6 +251,34 @@ class Free(Stmt):
     """Give an array back."""
 
     array: Array
+
+
+@dataclass(frozen=True)
+class Shelf(Stmt):
+    """Places for `count` arrays called `array`, which outlive the iterations that make them."""
+
+    array: Array
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Put(Stmt):
+    """Put an array on its shelf, at `number`; it is no longer here."""
+
+    array: Array
+    number: Expr
+
+
+@dataclass(frozen=True)
+class Take(Stmt):
+    """Take the array at `number` from the shelf of `array`: as that, or in place of `into`.
+
+    `into` is an array that is empty until then.
+    """
+
+    array: Array
+    number: Expr
+    into: Array | None = None
 
 
 @dataclass(frozen=True)

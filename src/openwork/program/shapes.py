@@ -102,6 +102,7 @@ class Loop(Visit):
         ahead = asked_for(self.ctx, self.loop, scope, walker) or prefetches(
             self.ctx, self.parts, self.scope, walker, var
         )
+        ahead = [] if self.ctx.counting else ahead
         body = block(*recovered, here, visit, *ahead)
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
@@ -296,7 +297,7 @@ class Loop(Visit):
         more: Expr = Value(0)
         for begin, end in runs:
             more = more + (end - begin)
-        return [appender.reserve(level, more)]
+        return appender.reserve(level, more)
 
     def _completeness(self, complete: bool) -> Scope:
         """A loop over a result variable that skips coordinates leaves entries unwritten."""

@@ -81,6 +81,7 @@ class Names:
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
     blocks: tuple[Block, ...] = ()
+    standing_in: dict[str, str] = field(default_factory=dict)  # other names for a tensor's arrays
 
     @cached_property
     def tensors(self) -> dict[str, str]:
@@ -139,12 +140,14 @@ class Names:
 
     def values(self, tensor: TensorVar) -> Array:
         """The values of `tensor`."""
-        return Array(f"{self.of(tensor)}_vals", tensor.dtype.name)
+        name = self.standing_in.get(tensor.name) or self.of(tensor)
+        return Array(f"{name}_vals", tensor.dtype.name)
 
     def array(self, tensor: TensorVar, level: int, name: str) -> Array:
         """An index array of `tensor`."""
         width = self.widths.get((tensor.name, level, name), "int32")
-        return Array(f"{self.of(tensor)}_{name}{level + 1}", width)
+        base = self.standing_in.get(tensor.name) or self.of(tensor)
+        return Array(f"{base}_{name}{level + 1}", width)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""

@@ -25,6 +25,7 @@ from openwork.render.allocation import (
 )
 from openwork.render.allocation import allocate, check_found, free, grow, local_arrays, sequence
 from openwork.render.loops import for_loop, while_loop
+from openwork.render.shelves import declared_shelves, emptied_shelves, shelved
 from openwork.render.spelling import CTYPES
 from openwork.render.stores import store
 from openwork.render.threads import INTERRUPTED as INTERRUPTED
@@ -89,6 +90,8 @@ class _Renderer(Writer):
                 return grow(self, s)
             case p.Free(array=array):
                 return free(self, array)
+            case p.Shelf() | p.Put() | p.Take():
+                return shelved(self, s)
             case p.Prefetch(array=array, index=index):
                 return [f"{self.use('ask_for', '')}(&{array.name}[{self.text(index)}]);"]
             case p.Fail(status=status):
@@ -124,6 +127,7 @@ class _Renderer(Writer):
                 f"{CTYPES[array.type]} *{array.name} = 0;"
                 for array in local_arrays(self.program.body)
             ),
+            *declared_shelves(self.program.body),
             *(["int32_t status = 0;"] if "status" in used else []),
             *(["int32_t failed = 0;"] if "failed" in used else []),
             *body,
@@ -177,6 +181,7 @@ class _Renderer(Writer):
         results = [argument.array for argument in made]
         arrays = local_arrays(self.program.body)
         lines += [f"__builtin_free({array.name});" for array in arrays if array not in results]
+        lines += emptied_shelves(self.program.body)
         if made:
             lines += self._results()
         return [*lines, "return status;"]

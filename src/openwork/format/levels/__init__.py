@@ -5,7 +5,7 @@ from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
 from openwork.format.levels.bitmap import Bitmap
 from openwork.format.levels.compressed import Compressed
 from openwork.format.levels.dense import Dense, InnerLevel, OuterLevel
-from openwork.format.levels.key import KeyLevel
+from openwork.format.levels.key import KeyLevel, is_hashed
 from openwork.format.levels.lengths import Lengths
 from openwork.format.levels.padded import Padded, Sliced
 from openwork.format.levels.permuted import Permuted
@@ -47,4 +47,5 @@ __all__ = [
     "Range",
     "Singleton",
     "Sliced",
+    "is_hashed",
 ]
