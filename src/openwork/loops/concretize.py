@@ -9,7 +9,7 @@ rest of the statement reads that temporary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
@@ -31,6 +31,7 @@ class Concretizer:
     assembly: Assembly
     extents: dict[IndexVar, int | None]
     names: Iterator[str]
+    made: list[TensorVar] = field(default_factory=list)  # temporaries
 
     def build(
         self, at: int, lhs: Access, op: Op | None, rhs: Expr, bound: frozenset[IndexVar]
@@ -86,11 +87,13 @@ class Concretizer:
         access = Access(temporary, open_vars)
         guarded = False
         appends = isinstance(self.assembly, Append) and lhs.tensor == self.result
-        if presence_matters(lhs, op, substitute(rhs, {reduction: access}), access, appends):
-            if sparse_along(body, open_vars):
+        after = substitute(rhs, {reduction: access})
+        if presence_matters(lhs, op, after, access, appends, self.made):
+            if sparse_along(body, open_vars, self.made):
                 access = Access(replace(temporary, format=key_format(len(open_vars))), open_vars)
             else:
-                guarded = sparse_along(body, chain)
+                guarded = sparse_along(body, chain, self.made)
+        self.made.append(access.tensor)
         producer = self.build(at, access, reduction.op, reduction, bound)
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)

@@ -10,12 +10,19 @@ from openwork.algebra.types import number
 from openwork.format.formats import Format
 from openwork.format.levels import KeyLevel
 from openwork.index.absence import without
-from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar
+from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, TensorVar
 from openwork.loops.result import accesses_of
 from openwork.tree import walk
 
 
-def presence_matters(lhs: Access, op: Op | None, rhs: Expr, read: Access, appends: bool) -> bool:
+def presence_matters(
+    lhs: Access,
+    op: Op | None,
+    rhs: Expr,
+    read: Access,
+    appends: bool,
+    temporaries: Collection[TensorVar],
+) -> bool:
     """Whether `lhs op= rhs` does something else where `read` is absent than at its identity.
 
     A result that is appended to gets no entry; and an absent operand annihilates even what is
@@ -28,7 +35,7 @@ def presence_matters(lhs: Access, op: Op | None, rhs: Expr, read: Access, append
     return any(
         isinstance(node, Apply)
         and (node.op.annihilator is not None or node.op.left_annihilator is not None)
-        and any(_hinges(a, [read]) for a in node.args if _reads(a, read))
+        and any(_hinges(a, [read], temporaries) for a in node.args if _reads(a, read))
         for node in walk(rhs)
     )
 
@@ -45,9 +52,12 @@ def key_format(modes: int, hashed: bool = False) -> Format:
     )
 
 
-def sparse_along(expr: Expr, variables: Collection[IndexVar]) -> bool:
+def sparse_along(
+    expr: Expr, variables: Collection[IndexVar], temporaries: Collection[TensorVar]
+) -> bool:
     """Whether `expr` may have an entry at some values of `variables` and none at others."""
-    return _hinges(expr, [a for a in accesses_of(expr) if _is_sparse(a, variables)])
+    sparse = [a for a in accesses_of(expr) if _is_sparse(a, variables)]
+    return _hinges(expr, sparse, temporaries)
 
 
 def _is_sparse(access: Access, variables: Collection[IndexVar]) -> bool:
@@ -55,13 +65,17 @@ def _is_sparse(access: Access, variables: Collection[IndexVar]) -> bool:
     return any(var in variables and not level.full for level, var in levels)
 
 
-def _hinges(expr: Expr, some: Collection[Access]) -> bool:
+def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[TensorVar]) -> bool:
     """Whether `expr` may have no entry because `some` have none.
 
-    Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`.
+    Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`; temporaries
+    may be, as sums of nothing.
     """
-    operands = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
-    others = [a for a in operands if a not in some]
+    others = [
+        a
+        for a in accesses_of(expr)
+        if a not in some and (a.tensor in temporaries or not a.tensor.format.is_dense)
+    ]
     if not some or not isinstance(without(expr, [*some, *others]), Absent):
         return False
     cases = chain.from_iterable(combinations(others, n) for n in range(len(others) + 1))

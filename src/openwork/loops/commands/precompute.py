@@ -323,15 +323,16 @@ class _Workspace:
         appends = isinstance(self.plan.assembly, Append) and written == self.plan.result
         appends |= any(isinstance(kind, KeyLevel) for kind in written.format.levels)
         roots = provenance.roots_of(self.variables)
-        gaps = sparse_along(site.expr, roots)
+        made = {n.temporary for n in walk(self.plan.loops) if isinstance(n, Where)}
+        gaps = sparse_along(site.expr, roots, made)
         # An appended result would get entries wherever a dense workspace has them.
         filled = appends and gaps
-        if not filled and not presence_matters(site.assign.lhs, None, rhs, read, appends):
+        if not filled and not presence_matters(site.assign.lhs, None, rhs, read, appends, made):
             return tensor, False
         in_positions = all(provenance.space(v) is not None for v in self.variables)
         if gaps and not in_positions:
             if any(v in provenance.above for v in self.variables):
-                where = [str(v) for v in roots if sparse_along(site.expr, [v])]
+                where = [str(v) for v in roots if sparse_along(site.expr, [v], made)]
                 where = sorted(where or map(str, roots))
                 raise ScheduleError(
                     f"{show(site.expr)} has no entry at some {', '.join(where)}, which a workspace "
@@ -341,7 +342,7 @@ class _Workspace:
                 )
             return replace(tensor, format=key_format(len(self.variables))), False
         summed = provenance.roots_of(loop.var for loop in moved)
-        return tensor, sparse_along(site.expr, summed)
+        return tensor, sparse_along(site.expr, summed, made)
 
 
 def _around(plan: Plan, inner: Forall) -> list[Forall]:
