@@ -5,6 +5,7 @@ Nothing is unpickled, and no array is unpacked before its header agrees with the
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from io import BytesIO
@@ -27,16 +28,21 @@ from openwork.tensor.files.entries import (
     from_entries,
     from_object,
 )
+from openwork.tensor.files.faults import shown
 from openwork.tensor.files.source import Source
 from openwork.tensor.tensor import Tensor
 
 _VERSION = 1
 _MOST_MEMBERS = 1000
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-_PLAIN_KINDS = "biufcSU"
+# How an array is stored begins with this, whatever wrote it; nothing else is taken for a header.
+_MAGIC = b"\x93NUMPY"
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|=]?[a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
+    rb"'shape': \(([0-9, ]*)\),? ?\}\s*\Z"
+)
+_LONGEST_HEADER = 1 << 12
+_VERSIONS = (b"\1\0", b"\2\0", b"\3\0")
+_PLAIN_KINDS, _MOST_MODES = "biufcSU", 64
 
 
 def read_archive(source: Source, wish: Wish) -> Tensor:
@@ -56,18 +62,28 @@ def read_archive(source: Source, wish: Wish) -> Tensor:
 def _read_array(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     """One array, whose header has to agree with the size that the archive states."""
     with archive.open(info) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in _HEADERS:
-            raise source.fault(f"{info.filename} has the unknown version {version}")
-        shape, by_columns, dtype = _HEADERS[version](member)
-        if dtype.hasobject or dtype.kind not in _PLAIN_KINDS:
-            raise source.fault(f"{info.filename} holds {dtype}, and only numbers are read")
-        size = prod(shape) * dtype.itemsize
-        if size != info.file_size - member.tell():
-            held = info.file_size - member.tell()
+        shape, by_columns, dtype = _read_header(source, member, info.filename)
+        size, held = prod(shape) * dtype.itemsize, info.file_size - member.tell()
+        if size != held:
             raise source.fault(f"{info.filename} claims {size} bytes of data, and has {held}")
         data = np.frombuffer(member.read(size), dtype=dtype)
     return data.reshape(shape, order="F" if by_columns else "C")
+
+
+def _read_header(source: Source, member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, Any]:
+    """The shape, whether columns are contiguous, and the element type of an array."""
+    magic, version = member.read(len(_MAGIC)), member.read(2)
+    length = int.from_bytes(member.read(2 if version[:1] == b"\1" else 4), "little")
+    text = member.read(length) if length <= _LONGEST_HEADER else b""
+    match = _HEADER.match(text)
+    if magic != _MAGIC or version not in _VERSIONS or match is None:
+        raise source.fault(f"{name} is no array of plain numbers: {shown(text)}")
+    words = match[3].replace(b" ", b"").rstrip(b",")
+    shape = [int(word or b"-1") for word in words.split(b",")] if words else []
+    dtype = np.dtype(match[1].decode())
+    if dtype.kind not in _PLAIN_KINDS or len(shape) > _MOST_MODES or min(shape, default=0) < 0:
+        raise source.fault(f"{name} holds {dtype} of shape {shape}")
+    return tuple(shape), match[2] == b"True", dtype
 
 
 def _wanted(source: Source, arrays: Mapping[str, Array], name: str) -> Array:
@@ -75,6 +91,13 @@ def _wanted(source: Source, arrays: Mapping[str, Array], name: str) -> Array:
         hint = "an archive of other arrays is read with numpy.load, and given to ow.tensor"
         raise source.fault(f"it has no array {name!r}", hint=hint)
     return arrays[name]
+
+
+def _integers(source: Source, arrays: Mapping[str, Array], name: str) -> Array:
+    array = _wanted(source, arrays, name)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise source.fault(f"{name!r} has {array.ndim} dimensions of {array.dtype}")
+    return array
 
 
 def _text(source: Source, arrays: Mapping[str, Array], name: str) -> str:
@@ -87,7 +110,8 @@ def _text(source: Source, arrays: Mapping[str, Array], name: str) -> str:
 
 def _shape(source: Source, arrays: Mapping[str, Array]) -> tuple[int, ...]:
     array = _wanted(source, arrays, "shape")
-    extents = array.tolist() if array.ndim == 1 and (array.dtype.kind in "iu" or not array.size) else [-1]
+    plain = array.ndim == 1 and (array.dtype.kind in "iu" or not array.size)
+    extents = array.tolist() if plain else [-1]
     if any(not 0 <= extent <= LARGEST_EXTENT for extent in extents):
         raise source.fault(f"its shape is {np.array2string(array, threshold=8)}")
     return tuple(map(int, extents))
@@ -107,16 +131,16 @@ def _from_scipys(source: Source, arrays: Mapping[str, Array], wish: Wish) -> Ten
     if format == "coo":
         columns = arrays.get("coords")
         if columns is None:
-            columns = np.array([_wanted(source, arrays, name) for name in ("row", "col")])
+            columns = np.array([_integers(source, arrays, name) for name in ("row", "col")])
         return from_entries(source, columns, data, shape, wish)
     if format == "dia":
-        pair = (data, _wanted(source, arrays, "offsets"))
-        return from_object(sparse.dia_array(pair, shape=shape), wish)
+        pair: Any = (data, _integers(source, arrays, "offsets"))
+        return from_object(sparse.dia_array(pair, shape=shape), wish)  # type: ignore[arg-type]
     if format not in _RUNS:
         raise source.fault(f"SciPy's format {format!r} is none of {', '.join(_RUNS)}, coo, dia")
     if format == "bsr" and (data.ndim != 3 or 0 in data.shape[1:]):
         raise source.fault(f"blocks of shape {data.shape[1:]}")
-    runs = (data, _wanted(source, arrays, "indices"), _wanted(source, arrays, "indptr"))
+    runs = (data, _integers(source, arrays, "indices"), _integers(source, arrays, "indptr"))
     return from_object(_RUNS[format](runs, shape=shape), wish)
 
 

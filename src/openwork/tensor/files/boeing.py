@@ -14,7 +14,7 @@ from scipy import sparse
 
 from openwork.errors import FormatError
 from openwork.runtime.storage import Array
-from openwork.tensor.files.entries import LARGEST_EXTENT, Wish, check_extents, from_entries
+from openwork.tensor.files.entries import LARGEST_EXTENT, Wish, from_entries
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.fortran import Fields, parse_fields, read_fields
 from openwork.tensor.files.source import Source
@@ -45,15 +45,7 @@ class _Header:
 def read_boeing(source: Source, wish: Wish) -> Tensor:
     """The matrix in a Rutherford-Boeing or Harwell-Boeing file."""
     header = _read_header(source)
-    ends = read_fields(source, header.pointers, header.columns + 1, "pointers")
-    falls = np.flatnonzero(np.diff(ends) < 0)
-    if ends[0] != 1 or ends[-1] != header.entries + 1 or len(falls):
-        at = int(falls[0]) + 1 if len(falls) else 0 if ends[0] != 1 else header.columns
-        line = 5 + at // header.pointers.per_line + source.line - _lines_until(source, header)
-        raise source.fault(
-            f"pointer {at + 1} is {ends[at]}, and pointers rise from 1 to {header.entries + 1}",
-            line,
-        )
+    ends = _read_pointers(source, header)
     first = source.line + 1
     rows = read_fields(source, header.indices, header.entries, "row indices") - 1
     columns = np.repeat(np.arange(header.columns), np.diff(ends))
@@ -64,9 +56,18 @@ def read_boeing(source: Source, wish: Wish) -> Tensor:
     return from_entries(source, coords, values, (header.rows, header.columns), wish)
 
 
-def _lines_until(source: Source, header: _Header) -> int:
-    """So many lines of the file end with the pointers, counted from the first line of them."""
-    return 4 + header.pointers.lines(header.columns + 1)
+def _read_pointers(source: Source, header: _Header) -> Array:
+    """Where each column begins, counted from 1, and where the last one ends."""
+    first, last = source.line + 1, header.entries + 1
+    ends = read_fields(source, header.pointers, header.columns + 1, "pointers")
+    bad = np.diff(ends, prepend=1) < 0
+    bad[0] |= ends[0] != 1
+    bad[-1] |= ends[-1] != last
+    if bad.any():
+        n = int(bad.argmax())
+        reason = f"pointer {n + 1} is {ends[n]}, and pointers rise from 1 to {last}"
+        raise source.fault(reason, first + n // header.pointers.per_line)
+    return ends
 
 
 def _read_header(source: Source) -> _Header:
@@ -113,7 +114,7 @@ def _check_counts(source: Source, header: _Header, counts: list[int], title: byt
         header.indices.lines(header.entries),
         header.values.lines(parts * header.entries) if header.values else 0,
     ]
-    told = (counts[1:4] + [0, 0])[:3]
+    told = [*counts[1:4], 0, 0][:3]
     for name, wanted, count in zip(("pointers", "row indices", "values"), takes, told, strict=True):
         if wanted != count:
             raise source.fault(f"the {name} take {wanted} lines, and here it says {count}", 2)
@@ -191,8 +192,10 @@ def _lines(matrix: Any, symmetry: str, name: str) -> Iterator[bytes]:
         values = values.astype(np.int64)
     elif letter == "c":
         values = values.astype(np.complex128).view(np.float64)
-    largest = max((len(str(n)) for n in (values.min(), values.max())), default=1) if len(values) and letter == "i" else 1
-    widths = (len(str(matrix.nnz + 1)) + 1, len(str(rows)) + 1, largest + 1 if letter == "i" else 26)
+    longest = 25  # of a real number: -1.2345678901234567E-300
+    if letter == "i":
+        longest = max((len(str(n)) for n in (values.min(), values.max())) if len(values) else [1])
+    widths = (len(str(matrix.nnz + 1)) + 1, len(str(rows)) + 1, longest + 1)
     parts = [matrix.indptr + 1, matrix.indices + 1, values]
     per_line = [_CARD // width for width in widths]
     takes = [-(-len(part) // per) for part, per in zip(parts, per_line, strict=True)]

@@ -22,14 +22,14 @@ _I64, _POINTER = ctypes.c_int64, ctypes.c_void_p
 
 
 class _Layout(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012 - what ctypes asks for
+    _fields_ = [
         *((name, _I64) for name in ("modes", "field", "triangle", "comment", "wide")),
         *((name, _POINTER) for name in ("limits", "powers")),
     ]
 
 
 class _Output(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         *((name, _POINTER) for name in ("coords", "values", "hard")),
         *((name, _I64) for name in ("hard_count", "used", "room", "lines", "bad")),
     ]

@@ -31,7 +31,9 @@ class Wish:
     shape: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, format: Format | str | None, name: str | None, dtype: object, shape: object) -> Wish:
+    def of(
+        cls, format: Format | str | None, name: str | None, dtype: object, shape: object
+    ) -> Wish:
         """The wish in the words of a call."""
         return cls(
             None if format is None else as_format(format),

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from openwork.errors import DataError, OpenworkError
+from openwork.errors import DataError, OpenworkError, UserError
 
 _LONGEST_SHOWN = 40
 # What NumPy, SciPy, h5py and the packers of the standard library raise over bytes that are no file
@@ -39,6 +39,12 @@ def explained(name: str, verb: str = "read") -> Iterator[None]:
     """Every way in which a library fails over a file becomes an error that names the file."""
     try:
         yield
+    except UserError as error:
+        if name in error.message or error.code == "E510":
+            raise
+        # Arrays that break a promise are found by who checks all arrays, and knows of no file.
+        told = f"{error.message} (in {name})"
+        raise type(error)(told, code=error.code, span=error.span, hint=error.hint) from error
     except (OpenworkError, MemoryError):
         raise
     except _FOREIGN as error:

@@ -12,7 +12,9 @@ from openwork.tensor.files.faults import shown
 from openwork.tensor.files.source import Source
 
 _FORMAT = re.compile(
-    r"\(\s*(?:[+-]?\d+\s*P\s*,?\s*)?(\d*)\s*\(?\s*([IEDFG])\s*(\d+)(?:\.\d+)?(?:E\d+)?\s*\)?\s*\)", re.I
+    r"\(\s*(?:[+-]?\d+\s*P\s*,?\s*)?"  # a scale, which is nothing to numbers with exponents
+    r"(\d*)\s*\(?\s*([IEDFG])\s*(\d+)(?:\.\d+)?(?:E\d+)?\s*\)?\s*\)",
+    re.I,
 )
 _WIDEST, _LONGEST = 100, 10_000
 _INTEGER = frozenset(b"0123456789+- ")

@@ -74,9 +74,11 @@ def _read_header(source: Source) -> _Header:
     if len(words) == 1:
         return _read_orders(source, words[0])
     source.unread(line)
-    if len(words) - 1 > _MOST_MODES:
-        raise source.fault(f"{len(words) - 1} modes, and {_MOST_MODES} are the most", source.line + 1)
-    return _Header(len(words) - 1, shape, line=named)
+    modes = len(words) - 1
+    if modes > _MOST_MODES:
+        reason = f"{modes} modes, and {_MOST_MODES} are the most"
+        raise source.fault(reason, source.line + 1)
+    return _Header(modes, shape, line=named)
 
 
 def _read_orders(source: Source, word: bytes) -> _Header:

@@ -1,4 +1,4 @@
-"""`read` and `write`: the kinds of files that there are, told apart by the endings of their names."""
+"""`read` and `write`: the kinds of files there are, told apart by the endings of their names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from openwork.errors import DataError, FormatError
 from openwork.format.formats import Format
 from openwork.tensor.files import boeing
 from openwork.tensor.files.archive import read_archive, write_archive
+from openwork.tensor.files.binsparse import read_binsparse, write_binsparse
 from openwork.tensor.files.entries import Wish
 from openwork.tensor.files.faults import explained
 from openwork.tensor.files.frostt import read_frostt, write_frostt
@@ -42,6 +43,7 @@ KINDS = (
     Kind("FROSTT", (".tns",), read_frostt, write_frostt),
     Kind("NumPy archive", (".npz",), read_archive, write_archive),
     Kind("Rutherford-Boeing", boeing.ENDINGS, boeing.read_boeing, boeing.write_boeing),
+    Kind("binsparse", (".h5", ".hdf5"), read_binsparse, write_binsparse),
 )
 _BY_ENDING = {ending: kind for kind in KINDS for ending in kind.endings}
 _USUAL = ", ".join(kind.endings[0] for kind in KINDS)
@@ -62,7 +64,7 @@ def read(
             dense for a file that holds a dense matrix.
         name: what statements and messages call it; left out, T1, T2, ...
         dtype: the element type; left out, the file's.
-        shape: the extents of a .tns file that does not tell them; left out, the largest coordinates.
+        shape: the extents of a .tns file that does not tell; left out, the largest coordinates.
 
     Raises:
         DataError: E506 when the file is not there or not what its name says, with the number of the
@@ -92,8 +94,8 @@ def write(path: str | os.PathLike[str], source: Tensor, symmetry: str = "general
     Args:
         path: the file; one that is there already is replaced.
         source: the tensor. A dense one leaves its zeros out of .tns and .npz.
-        symmetry: for matrices in .mtx: "symmetric", "skew-symmetric" or "hermitian" writes only what
-            is on and below the diagonal, if the rest follows from it.
+        symmetry: for matrices in .mtx and .rb: "symmetric", "skew-symmetric" or "hermitian" writes
+            only what is on and below the diagonal, if the rest follows from it.
 
     Raises:
         FormatError: E404 when that kind of file cannot hold the tensor.

@@ -172,7 +172,7 @@ def write_market(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
     matrix = matrix.astype(_WRITTEN.get(matrix.dtype.name, matrix.dtype), copy=False)
     if not whole:
         matrix = folded(sparse.coo_array(matrix), symmetry, source.name)
-    return lambda stream: io.mmwrite(stream, matrix, symmetry=symmetry)
+    return lambda stream: io.mmwrite(stream, matrix, symmetry=symmetry)  # type: ignore[arg-type]
 
 
 # The text of a float32 is that of its exact value as a double, so that it is the same read as

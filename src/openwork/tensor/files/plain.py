@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openwork.algebra.types import Number
 from openwork.runtime.storage import Array
 from openwork.tensor.files.layout import Layout, LineError, is_entry, parse_line
 
@@ -48,7 +49,7 @@ class PlainParser:
         if not ordinary or not _DIGITS.issuperset(text):
             return None
         # Each line must have its own words, not only all lines together.
-        if any(len(line.split()) != layout.numbers for line in text.splitlines()):
+        if any(len(line.split()) != layout.numbers for line in text[:-1].split(b"\n")):
             return None
         table = np.array(words).reshape(lines, layout.numbers)
         try:
@@ -56,7 +57,8 @@ class PlainParser:
             values = self._values(table[:, modes:])
         except (ValueError, OverflowError):
             return None
-        if modes and ((coords < 0).any() or (coords.T >= np.array(layout.limits)).any()):
+        limits = np.array(layout.limits, dtype=np.int64)[:, None]
+        if modes and ((coords < 0).any() or (coords >= limits).any()):
             return None
         good = np.isfinite(values).all() and self._in_triangle(coords, values)
         return (coords, values) if good else None
@@ -85,8 +87,10 @@ class PlainParser:
     def _carefully(self, text: bytes, room: int) -> tuple[tuple[Array, Array], int | None]:
         """The entries up to the first bad line, and where that line begins."""
         layout = self._layout
-        entries, values, start, bad = [], [], 0, None
-        for line in text.splitlines(keepends=True):
+        entries: list[list[int]] = []
+        values: list[Number] = []
+        start, bad = 0, None
+        for line in text[:-1].split(b"\n"):
             if is_entry(line, layout):
                 try:
                     if len(values) == room:
@@ -97,6 +101,6 @@ class PlainParser:
                     break
                 entries.append(entry)
                 values.append(value)
-            start += len(line)
+            start += len(line) + 1
         coords = np.array(entries, dtype=np.int64).reshape(len(values), len(layout.limits)).T
         return (coords, np.array(values, dtype=layout.dtype)), bad

@@ -156,6 +156,4 @@ def _excess(source: Source, layout: Layout, part: _Parsed, left: int, promise: s
     lines = bytes(part.block[: part.length]).split(b"\n")
     entries = (n for n, line in enumerate(lines) if is_entry(line, layout))
     offset = next(n for count, n in enumerate(entries) if count == left)
-    return source.fault(
-        f"here are more entries than {promise} promises", source.line + offset + 1
-    )
+    return source.fault(f"here are more entries than {promise} promises", source.line + offset + 1)

@@ -1,4 +1,4 @@
-"""A file that is read from front to back: unpacked on the way, in blocks of whole lines, watched."""
+"""A file that is read from front to back: unpacked on the way, in blocks of whole lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrices of which a file holds one triangle: the other one added when it is read, and left out."""
+"""Matrices of which a file holds one triangle: the other follows from it."""
 
 from __future__ import annotations
 
