@@ -48,7 +48,7 @@ def read_frostt(source: Source, wish: Wish) -> Tensor:
     integers = wish.dtype is not None and wish.dtype.kind in "iu"
     field = "unsigned-integer" if integers and wish.dtype == np.uint64 else "integer"
     layout = Layout(limits, field if integers else "real", comment="#")
-    coords, values = read_rows(source, layout, header.entries, f"line {header.line}")
+    coords, values = read_rows(source, layout, header.entries, header.line)
     if shape is None:
         if not len(values):
             raise source.fault("it holds no entry", source.line, "give its extents: shape=(...)")

@@ -45,7 +45,7 @@ class _Parsed:
 
 
 def read_rows(
-    source: Source, layout: Layout, promised: int | None = None, promise: str = ""
+    source: Source, layout: Layout, promised: int | None = None, line: int = 0
 ) -> tuple[Array, Array]:
     """The coordinates, of shape (modes, entries), and the values of what is left of a file.
 
@@ -53,7 +53,7 @@ def read_rows(
         source: the file, read up to the first line that may hold an entry.
         layout: what a line is.
         promised: how many entries there must be; None if the file does not say.
-        promise: where it says so, for messages.
+        line: where it says so.
 
     Raises:
         DataError: E506, with the number of the first line that is not as it should be. Memory is
@@ -61,14 +61,15 @@ def read_rows(
     """
     dtype = index_dtype(max((*layout.limits, 1)) - 1)
     parse: Parser = compiled_parser(layout, dtype) or PlainParser(layout)
-    # A plain file of this length has room for what it promises: see who calls.
+    if promised is not None and promised * layout.least_bytes > source.most_bytes + 1:
+        raise source.fault(f"{promised} entries are more than the file has room for", line)
     room = 0 if promised is None or source.packed else promised
     coords, values = _room_for(room, layout, dtype)
     used = 0
     for part in _parsed(source, layout, parse, dtype):
         end = used + part.count
         if promised is not None and end > promised:
-            raise _excess(source, layout, part, promised - used, promise)
+            raise _excess(source, layout, part, promised - used, line)
         if part.bad is not None:
             raise _explained(source, layout, part, part.bad)
         if end > len(values):
@@ -80,7 +81,7 @@ def read_rows(
         used = end
         source.line += part.lines
     if promised is not None and used < promised:
-        reason = f"it ends after {used} entries, and {promise} promises {promised}"
+        reason = f"it ends after {used} entries, and line {line} promises {promised}"
         raise source.fault(reason, source.line)
     if len(values) > _SPARE * used:
         return coords[:, :used].copy(), values[:used].copy()
@@ -151,9 +152,11 @@ def _explained(source: Source, layout: Layout, part: _Parsed, bad: int) -> DataE
     raise InternalError(f"line {number} of {source.name} was refused, and nothing is wrong with it")
 
 
-def _excess(source: Source, layout: Layout, part: _Parsed, left: int, promise: str) -> DataError:
+def _excess(source: Source, layout: Layout, part: _Parsed, left: int, line: int) -> DataError:
     """The first line beyond the `left` entries of a block that were still to come."""
     lines = bytes(part.block[: part.length]).split(b"\n")
     entries = (n for n, line in enumerate(lines) if is_entry(line, layout))
     offset = next(n for count, n in enumerate(entries) if count == left)
-    return source.fault(f"here are more entries than {promise} promises", source.line + offset + 1)
+    return source.fault(
+        f"here are more entries than line {line} promises", source.line + offset + 1
+    )
