@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from openwork.errors import FormatError
+from openwork.errors import DataError, FormatError
 from openwork.tensor.files.entries import LARGEST_EXTENT, Wish, from_entries
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.layout import Layout
@@ -22,6 +22,7 @@ from openwork.tensor.tensor import Tensor
 
 _MOST_MODES = 64
 _CHUNK = 1 << 16
+_EXACT = {"int64": "integer", "uint64": "unsigned-integer"}
 _SHAPE = re.compile(rb"#\s*shape:((?:\s+[0-9]{1,19})+)\s*\Z")
 
 
@@ -37,21 +38,28 @@ class _Header:
 
 def read_frostt(source: Source, wish: Wish) -> Tensor:
     """The tensor in a FROSTT file; without a header its extents are the largest coordinates."""
+    # Doubles do not hold every integer of 64 bits; but what is cast to them may be written as 2.0.
+    field = _EXACT.get(wish.dtype.name) if wish.dtype is not None else None
+    if field is not None:
+        try:
+            return _read_as(field, source, wish)
+        except DataError:
+            source.rewind()
+    return _read_as("real", source, wish)
+
+
+def _read_as(field: str, source: Source, wish: Wish) -> Tensor:
     header = _read_header(source)
     shape = wish.shape if wish.shape is not None else header.shape
     modes = header.modes if header.modes is not None else shape and len(shape)
-    if not modes or (shape is None and header.modes is None):
+    if not modes:
         raise source.fault("it holds no entry", source.line, "give its extents: shape=(...)")
     if shape is not None and len(shape) != modes:
         raise source.fault(f"it has {modes} modes, and the shape {len(shape)}", header.line)
     limits = shape if shape is not None else (LARGEST_EXTENT,) * modes
-    integers = wish.dtype is not None and wish.dtype.kind in "iu"
-    field = "unsigned-integer" if integers and wish.dtype == np.uint64 else "integer"
-    layout = Layout(limits, field if integers else "real", comment="#")
+    layout = Layout(limits, field, comment="#")
     coords, values = read_rows(source, layout, header.entries, header.line)
     if shape is None:
-        if not len(values):
-            raise source.fault("it holds no entry", source.line, "give its extents: shape=(...)")
         shape = tuple(int(column.max()) + 1 for column in coords)
     return from_entries(source, coords, values, shape, wish)
 

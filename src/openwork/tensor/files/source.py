@@ -91,6 +91,11 @@ class Source:
         self._rest = line + b"\n" + self._rest
         self.line -= 1
 
+    def rewind(self) -> None:
+        """Begin again with the first line."""
+        self._stream.seek(0)
+        self._rest, self.line = b"", 0
+
     def seekable(self) -> IO[bytes]:
         """The file for kinds that are read back and forth: itself, or what it unpacks to."""
         return BytesIO(self._whole()) if self.packed else self._raw
