@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from openwork.algebra.types import DType, as_dtype
 from openwork.format.formats import Format, as_format
@@ -77,9 +76,3 @@ def from_entries(
 def from_object(obj: object, wish: Wish) -> Tensor:
     """The tensor that holds what an array, a SciPy matrix or another tensor holds."""
     return tensor(obj, wish.format, wish.name, wish.dtype)
-
-
-def check_dense(source: Source, shape: tuple[int, ...], values: int, line: int | None) -> None:
-    """Refuse a dense array of more elements than the file has values for."""
-    if prod(shape) > values:
-        raise source.fault(f"{prod(shape)} elements are more than it has room for", line)

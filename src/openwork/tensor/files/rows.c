@@ -18,11 +18,7 @@ typedef struct {
 enum { PATTERN, REAL, COMPLEX, INTEGER, UNSIGNED };       /* fields */
 enum { ALL, LOWER, STRICTLY_LOWER, HERMITIAN };           /* triangles */
 enum { GOOD, BAD, HARD };                                 /* what became of a number */
-enum { FIRST_POWER = -342, LAST_POWER = 308, DIGITS = 19, EXACT_POWER = 22 };
-
-static const double TENS[EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                             1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                             1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+enum { FIRST_POWER = -342, LAST_POWER = 308, DIGITS = 19 };
 
 static int blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 static int ends(char c) { return blank(c) || c == '\n'; }
@@ -34,15 +30,31 @@ static double from_bits(uint64_t bits) {
   return value;
 }
 
+#ifdef __SIZEOF_INT128__
+typedef unsigned __int128 wide_t;
+
+/* The double nearest to product * 2^(exponent - 1023 - 52 - below), which is too small for all bits
+ * of a mantissa; the product is too small by less than 2. */
+static __attribute__((noinline)) int subnormal(wide_t product, int64_t exponent, int64_t below,
+                                               double *value) {
+  below += 1 - exponent;
+  if (below > 128) return GOOD;
+  const wide_t half = (wide_t)1 << (below - 1);
+  const wide_t rest = product & (half - 1 + half);
+  if (rest == half || rest == half - 1) return HARD;
+  *value = from_bits((below == 128 ? 0 : (uint64_t)(product >> below)) + (rest > half));
+  return GOOD;
+}
+#endif
+
 /* w * 10^e, rounded to the nearest double; HARD if 128 bits do not tell which one that is.
  *
  * The table has the leading 128 bits of 10^e, cut off, and the exponent of the first of them. With
- * the leading bit of w moved to the top, the product's leading 128 bits P are too small by less than
+ * the leading bit of w moved to the top, the product's leading 128 bits are too small by less than
  * two units: one for what the table cut off, one for what the multiplication did. So rounding is
- * safe unless P is just below, or at, the middle between two doubles. */
+ * safe unless they are just below, or at, the middle between two doubles. */
 static int scaled(uint64_t w, int64_t e, const int64_t *powers, double *value) {
 #ifdef __SIZEOF_INT128__
-  typedef unsigned __int128 wide_t;
   *value = 0;
   if (w == 0 || e < FIRST_POWER) return GOOD;
   if (e > LAST_POWER) return BAD;
@@ -51,20 +63,15 @@ static int scaled(uint64_t w, int64_t e, const int64_t *powers, double *value) {
   w <<= shift;
   const wide_t product =
       (wide_t)w * (uint64_t)power[0] + (uint64_t)(((wide_t)w * (uint64_t)power[1]) >> 64);
-  const int top = (uint64_t)(product >> 64) >> 63 ? 127 : 126;
-  int64_t exponent = top + power[2] - shift - 63 + 1023;
-  int64_t below = top - 52;
-  if (exponent <= 0) { /* a subnormal number has fewer bits */
-    below += 1 - exponent;
-    exponent = 0;
-    if (below > 128) return GOOD;
-  }
-  const wide_t half = (wide_t)1 << (below - 1);
-  const wide_t rest = product & (half - 1 + half);
-  if (rest == half || rest == half - 1) return HARD;
-  uint64_t bits = below == 128 ? 0 : (uint64_t)(product >> below);
-  bits += rest > half;
-  if (exponent > 0) bits += (uint64_t)(exponent - 1) << 52; /* the leading bit adds the last one */
+  const uint64_t high = (uint64_t)(product >> 64), low = (uint64_t)product;
+  const int top = (int)(high >> 63); /* the leading bit is bit 126 + top */
+  const int64_t exponent = 126 + top + power[2] - shift - 63 + 1023;
+  if (exponent <= 0) return subnormal(product, exponent, 74 + top, value);
+  const int below = 10 + top; /* bits of the upper half that are beyond the 53 of a double */
+  const uint64_t half = (uint64_t)1 << (below - 1), rest = high & (half - 1 + half);
+  if ((rest == half && low == 0) || (rest == half - 1 && low == ~(uint64_t)0)) return HARD;
+  /* The leading bit of the mantissa adds one to the exponent. */
+  const uint64_t bits = (high >> below) + (rest >= half) + ((uint64_t)(exponent - 1) << 52);
   if (bits >= (uint64_t)2047 << 52) return BAD;
   *value = from_bits(bits);
   return GOOD;
@@ -186,11 +193,8 @@ static const char *real_at(const char *p, const int64_t *powers, double *value, 
     /* What was left out adds less than one to the digits that were kept. */
     const int next = scaled(kept + 1, e + moved, powers, &above);
     if (kept && (*status != next || magnitude != above)) *status = HARD;
-  } else if (__FLT_EVAL_METHOD__ == 0 && w <= (uint64_t)1 << 53 && e + moved >= -EXACT_POWER &&
-             e + moved <= EXACT_POWER) {
-    /* Both are exact, so that the one operation rounds once. */
-    const int64_t power = e + moved;
-    magnitude = power < 0 ? (double)w / TENS[-power] : (double)w * TENS[power];
+  } else if (e + moved == 0 && w <= (uint64_t)1 << 53) {
+    magnitude = (double)w;
   } else {
     *status = scaled(w, e + moved, powers, &magnitude);
   }
