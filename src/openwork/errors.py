@@ -163,6 +163,7 @@ CODES: dict[str, str] = {
     "E507": "data breaks a bound that the schedule promised",
     "E508": "split points that do not cut a loop: too few, falling, or short of its ends",
     "E509": "operands of another pattern than a symbolic phase was run for",
+    "E510": "a kind of file that needs a package which is not installed",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -491,6 +492,18 @@ def test_split_points_that_do_not_cut() -> None:
     kernel = spmv().divide("i", "i0", "i1", 2, split_points=points).compile()
     with refused("E508", ow.DataError, "split_points of i gave [0 2 1]", hint="3 rising"):
         kernel()
+
+
+@provokes("E510")
+def test_a_kind_of_file_that_needs_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    (tmp_path / "a.bsp.h5").write_bytes(b"")
+    with refused("E510", ow.DataError, "need the package h5py", hint="openwork[hdf5]"):
+        ow.read(tmp_path / "a.bsp.h5")
+    with refused("E510", ow.DataError, "need the package h5py", hint="openwork[hdf5]"):
+        ow.write(tmp_path / "a.bsp.h5", ow.tensor([1.0]))
 
 
 @provokes("E601")
