@@ -146,6 +146,7 @@ CODES: dict[str, str] = {
     "E310": "a parallel loop is to be transformed",
     "E311": "a text or arguments that are no scheduling command",
     "E312": "a sparse result would be appended to out of order",
+    "E313": "loops for a GPU that are not nested as its hardware is, or compiled for a CPU",
     "E401": "a format whose levels, mode order and number of modes do not agree",
     "E402": "an element type that Openwork does not have",
     "E403": "a text that is not a format",
@@ -165,5 +166,7 @@ CODES: dict[str, str] = {
     "E604": "a compiled kernel could not be loaded",
     "E605": "a number of threads that is not a positive whole number",
     "E606": "a target that this version has no back end for",
+    "E607": "no GPU, or no CuPy to reach it by",
+    "E608": "a kernel failed on the GPU, or under its emulator",
     "E900": "a fault inside Openwork",
 }

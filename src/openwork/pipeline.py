@@ -13,11 +13,14 @@ from openwork.loops.default import scheduled
 from openwork.loops.plan import Plan, names_of, plan, shared_by_threads
 from openwork.loops.verify import verify_loops
 from openwork.program.build import lower_plan
+from openwork.program.device import DeviceProgram
+from openwork.program.host import on_device
 from openwork.program.nodes import Program
 from openwork.program.simplify import simplify
 from openwork.program.tensors import Widths
 from openwork.program.verify import verify
 from openwork.render.c import render
+from openwork.render.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
 
 
@@ -33,6 +36,14 @@ class Compiled:
     source: str
     variables: tuple[IndexVar, ...]
     initial: Number | None
+
+
+@dataclass(frozen=True)
+class CompiledCuda(Compiled):
+    """A kernel for a GPU: its functions, and what the host does around them."""
+
+    device: DeviceProgram
+    narrow: bool
 
 
 def front(
@@ -61,6 +72,19 @@ def front(
 
 def _loops(planned: Plan) -> str:
     return str(planned.loops)
+
+
+def back_cuda(planned: Plan, widths: Widths, trace: Trace, narrow: bool) -> CompiledCuda:
+    """Loops to CUDA, for index arrays of the given widths; `narrow`: 32 bits count everything."""
+    verify_loops(planned.loops, names_of(planned.assignment))
+    lowered = trace.run("lowered.c", lambda: lower_plan(planned, widths), lambda made: "")
+    verify(lowered.program)
+    program = trace.run("simplified.c", lambda: simplify(lowered.program))
+    verify(program)
+    device = trace.run("kernels.txt", lambda: on_device(program), lambda made: "\n".join(made.notes))
+    narrow = narrow and can_be_narrow(program)
+    source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
+    return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
 
 
 def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:

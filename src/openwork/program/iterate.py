@@ -59,12 +59,27 @@ class Iteration:
         threads = tag is not None and tag.unit is ParallelUnit.CPUThread
         if threads and len(self.ctx.provenance.underived(loop.var)) > 1 and self._completes(loop):
             return block(*code, self._in_parts(loop, window, scope))
+        if tag is not None and tag.unit.on_gpu and self._fuses(loop):
+            return block(*code, self._apart(loop, window, scope))
         return block(*code, self.iterate(loop, loop.var, window, scope))
 
     def _completes(self, loop: Forall) -> bool:
         """Whether a loop over several fused variables is no plain count."""
         relation = self.ctx.provenance.above.get(loop.var)
         return not (isinstance(relation, (Split, Divide)) and relation.outer == loop.var)
+
+    def _fuses(self, loop: Forall) -> bool:
+        """Whether a loop completes several fused variables."""
+        several = len(self.ctx.provenance.underived(loop.var)) > 1
+        return several and self._completes(loop)
+
+    def _apart(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
+        """Values of a fused variable that units of a GPU share: each is looked up by itself."""
+        code, whole, scope = self.recovery.values(loop.var, scope)
+        counter, scope = scope.fresh(f"{self.ctx.names.variables[loop.var]}_at")
+        header = Header.of(self.ctx, loop, counter, window or whole, scope)
+        body = self._known_value(loop.body, loop.var, counter, header.scope)
+        return block(*code, header.finish(body))
 
     def _window(self, var: IndexVar, scope: Scope) -> tuple[list[p.Stmt], Range | None, Scope]:
         """The part of its values that a loop is to run over; None for all."""

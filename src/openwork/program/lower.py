@@ -21,7 +21,7 @@ from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
-from openwork.program.header import separates
+from openwork.program.header import keeps_sums, separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
 from openwork.program.recover import Recovery
@@ -179,7 +179,7 @@ class Lowering(Accumulating):
         inner = replace(scope, reducing=scope.reducing or reduces)
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
             return self._shape(loop, inner)
-        if operator_of(loop) is None or self.ctx.lists(lhs):
+        if operator_of(loop) is None or self.ctx.lists(lhs) or not keeps_sums(self.ctx, loop):
             return self._shape(loop, inner)
         if scope.is_reached(lhs):
             return self._in_scalar(loop, lhs, scope)

@@ -133,10 +133,7 @@ class Binder:
             result_shape=result_shape,
             executable=executable,
             compiled=compiled,
-            pointers=(
-                *(address for storage in operands for address in storage.pointers),
-                *(array.__array_interface__["data"][0] for array in cuts),
-            ),
+            pointers=self._pointers(operands, cuts),
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
@@ -144,6 +141,12 @@ class Binder:
             shape=tuple(extents[var] for var in lhs.vars),
             count=count,
             wide=wide,
+        )
+
+    def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
+        return (
+            *(address for storage in operands for address in storage.pointers),
+            *(array.__array_interface__["data"][0] for array in cuts),
         )
 
     def widen(self, overflowed: Binding) -> None:
@@ -235,8 +238,11 @@ class Binder:
                     widths[var.name, level, n] = known or "int32"
         key = frozenset(widths.items())
         if key not in self._texts:
-            self._texts[key] = back(self._plan, widths, self._trace)
+            self._texts[key] = self._back(widths)
         return self._texts[key]
+
+    def _back(self, widths: Widths) -> Compiled:
+        return back(self._plan, widths, self._trace)
 
     def _result_widths(
         self, extents: Extents | None, wide: bool = False

@@ -11,12 +11,15 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
+from openwork.loops.default_gpu import for_gpu
+from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.schedule import Command, run
 from openwork.pipeline import front
 from openwork.tensor.binding import Loader, load_function
+from openwork.tensor.device_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel import Kernel
 from openwork.tensor.schedulable import Schedulable
 from openwork.trace import Trace
@@ -51,6 +54,16 @@ class Statement(Schedulable):
                 trace.decide(f"schedule: {command}")
             return self._plan, trace
         return front(self._assignment, trace, _sizes(self._assignment)), trace
+
+    @cached_property
+    def _planned_for_gpu(self) -> tuple[Plan, Trace]:
+        if self._plan is not None and uses_gpu(self._plan):
+            return self._planned
+        plan, decisions = self._start
+        trace = Trace()
+        for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
+            trace.decide(decision)
+        return for_gpu(plan, trace), trace
 
     @property
     def _base(self) -> Plan:
@@ -96,11 +109,15 @@ class Statement(Schedulable):
         Raises:
             ToolchainError: E606 for a target that does not exist.
         """
-        if target != "cpu":
+        if target not in ("cpu", *TARGETS):
             raise ToolchainError(
-                f"there is no target {target!r}", code="E606", hint="the targets are: cpu"
+                f"there is no target {target!r}",
+                code="E606",
+                hint=f"the targets are: cpu, {', '.join(TARGETS)}",
             )
-        plan, trace = self._planned
+        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu
+        if target == "cpu":
+            check_for_cpu(plan)
         sources = {
             var.name: var.source for var in walk(self._assignment) if isinstance(var, TensorVar)
         }
@@ -108,6 +125,8 @@ class Statement(Schedulable):
             if source is None:
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
+        if target != "cpu":
+            return DeviceKernel(plan, trace, sources, result, target)
         return Kernel(plan, trace, sources, result, loader)
 
     def __str__(self) -> str:

@@ -1,0 +1,184 @@
+"""Kernels for a GPU, or for the emulator of one: a compiled statement that can be called."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.loops.nodes import relations_of
+from openwork.loops.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Divide, Fuse, Split
+from openwork.loops.result import Append
+from openwork.pipeline import Compiled, CompiledCuda, back_cuda
+from openwork.runtime.cuda import Cuda
+from openwork.runtime.emulator import Emulator
+from openwork.runtime.launch import BoundBroken, PositionOverflow
+from openwork.runtime.steps import LENGTHS_NAME, Device, NoRoom, Run
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.binding import Binder, Binding, Extents, Shape, Widths
+from openwork.tensor.kernel import Kernel
+from openwork.tensor.pack import convert
+from openwork.tensor.promises import broken_bound
+from openwork.trace import Trace
+
+TARGETS: dict[str, type[Device]] = {"cuda": Cuda, "cuda-emulated": Emulator}
+_NARROW = 2**31 - 2**20  # what 32-bit numbers count, with room for the last run of a split
+
+
+class DeviceBinder(Binder):
+    """Binds operands to the kernels of a plan, compiled for the widths of what they count."""
+
+    def __init__(self, plan: Plan, templates: Mapping[str, Any], trace: Trace) -> None:
+        super().__init__(plan, templates, trace, lambda compiled: None)
+        provenance = Provenance(relations_of(plan.loops))
+        self._fused = [
+            provenance.underived(r.fused) for r in provenance.relations if isinstance(r, Fuse)
+        ]
+        self._longest = max(
+            (r.factor for r in provenance.relations if isinstance(r, Split)), default=1
+        )
+        self._divides = any(isinstance(r, Divide) for r in provenance.relations)
+        self._narrow = True
+
+    def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
+        return ()
+
+    def _back(self, widths: Widths) -> Compiled:
+        return back_cuda(self._plan, widths, self._trace, self._narrow)
+
+    def _executable(
+        self, operands: tuple[Storage, ...], extents: Extents, wide: bool
+    ) -> tuple[Any, Compiled]:
+        narrow = self._fits(operands, extents)
+        if narrow != self._narrow:
+            self._texts.clear()
+            self._narrow = narrow
+        return None, self.compile(operands, self._result_widths(extents, wide))
+
+    def _fits(self, operands: tuple[Storage, ...], extents: Extents) -> bool:
+        """Whether 32-bit numbers count everything that these operands have."""
+        lengths = [math.prod(extents.get(v, 1) for v in variables) for variables in self._fused]
+        lengths += [storage.values.size for storage in operands]
+        lengths += list(extents.values())
+        lhs = self._plan.assignment.lhs
+        if lhs.tensor.format.is_dense:
+            lengths.append(math.prod(extents[v] for v in lhs.vars))
+        return max(lengths, default=0) + 2 * self._longest < _NARROW
+
+
+class DeviceKernel(Kernel):
+    """A statement compiled for a GPU."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        trace: Trace,
+        templates: Mapping[str, Any],
+        result: Any,
+        target: str,
+    ) -> None:
+        self._plan, self._trace = plan, trace
+        self._templates, self._result = dict(templates), result
+        self._device = TARGETS[target]()
+        self._binder = DeviceBinder(plan, self._templates, trace)
+        self._latest: Binding | None = None
+        self._warm = None
+        self._converts_result = plan.converts_result
+        self._simple = self._binder.takes_as_given
+        self._check = False
+        self._native = True
+        self._functions: dict[str, Any] = {}
+        known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
+        self._compiled = self._binder.compile(
+            tuple(known.get(var.name) for var in self._binder.operands)
+        )
+        for note in dict.fromkeys(cast(CompiledCuda, self._compiled).device.notes):
+            trace.decide(note)
+
+    def _launch(
+        self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
+    ) -> Storage:
+        plan, binder = self._plan, self._binder
+        operands = given if self._simple else binder.operands_of(given, old)
+        binding = self._latest = binder.bind(given, operands, shape, out is not None)
+        try:
+            try:
+                storage = self._run(binding, operands, old, out)
+            except PositionOverflow:
+                binder.widen(binding)
+                binding = self._latest = binder.bind(given, operands, shape, out is not None)
+                storage = self._run(binding, operands, old, out)
+        except BoundBroken:
+            raise broken_bound(plan) from None
+        if self._converts_result:
+            return convert(storage, plan.user_result.format, exact=True)
+        return storage
+
+    def _run(
+        self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
+    ) -> Storage:
+        compiled = cast(CompiledCuda, binding.compiled)
+        device = self._device
+        if compiled.source not in self._functions:
+            self._functions[compiled.source] = device.load(compiled.source, compiled.device.kernels)
+        functions = self._functions[compiled.source]
+        arrays = self._arrays(binding, operands)
+        sizes = {n.name: size for n, size in zip(compiled.program.sizes, binding.sizes, strict=True)}
+        appended = isinstance(self._plan.assembly, Append)
+        values = None
+        if not appended:
+            host = self._values(binding, operands, old, out)
+            values = device.upload(host)
+            arrays[compiled.program.arguments[-1].array.name] = values
+        room = binding.room
+        while True:
+            scalars = {**sizes, "room": room, **{r.name: room for r in compiled.device.rooms}}
+            run = Run(device, compiled.device, functions, dict(arrays), scalars, not compiled.narrow)
+            made = [a for a in compiled.program.arguments if a.role == "made"]
+            if made:
+                run.arrays[LENGTHS_NAME] = device.empty(len(made), np.dtype("int64"), zeroed=True)
+            try:
+                run.all()
+                break
+            except NoRoom:
+                room = max(2 * room, 64)
+        if not appended:
+            if values is None:
+                raise InternalError("a result without memory")
+            return self._storage(binding, self._binder.levels(operands), device.download(values))
+        return self._collected(binding, compiled, run)
+
+    def _arrays(self, binding: Binding, operands: tuple[Storage, ...]) -> dict[str, Any]:
+        """Every array of the operands, on the device, by its name in the code."""
+        found = [
+            self._device.upload(array)
+            for storage in operands
+            for array in (
+                *(level[name] for level in storage.levels for name in sorted(level)),
+                storage.values,
+            )
+        ]
+        found += [self._device.upload(cut) for cut in binding.cuts]
+        arguments = binding.compiled.program.arguments
+        return {a.array.name: array for a, array in zip(arguments, found, strict=False)}
+
+    def _collected(self, binding: Binding, compiled: CompiledCuda, run: Run) -> Storage:
+        """A result from the arrays that the kernels made."""
+        lengths = self._device.download(run.arrays[LENGTHS_NAME])
+        made = [a for a in compiled.program.arguments if a.role == "made"]
+        arrays = iter(
+            self._device.download(run.arrays[a.array.name])[: int(n)].copy()
+            for a, n in zip(made, lengths, strict=True)
+        )
+        levels = tuple(
+            {fact.name: next(arrays) for fact in level.arrays}
+            for level in self._plan.result.format.levels
+        )
+        return self._storage(binding, levels, next(arrays))
+
+
