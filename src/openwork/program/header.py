@@ -101,7 +101,9 @@ class Header:
                 private=tuple(s for work in private for s in work.setup()),
                 reductions=self.reductions,
                 unit=_UNITS[tag.unit],
-                lanes=_constant(self.ctx.names.extent(self.loop.var)),
+                lanes=self.range.fixed
+                or self.range.most
+                or _constant(self.ctx.names.extent(self.loop.var)),
                 group=tag.group_size or 0,
                 reduction=tag.reduction or "",
             )

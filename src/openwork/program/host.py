@@ -23,16 +23,20 @@ from openwork.program.device import (
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
 from openwork.program.units import Distribution, Geometry, geometry_of
-from openwork.tree import Node, bottom_up, walk
+from openwork.tree import Node, bottom_up, map_children, walk
 
 # Threads of a block, and iterations of a loop without dependences that each of them takes.
 _USUAL_THREADS = 256
 
 
-def on_device(program: p.Program) -> DeviceProgram:
-    """`program` as kernels and steps of the host."""
-    return _Host(program).made()
+def on_device(program: p.Program, aligned: bool = True) -> DeviceProgram:
+    """`program` as kernels and steps of the host.
+
+    `aligned`: all arrays begin where a vector may.
+    """
+    return _Host(program, aligned).made()
 
 
 @dataclass
@@ -40,6 +44,7 @@ class _Host:
     """One program on its way to a GPU."""
 
     program: p.Program
+    aligned: bool
     known: set[str] = field(default_factory=set)  # scalars that the host has
     sunk: dict[str, p.Declare] = field(default_factory=dict)  # those that kernels work out
     kernels: list[Kernel] = field(default_factory=list)
@@ -48,7 +53,8 @@ class _Host:
 
     def made(self) -> DeviceProgram:
         self.known = {name.name for name in self.program.sizes} | {"room"}
-        body = self.program.body.body
+        checks, whole = _checks_first(self.program)
+        body = (*checks, *whole.body)
         grown = {
             g.array.name for n in walk(self.program.body) if isinstance(n, p.Grow) for g in n.arrays
         }
@@ -171,6 +177,9 @@ class _Host:
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
         body = cast(p.Block, bottom_up(_status)(body))
+        if self.aligned:
+            operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
+            body = vectorized(body, operands, work.taken)
         if not any(isinstance(n, p.For) and n.unit for s in stmts for n in walk(s)):
             if any(isinstance(n, (p.For, p.While)) for s in stmts for n in walk(s)):
                 self.notes.append("one thread does what the schedule gives to nobody")
@@ -195,6 +204,7 @@ class _Host:
             if isinstance(n, (p.Declare, p.For))
         }
         own = {n.array for n in walk(body) if isinstance(n, (p.Local, Shared))}
+        own |= {n.vector for n in walk(body) if isinstance(n, (LoadVector, MakeVector))}
         scratch = {s.array for s in work.scratch}
         names = dict.fromkeys(n for n in walk(body) if isinstance(n, Name))
         for s in work.scratch:
@@ -202,7 +212,7 @@ class _Host:
         scalars = [n for n in names if n.name not in declared and n.name not in BUILTIN]
         arrays = dict.fromkeys(n for n in walk(body) if isinstance(n, Array) and n not in own)
         stores = {
-            n.array.name for n in walk(body) if isinstance(n, (p.Store, Combine))
+            n.array.name for n in walk(body) if isinstance(n, (p.Store, Combine, StoreVector))
         } | {a.name for a in scratch} | {
             a.name for n in walk(body) if isinstance(n, p.Do) for a in n.call.args
             if isinstance(a, Array)
@@ -247,6 +257,34 @@ def _is_check(s: p.If) -> bool:
     return any(isinstance(n, p.Fail) for n in walk(s)) and not any(
         isinstance(n, (p.For, p.While, p.Store)) for n in walk(s)
     )
+
+
+def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
+    """What can be checked before any kernel runs, as only sizes decide it, and the rest."""
+    sizes = {name.name for name in program.sizes}
+    table = {
+        n.name: n.value for n in walk(program.body) if isinstance(n, p.Declare) and n.fixed
+    }
+    found: list[p.Stmt] = []
+
+    def spelled(node: Node) -> Node:
+        if isinstance(node, Name) and node in table and node.name not in sizes:
+            return spelled(table[node])
+        return map_children(node, spelled)
+
+    def rule(node: Node) -> Node | None:
+        if not isinstance(node, p.If) or not _is_check(node):
+            return None
+        condition = cast(Expr, spelled(node.condition))
+        if any(isinstance(n, p.Load) for n in walk(condition)) or not {
+            n.name for n in walk(condition) if isinstance(n, Name)
+        } <= sizes:
+            return None
+        found.append(replace(node, condition=condition))
+        return p.Block(())
+
+    body = cast(p.Block, bottom_up(rule)(program.body))
+    return list(dict.fromkeys(found)), body
 
 
 def _shared_out(s: p.Stmt) -> p.Stmt:

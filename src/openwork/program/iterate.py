@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, ParallelUnit, Stmt, written
+from openwork.loops.nodes import Forall, ParallelUnit, Stmt, Tag, written
 from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
 from openwork.program import nodes as p
 from openwork.program.at import At
@@ -25,6 +25,7 @@ from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, 
 from openwork.program.parallel import balance_runs
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope, Stretch
+from openwork.program.segments import Segments
 from openwork.program.tracked import Tracked, driver_of
 from openwork.program.windows import ends_there
 from openwork.tree import walk
@@ -148,7 +149,9 @@ class Iteration:
         hi, scope = scope.fresh(f"{base}_hi", lasting=True)
         end = arithmetic("min", run.lo + window.hi, run.hi)
         # What was known before the run was may be more than there is in an incomplete one.
-        sure = window.fixed if run.fixed is not None else None
+        before = scope.ranges.get(relation.inner)
+        whole_run = run.fixed is not None or (before is not None and before.fixed is None)
+        sure = window.fixed if whole_run else None
         if sure is not None:
             end = lo + sure
         code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
@@ -172,7 +175,7 @@ class Iteration:
         counted = None
         if isinstance(relation, Split) and part is whole:
             counted = balance_runs(self.ctx, relation, loop.body, parent)
-        body = self._in_run(relation, loop.body, parent, inner)
+        body = self._in_run(relation, loop.body, parent, inner, loop.tag)
         clones = (
             isinstance(relation, Split)
             and bool(parent.multiple % relation.factor)
@@ -183,7 +186,7 @@ class Iteration:
             return block(*code, header.finish(body, counted=counted))
         # The loop inside is cloned: for complete runs its length is a constant.
         full = replace(inner, full=inner.full | {relation.inner})
-        complete = self._in_run(relation, loop.body, parent, full)
+        complete = self._in_run(relation, loop.body, parent, full, loop.tag)
         if loop.tag is not None:
             whether = compare("<=", parent.lo + (counter + 1) * relation.factor, parent.hi)
             return block(*code, header.finish(block(If(whether, complete, body)), counted=counted))
@@ -193,7 +196,14 @@ class Iteration:
         rest = replace(header, range=Range(limit, part.hi)).finish(body, "the rest")
         return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
 
-    def _in_run(self, relation: Split | Divide, body: Stmt, parent: Range, scope: Scope) -> p.Block:
+    def _in_run(
+        self,
+        relation: Split | Divide,
+        body: Stmt,
+        parent: Range,
+        scope: Scope,
+        tag: Tag | None = None,
+    ) -> p.Block:
         """The body within a run, whose ends are worked out at once rather than further in."""
         if parent.missing or relation.outer not in scope.coords:
             return self.lower(body, scope)
@@ -201,8 +211,12 @@ class Iteration:
         base = self.ctx.names.variables[relation.parent]
         lo, scope = scope.fresh(f"{base}_lo", lasting=True)
         hi, scope = scope.fresh(f"{base}_hi", lasting=True)
-        code = [Declare(lo, run.lo, fixed=True), Declare(hi, run.hi, fixed=True)]
+        code: list[p.Stmt] = [Declare(lo, run.lo, fixed=True), Declare(hi, run.hi, fixed=True)]
         known = replace(run, lo=lo, hi=hi)
+        if tag is not None and tag.unit is ParallelUnit.GPUBlock:
+            # The threads of a block search for parents among those of its own positions.
+            more, known, scope = self.recovery.parents_within(known, scope)
+            code += more
         scope = replace(scope, runs={**scope.runs, relation.inner: known})
         return block(*code, self.lower(body, scope))
 
@@ -250,7 +264,8 @@ class Iteration:
                 code, _, scope = self.recovery.values(relation.parent, scope)
                 up, inside = self.recovery.original(relation, scope)
                 inner = self._known_value(body, relation.parent, up, scope)
-                return block(here, *code, If(inside, inner))
+                full = isinstance(relation, Split) and self.recovery.complete(relation, scope)
+                return block(here, *code, inner if full else If(inside, inner))
             case Split() | Divide():
                 return block(here, self.lower(body, scope))
             case Fuse(outer=outer, inner=inner_var):
@@ -282,7 +297,8 @@ class Iteration:
         """A loop over pairs as a nest, or along the positions of the operand that drives it."""
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
         if driver is not None:
-            return Tracked(self.ctx, self.lower).loop(loop, driver, window, scope)
+            segments = Segments if self.ctx.on_gpu else None
+            return Tracked(self.ctx, self.lower, segments).loop(loop, driver, window, scope)
         code, first, scope = self.recovery.values(fuse.outer, scope)
         more, second, scope = self.recovery.values(fuse.inner, scope)
         code += more

@@ -229,8 +229,11 @@ class Distribution:
             return block(*private, self._sequence(body.body, inside))
         own, loop = self._own_sums(loop)
         body = self._sequence((loop.body,), inside)
-        if not self._alone(inside):
-            body = block(body, *self._around(loop.body, inside))
+        if not self._alone(inside) and not most:
+            # Iterations are independent of each other, but have their workspaces in one place.
+            memory = {s.array.name for s in (*self.shared, *self.scratch)}
+            again = set().union(*_touched(loop.body)) & memory
+            body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(
             loop, begin=begin, step=count, body=body, unit="", private=(), reductions=(),

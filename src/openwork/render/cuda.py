@@ -16,6 +16,7 @@ from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.atomic import applied
 from openwork.program.device import Address, Barrier, Combine, DeviceProgram, Kernel, Shared, Together
+from openwork.program.vectors import LoadVector, MakeVector, StoreVector
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
 from openwork.render.helpers import helper_text
@@ -88,6 +89,7 @@ class _Renderer(Writer):
     """Expressions and statements of one kernel."""
 
     shared: list[str] = field(default_factory=list)  # memory of combined sums
+    vectors: set[str] = field(default_factory=set)
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -95,6 +97,8 @@ class _Renderer(Writer):
         match e:
             case p.Value():
                 return cuda_constant(e.value, e.type)
+            case p.Load(array=array, index=index) if array.name in self.vectors:
+                return f"{array.name}.of[{self.text(index)}]", ATOM
             case p.Convert(expr=inner):
                 return self._convert(self.expr(inner), inner.type, e.type)
             case p.Apply(op=op, args=args):
@@ -173,6 +177,15 @@ class _Renderer(Writer):
                 return self._together(s)
             case Combine():
                 return self._combine(s)
+            case LoadVector(vector=vector, array=array, index=index, count=count):
+                kind = self._vector(array, count)
+                place = f"&{array.name}[{self.text(index)}]"
+                return [f"const {kind} {vector.name} = *(const {kind} *){place};"]
+            case MakeVector(vector=vector, count=count):
+                return [f"{self._vector(vector, count)} {vector.name};"]
+            case StoreVector(vector=vector, array=array, index=index, count=count):
+                place = f"&{array.name}[{self.text(index)}]"
+                return [f"*({self._vector(array, count)} *){place} = {vector.name};"]
             case p.Prefetch() | p.Free():
                 return []
             case p.Break():
@@ -184,6 +197,10 @@ class _Renderer(Writer):
             case p.Comment(text=text):
                 return remark(text)
         raise InternalError(f"CUDA has no spelling for {type(s).__name__}")
+
+    def _vector(self, array: p.Array, count: int) -> str:
+        self.use("vector", "")
+        return f"Vector<{CUDA_TYPES[array.type]}, {count}>"
 
     def _if(self, s: p.If) -> list[str]:
         then, other = self.stmt(s.then), [] if s.otherwise is None else self.stmt(s.otherwise)
@@ -319,6 +336,9 @@ class _Renderer(Writer):
 
     def kernel(self, k: Kernel) -> str:
         self.shared = []
+        self.vectors = {
+            n.vector.name for n in walk(k.body) if isinstance(n, (LoadVector, MakeVector))
+        }
         body = indent(self.stmt(k.body))
         body = [*indent(self.shared), *body]
         params = [f"{type} {name}" for type, name in parameters(k)]

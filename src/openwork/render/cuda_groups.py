@@ -129,7 +129,16 @@ template <typename T> static __device__ inline bool exchange(T *place, T &old, T
 }
 """
 
+_VECTOR = """\
+// Neighbouring elements that are loaded and stored at once.
+template <typename T, int N>
+struct __align__(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
+  T of[N];
+};
+"""
+
 GROUP_HELPERS = {
+    "vector": _VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,
     "of_block": _BLOCK,
