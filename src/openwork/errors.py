@@ -147,6 +147,7 @@ CODES: dict[str, str] = {
     "E311": "a text or arguments that are no scheduling command",
     "E312": "a sparse result would be appended to out of order",
     "E313": "loops for a GPU that are not nested as its hardware is, or compiled for a CPU",
+    "E314": "a recipe that is not for such a statement, or a point that its space has not",
     "E401": "a format whose levels, mode order and number of modes do not agree",
     "E402": "an element type that Openwork does not have",
     "E403": "a text that is not a format",

@@ -132,7 +132,7 @@ template <typename T> static __device__ inline bool exchange(T *place, T &old, T
 _VECTOR = """\
 // Neighbouring elements that are loaded and stored at once.
 template <typename T, int N>
-struct __align__(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
   T of[N];
 };
 """

@@ -21,7 +21,7 @@ BUILTIN_PREFIX = "__builtin_"
 
 COMPLEX = """\
 // Complex numbers with the arithmetic of C.
-template <typename T> struct __align__(2 * sizeof(T)) Complex {
+template <typename T> struct alignas(2 * sizeof(T)) Complex {
   T re, im;
   Complex() = default;
   __device__ Complex(T a, T b = 0) : re(a), im(b) {}
