@@ -180,7 +180,7 @@ class Iteration:
             isinstance(relation, Split)
             and bool(parent.multiple % relation.factor)
             and not parent.missing
-            and self._wants_full_runs(relation.inner, loop.body)
+            and self._wants_full_runs(relation, loop.body)
         )
         if not clones or not isinstance(relation, Split):
             return block(*code, header.finish(body, counted=counted))
@@ -220,13 +220,16 @@ class Iteration:
         scope = replace(scope, runs={**scope.runs, relation.inner: known})
         return block(*code, self.lower(body, scope))
 
-    def _wants_full_runs(self, inner: IndexVar, body: Stmt) -> bool:
+    def _wants_full_runs(self, relation: Split, body: Stmt) -> bool:
         """Whether a loop over the places in a run is unrolled, or inside of a vectorized one."""
+        inner = relation.inner
         loops = [node for node in walk(body) if isinstance(node, Forall)]
         mine = [
             loop for loop in loops if inner in (loop.var, self.ctx.provenance.same_values(loop.var))
         ]
         vector = [loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector]
+        if self.ctx.on_gpu:  # where segments are better, unless all of a run is written out
+            return any(loop.unroll in (0, relation.factor) for loop in mine)
         return any(
             loop.unroll is not None or any(loop in walk(around) for around in vector)
             for loop in mine

@@ -69,7 +69,8 @@ def driver_of(
             continue
         if window is None and not _plain(ctx, var):
             continue
-        others = [a for a in reads if a != access]
+        shares = {a for a in reads if ctx.writes_all_of(a, access)}
+        others = [a for a in reads if a != access and a not in shares]
         if any(_sparse_along(a, variables) for a in others) or not vanishes(
             body, access, ctx.provenance
         ):

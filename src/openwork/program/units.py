@@ -28,6 +28,7 @@ from openwork.program.device import (
     Together,
 )
 from openwork.program.groups import converged
+from openwork.program.touched import Touched, touched
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.tree import Node, children, map_children, walk
 
@@ -124,16 +125,14 @@ class Distribution:
     def _sequence(self, stmts: tuple[p.Stmt, ...], active: tuple[str, ...]) -> p.Block:
         """Statements in order, with barriers between those that touch what another wrote."""
         done: list[p.Stmt] = []
-        read: set[str] = set()
-        wrote: set[str] = set()
+        before = Touched()
         alone = self._alone(active)
         for s in stmts:
-            loads, stores = _touched(s)
-            loads, stores = loads - self.local, stores - self.local
-            if not alone and (stores & (read | wrote) or loads & wrote):
+            now = touched(s).without(self.local)
+            if not alone and before.meets(now):
                 done.append(self._barrier(active))
-                read, wrote = set(), set()
-            read, wrote = read | loads, wrote | stores
+                before = Touched()
+            before = before.and_then(now)
             done += self._stmt(s, active).body
         return block(*done)
 
@@ -170,8 +169,8 @@ class Distribution:
 
     def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
         """A barrier between an iteration and the next, if they touch what the other writes."""
-        loads, stores = _touched(body)
-        return (self._barrier(active),) if (stores - self.local) & (loads | stores) else ()
+        all_of_it = touched(body).without(self.local)
+        return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
 
     def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
         """A store that threads come to together is done by the first of them."""
@@ -232,7 +231,7 @@ class Distribution:
         if not self._alone(inside) and not most:
             # Iterations are independent of each other, but have their workspaces in one place.
             memory = {s.array.name for s in (*self.shared, *self.scratch)}
-            again = set().union(*_touched(loop.body)) & memory
+            again = touched(loop.body).everything & memory
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(
@@ -295,7 +294,7 @@ class Own:
     after: list[p.Stmt]
 
 
-_MOST_REGISTERS = 128
+_MOST_REGISTERS = 128  # elements of a workspace that may stay in registers
 _PLAIN: dict[type, dict[str, object]] = {
     p.For: {"polls": False, "simd": False, "parallel": False},
     p.While: {"polls": False},
@@ -304,22 +303,6 @@ _PLAIN: dict[type, dict[str, object]] = {
 
 def _bytes(type: str) -> int:
     return {"bool": 1, "complex64": 8, "complex128": 16}.get(type) or int(type.lstrip("uintfloa")) // 8
-
-
-def _touched(s: Node) -> tuple[set[str], set[str]]:
-    """The arrays that `s` loads from, and those it stores to."""
-    loads: set[str] = set()
-    stores: set[str] = set()
-    for node in walk(s):
-        if isinstance(node, p.Load):
-            loads.add(node.array.name)
-        elif isinstance(node, p.Store):
-            stores.add(node.array.name)
-            if node.op is not None:
-                loads.add(node.array.name)
-        elif isinstance(node, p.Do):
-            stores |= {a.name for a in node.call.args if isinstance(a, Array)}
-    return loads, stores
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

@@ -249,7 +249,7 @@ class Windows:
             return [], window, scope
         access, code, levels = pos.access, list[Stmt](), list(window.levels)
         first = access.level_vars.index(self.provenance.underived(pos.parent)[0])
-        ends = (window.lo, window.hi - 1)
+        ends = (window.lo, window.hi)  # that of the next run, too: coordinates reach up to it
         for n in reversed(range(1, len(levels))):
             level = first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)

@@ -244,7 +244,9 @@ def spmm_positions(
     )
 
 
-def sddmm(stmt: Statement, vector: int | None = None, threads: int = THREADS) -> Statement:
+def sddmm(
+    stmt: Statement, each: int = 8, vector: int | None = None, threads: int = THREADS
+) -> Statement:
     """Some threads for each entry of the pattern, that combine their parts of the dot product."""
     parts = Parts(stmt)
     if len(parts.summed) != 1 or parts.columns:
@@ -255,25 +257,25 @@ def sddmm(stmt: Statement, vector: int | None = None, threads: int = THREADS) ->
         )
     (inner,) = parts.summed
     length = parts.extent(inner)
-    most = vector or VECTOR // stmt.assignment.lhs.dtype.itemsize
-    each = most
-    while length is not None and each > 1 and length % each:
-        each //= 2
+    part = vector or VECTOR // stmt.assignment.lhs.dtype.itemsize
+    while length is not None and part > 1 and length % part:
+        part //= 2
     group = 2
-    while group < WARP and (length is None or group * each < length):
+    while group < WARP and (length is None or group * part < length):
         group *= 2
     summed: IndexVar | str = inner
     stmt = stmt.order(*parts.inside, inner)
     if length is not None:
         stmt, summed = stmt.bound(inner, "term", length, "MaxExact"), "term"
     stmt = _positions(stmt, parts)
-    stmt = stmt.split("place", "block", "warp", threads // group)
-    stmt = stmt.split(summed, "unit", "part", each)
-    if length is not None and length == group * each:
-        lane, order = "unit", ["block", "warp", "unit", "part"]
+    stmt = stmt.split("place", "block", "tile", threads // group * each)
+    stmt = stmt.split("tile", "warp", "entry", each)
+    stmt = stmt.split(summed, "unit", "part", part)
+    if length is not None and length == group * part:
+        lane, order = "unit", ["block", "warp", "entry", "unit", "part"]
     else:
         stmt = stmt.split("unit", "round", "lane", group)
-        lane, order = "lane", ["block", "warp", "lane", "round", "part"]
+        lane, order = "lane", ["block", "warp", "entry", "lane", "round", "part"]
     return (
         stmt.order(*order)
         .unroll("part")
