@@ -161,6 +161,7 @@ CODES: dict[str, str] = {
     "E506": "a file that cannot be read as what its name says",
     "E507": "data breaks a bound that the schedule promised",
     "E508": "split points that do not cut a loop: too few, falling, or short of its ends",
+    "E509": "a tensor in a GPU's memory where one in main memory is needed",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",

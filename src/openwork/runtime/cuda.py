@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from openwork.errors import ToolchainError
+from openwork.errors import DataError, ToolchainError
 from openwork.program.device import Kernel
 from openwork.runtime import cache
+from openwork.runtime.storage import Storage
 
 _FLAGS = ("--std=c++17", "--device-int128", "-default-device")
 _BLOCKS_PER_PROCESSOR = 8
@@ -46,6 +48,47 @@ def cupy() -> Any:
 def is_on_gpu(array: Any) -> bool:
     """Whether an array lies in a GPU's memory."""
     return hasattr(array, "__cuda_array_interface__")
+
+
+def address_of(array: Any) -> int:
+    """Where an array begins."""
+    if is_on_gpu(array):
+        return int(array.__cuda_array_interface__["data"][0])
+    return int(array.__array_interface__["data"][0])
+
+
+@dataclass(eq=False)
+class DeviceStorage(Storage):
+    """A tensor's arrays in a GPU's memory: they are CuPy's."""
+
+    @classmethod
+    def of(cls, storage: Storage) -> DeviceStorage:
+        """The storage with all of its arrays on the current GPU; those that are there stay."""
+        device = Cuda()
+        levels = tuple(
+            {name: device.upload(array) for name, array in level.items()}
+            for level in storage.levels
+        )
+        values = device.upload(storage.values)
+        return cls(storage.shape, storage.format, storage.dtype, levels, values, storage.fill)
+
+    def host(self) -> Storage:
+        """The same in main memory."""
+        device = Cuda()
+        levels = tuple(
+            {name: device.download(array) for name, array in level.items()}
+            for level in self.levels
+        )
+        values = device.download(self.values)
+        return Storage(self.shape, self.format, self.dtype, levels, values, self.fill)
+
+    @cached_property
+    def pointers(self) -> tuple[int, ...]:
+        raise DataError(
+            "a tensor on the GPU was given to a kernel for the CPU",
+            code="E509",
+            hint='take it back: A.to("cpu"), or compile(target="cuda")',
+        )
 
 
 class Cuda:

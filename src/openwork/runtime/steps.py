@@ -49,7 +49,7 @@ class Run:
     arrays: dict[str, Any]
     scalars: dict[str, int]
     wide: bool
-    record: list[Callable[[], None]] = field(default_factory=list)
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
 
     def all(self) -> None:
         """Every step."""
@@ -99,7 +99,10 @@ class Run:
             case p.Convert(expr=inner):
                 return self.value(inner)
             case p.Load(array=array, index=index):
-                return self.device.number(self.arrays[array.name], self.value(index))
+                place = (array.name, self.value(index))
+                if place not in self.numbers:
+                    self.numbers[place] = self.device.number(self.arrays[array.name], place[1])
+                return self.numbers[place]
             case p.Binary(sign=sign, left=left, right=right):
                 return _BINARY[sign](self.value(left), self.value(right))
         raise InternalError(f"the host cannot work out {e}")
