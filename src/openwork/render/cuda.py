@@ -67,7 +67,9 @@ def parameters(k: Kernel) -> list[tuple[str, str]]:
     found = [(f"const {_type(n)}", n.name) for n in k.scalars]
     for array in k.arrays:
         const = "" if array.name in k.written else "const "
-        found.append((f"{const}{CUDA_TYPES[array.type]} *__restrict__", array.name))
+        # A hash table is put in another place when it grows.
+        restrict = "*" if array.name.endswith("_table") else "*__restrict__"
+        found.append((f"{const}{CUDA_TYPES[array.type]} {restrict}", array.name))
     return found
 
 
@@ -140,6 +142,7 @@ class _Renderer(Writer):
                 return name
             text = helper_text(name, type, _ELEMENT)
             text = re.sub(r"\bstatic (inline )?", "static __device__ ", text)
+            text = text.replace("= __builtin_malloc", f"= ({INDEX_TYPE} *)__builtin_malloc")
             text = re.sub(r"__(real|imag)__ (\w+)", lambda m: f"{m[2]}.{m[1][:2]}", text)
             text = re.sub(r"\bint64_t\b", INDEX_TYPE, text)
             self.helpers[name, type] = text.replace(_ELEMENT, CUDA_TYPES.get(type, ""))
@@ -312,7 +315,7 @@ class _Renderer(Writer):
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]
         self.use("of_lanes", "")
         call, sums = self.use("of_block", ""), self._sums(s.name, s.lanes // 32)
-        identity = cuda_constant(s.identity.value, type)[0]
+        identity = f"({CUDA_TYPES[type]}){cuda_constant(s.identity.value, type)[0]}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 
     def _sums(self, name: p.Name, count: int) -> str:
@@ -325,9 +328,9 @@ class _Renderer(Writer):
         type = s.array.type
         op = self._lambda(s.op, type)
         self.use("shuffle", "")
-        call = self.use(f"of_{s.reduction}", "")
         if s.reduction == "parallel":
             self.use("of_lanes", "")
+        call = self.use(f"of_{s.reduction}", "")
         line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({s.value.name}, {s.index.name}, {self._mask(s.group)});"
         store = p.Store(s.array, s.index, s.value, s.op, atomic=True)
         return [line, f"if ({s.value.name}_mine) {{", *indent(self._atomic(store)), "}"]

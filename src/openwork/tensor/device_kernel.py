@@ -21,7 +21,7 @@ from openwork.runtime.emulator import Emulator
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.steps import LENGTHS_NAME, Device, NoRoom, Run
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.binding import Binder, Binding, Extents, Shape, Widths
+from openwork.tensor.binding import Binder, Binding, Extents, Loader, Shape, Widths, load_function
 from openwork.tensor.kernel import Kernel
 from openwork.tensor.pack import convert
 from openwork.tensor.promises import broken_bound
@@ -89,10 +89,12 @@ class DeviceKernel(Kernel):
         templates: Mapping[str, Any],
         result: Any,
         target: str,
+        loader: Loader = load_function,
     ) -> None:
         self._plan, self._trace = plan, trace
         self._templates, self._result = dict(templates), result
         self._device = TARGETS[target]()
+        self._load = loader
         self._binder = DeviceBinder(plan, self._templates, trace)
         self._latest: Binding | None = None
         self._warm = None
@@ -137,9 +139,13 @@ class DeviceKernel(Kernel):
     ) -> Storage:
         compiled = cast(CompiledCuda, binding.compiled)
         device = self._device
-        if compiled.source not in self._functions:
-            self._functions[compiled.source] = device.load(compiled.source, compiled.device.kernels)
-        functions = self._functions[compiled.source]
+        functions = self._functions.get(compiled.source)
+        if functions is None:
+            if self._load is load_function:
+                functions = device.load(compiled.source, compiled.device.kernels)
+            else:
+                functions = self._load(compiled)
+            self._functions[compiled.source] = functions
         arrays = self._arrays(binding, operands)
         sizes = {n.name: size for n, size in zip(compiled.program.sizes, binding.sizes, strict=True)}
         appended = isinstance(self._plan.assembly, Append)

@@ -126,7 +126,7 @@ class Statement(Schedulable):
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
         if target != "cpu":
-            return DeviceKernel(plan, trace, sources, result, target)
+            return DeviceKernel(plan, trace, sources, result, target, loader)
         return Kernel(plan, trace, sources, result, loader)
 
     def __str__(self) -> str:
