@@ -8,6 +8,7 @@ PYTEST := $(PY) -m pytest -q
 JOBS   ?= 2
 N      ?= 20000
 CASES  ?= 60
+GPU_CASES ?= 2000
 
 # The tests that run generated kernels.
 KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py \
@@ -18,7 +19,7 @@ SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTION
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz sanitize tsan golden bench docs doctor clean
+.PHONY: help setup demo test check fuzz test-gpu bench-gpu sanitize tsan golden bench docs doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +53,13 @@ check: setup ## lint, formatting, types
 
 fuzz: setup ## random expressions, formats and types against the reference (N=20000)
 	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests
+
+test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
+	$(PYTEST) tests/gpu/test_real_gpu.py
+	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py
+
+bench-gpu: setup ## measure on a GPU, against cuSPARSE through CuPy and torch
+	$(PY) bench/gpu.py $(BENCH)
 
 sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)

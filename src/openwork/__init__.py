@@ -87,6 +87,9 @@ from openwork.tensor.files import read, write
 from openwork.tensor.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
+from openwork.tune import choose as _choose  # noqa: F401 - it makes recipes the default
+from openwork.tune import recipes
+from openwork.tune.recipes import atomic_parallel
 
 abs = abs_
 
@@ -134,6 +137,7 @@ __all__ = [
     "all",
     "any",
     "assign",
+    "atomic_parallel",
     "cast",
     "ceil",
     "conj",
@@ -169,6 +173,7 @@ __all__ = [
     "prod",
     "read",
     "real",
+    "recipes",
     "reduce",
     "select",
     "semiring",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ShapeError, ToolchainError
@@ -28,6 +29,9 @@ from openwork.tree import walk
 
 class Statement(Schedulable):
     """What to compute: an assignment over tensors, and how: a schedule. Immutable."""
+
+    # What a GPU does with a statement that has no schedule; the recipes lie further down the tree.
+    gpu_recipe: ClassVar[Callable[[Statement], Statement | None] | None] = None
 
     def __init__(
         self,
@@ -59,6 +63,10 @@ class Statement(Schedulable):
     def _planned_for_gpu(self) -> tuple[Plan, Trace]:
         if self._plan is not None and uses_gpu(self._plan):
             return self._planned
+        if self._plan is None and Statement.gpu_recipe is not None:
+            chosen = Statement.gpu_recipe(self)
+            if chosen is not None:
+                return chosen._planned
         plan, decisions = self._start
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
