@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ try:
 except ImportError:
     torch = None
 
+HEAD = "matrix kernel dtype lib_ms default_ms default_x best best_ms best_x bw all"
 OUT = Path(os.environ.get("OUT", "bench/out"))
 WAIT = cp.RawKernel(
     r"""extern "C" __global__ void wait(long long n) {
@@ -185,13 +187,30 @@ class Table:
 
     def save(self) -> None:
         OUT.mkdir(parents=True, exist_ok=True)
-        head = "matrix kernel dtype lib_ms default_ms default_x best best_ms best_x bw all".split()
+        head = [
+            "matrix",
+            "kernel",
+            "dtype",
+            "lib_ms",
+            "default_ms",
+            "default_x",
+            "best",
+            "best_ms",
+            "best_x",
+            "bw",
+            "all",
+        ]
         lines = ["\t".join(head)]
-        lines += ["\t".join(f"{x:.5f}" if isinstance(x, float) else str(x) for x in row) for row in self.rows]
+        lines += [
+            "\t".join(f"{x:.5f}" if isinstance(x, float) else str(x) for x in row)
+            for row in self.rows
+        ]
         (OUT / "gpu.tsv").write_text("\n".join(lines) + "\n")
 
     def summary(self) -> None:
-        print("\nkernel dtype | geometric mean of library / default, worst | of library / best, worst")
+        print(
+            "\nkernel dtype | geometric mean of library / default, worst | of library / best, worst"
+        )
         for key in sorted({(row[1], row[2]) for row in self.rows}):
             mine = [row for row in self.rows if (row[1], row[2]) == key]
             for_default = [row[5] for row in mine]
@@ -230,15 +249,15 @@ def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:
         B = cp.random.standard_normal((n, k)).astype(dtype)
         if tA is not None:
             tB = torch.as_tensor(B, device="cuda")
-            lib, want = median(lambda: tA @ tB, reps=7), cp.asarray(tA @ tB)
+            multiply = partial(torch.matmul, tA, tB)
         else:
-            want = A @ B
-            lib = median(lambda: A @ B, reps=7)
+            multiply = partial(A.__matmul__, B)
+        lib, want = median(multiply, reps=7), cp.asarray(multiply())
         out = ow.placeholder("C", order=2, dtype=dtype.name)
         stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", C=out, A=a, B=ow.tensor(B))
         moved = nnz * (4 + size) + (m + 1) * 4 + (m + n) * k * size
         table.measure(name, f"spmm{k}", stmt, SPMM, lib, want, moved, dtype.name)
-        del B, want, stmt
+        del want, stmt
     if "sddmm" in kernels and nnz <= 20_000_000 and tA is not None:
         P = cp.random.standard_normal((m, 32)).astype(dtype)
         Q = cp.random.standard_normal((n, 32)).astype(dtype)

@@ -88,7 +88,9 @@ def back_cuda(
     exact = with_promised_extents(lowered.program, planned, lowered.variables)
     program = trace.run("simplified.c", lambda: simplify(exact))
     verify(program)
-    device = trace.run("kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes))
+    device = trace.run(
+        "kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes)
+    )
     narrow = narrow and can_be_narrow(program)
     source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
     return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)

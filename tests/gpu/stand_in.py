@@ -13,7 +13,7 @@ import numpy as np
 from openwork.runtime.emulator import Emulator
 
 
-class ndarray(np.ndarray):  # noqa: N801 - CuPy's name
+class ndarray(np.ndarray):
     """An array that says it is on a GPU."""
 
     @property

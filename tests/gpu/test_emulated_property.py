@@ -76,13 +76,17 @@ def test_emulated_kernels_agree_with_the_reference(chunk: int) -> None:
             if seed % 4:
                 stmt = random_gpu_schedule(random.Random(5 * seed + 2), stmt)
             commands = stmt.commands
-            kernel = stmt.compile(TARGET, loader=batch) if TARGET != "cuda" else stmt.compile(TARGET)
+            kernel = (
+                stmt.compile(TARGET, loader=batch) if TARGET != "cuda" else stmt.compile(TARGET)
+            )
             if TARGET != "cuda":
                 kernel._device.order = seed % 3
                 batch.expect(cast(CompiledCuda, kernel._compiled))
             runs.append((seed, case, commands, kernel))
         except Exception as error:
-            failures.append(f"seed {seed}: {case.text} | {commands}\n{type(error).__name__}: {error}")
+            failures.append(
+                f"seed {seed}: {case.text} | {commands}\n{type(error).__name__}: {error}"
+            )
     for seed, case, commands, kernel in runs:
         result = answer(kernel)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from openwork.errors import ScheduleError
 from openwork.loops.nest import Path, completed
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Where
@@ -33,7 +35,7 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
                 code="E313",
                 hint="one nest runs on a CPU or on a GPU",
             )
-    for outer, inner in zip(on_gpu, on_gpu[1:], strict=False):
+    for outer, inner in pairwise(on_gpu):
         mine, below = _depth(outer), _depth(inner)
         blocks = [loop for loop in on_gpu if _depth(loop) == 0]
         if mine < below or (mine == below == 0 and len(blocks) <= _MOST_BLOCK_LOOPS):
@@ -42,8 +44,8 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
             f"{inner.var} is inside of {outer.var}, but {_unit(inner)} is not inside of "
             f"{_unit(outer)}",
             code="E313",
-            hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, and one for "
-            "GPUThread or GPUGroup",
+            hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, and one "
+            "for GPUThread or GPUGroup",
         )
     for loop in on_gpu:
         _check_combined(loop, path, provenance)
@@ -85,7 +87,7 @@ def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
         raise ScheduleError(
             f"iterations of {loop.var} cannot be combined by {tag.race.value}: {why}",
             code="E307",
-            hint=f"use Atomics, or have a loop for threads over {loop.var} inside of those of {lhs}",
+            hint=f"use Atomics, or have the loop over {loop.var} inside of those of {lhs}",
         )
 
 

@@ -64,8 +64,8 @@ class Tag:
     """What runs a loop's iterations, and how their writes are kept apart.
 
     `chunk`: threads take so many iterations at a time, whoever is free; None: equal parts.
-    `group_size`: so many neighbouring threads of a GPU combine what they write, by a `reduction` that
-    is "parallel", to one entry, or by "segment", to an entry for each run of threads that share it.
+    `group_size`: so many neighbouring threads of a GPU combine what they write, by a `reduction`
+    that is "parallel", to one entry, or "segment", to one for each run of threads that share it.
     """
 
     unit: ParallelUnit

@@ -60,4 +60,3 @@ def _known(node: Node) -> Node | None:
 
 
 _fold = bottom_up(_known)
-

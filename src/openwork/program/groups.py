@@ -14,7 +14,17 @@ from openwork.algebra.types import SUPPORTED
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.device import Combine
-from openwork.program.nodes import Binary, Declare, Expr, Name, Set, Value, arithmetic, block, compare
+from openwork.program.nodes import (
+    Binary,
+    Declare,
+    Expr,
+    Name,
+    Set,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
 from openwork.tree import Node, children, walk
 
 Fresh = Callable[[str], str]

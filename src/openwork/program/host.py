@@ -23,8 +23,8 @@ from openwork.program.device import (
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
 from openwork.program.units import Distribution, Geometry, geometry_of
+from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
 from openwork.tree import Node, bottom_up, map_children, walk
 
 # Threads of a block, and iterations of a loop without dependences that each of them takes.
@@ -68,9 +68,7 @@ class _Host:
                 if isinstance(s, p.Declare) and _is_room(s.name, self.program)
             ]
             self.known |= {room.name for room in self.rooms}
-            body = tuple(
-                s for s in body if not (isinstance(s, p.Declare) and s.name in self.rooms)
-            )
+            body = tuple(s for s in body if not (isinstance(s, p.Declare) and s.name in self.rooms))
         host = self._sequence(body)
         return DeviceProgram(
             self.program, host, tuple(self.kernels), tuple(self.rooms), tuple(self.notes)
@@ -180,9 +178,9 @@ class _Host:
         if self.aligned:
             operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
             body = vectorized(body, operands, work.taken)
-        if not any(isinstance(n, p.For) and n.unit for s in stmts for n in walk(s)):
-            if any(isinstance(n, (p.For, p.While)) for s in stmts for n in walk(s)):
-                self.notes.append("one thread does what the schedule gives to nobody")
+        loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
+        if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
+            self.notes.append("one thread does what the schedule gives to nobody")
         kernel = self._kernel(body, work, geometry)
         self.kernels.append(kernel)
         return Launch(kernel)
@@ -262,9 +260,7 @@ def _is_check(s: p.If) -> bool:
 def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
     """What can be checked before any kernel runs, as only sizes decide it, and the rest."""
     sizes = {name.name for name in program.sizes}
-    table = {
-        n.name: n.value for n in walk(program.body) if isinstance(n, p.Declare) and n.fixed
-    }
+    table = {n.name: n.value for n in walk(program.body) if isinstance(n, p.Declare) and n.fixed}
     found: list[p.Stmt] = []
 
     def spelled(node: Node) -> Node:
@@ -276,9 +272,10 @@ def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
         if not isinstance(node, p.If) or not _is_check(node):
             return None
         condition = cast(Expr, spelled(node.condition))
-        if any(isinstance(n, p.Load) for n in walk(condition)) or not {
-            n.name for n in walk(condition) if isinstance(n, Name)
-        } <= sizes:
+        if (
+            any(isinstance(n, p.Load) for n in walk(condition))
+            or not {n.name for n in walk(condition) if isinstance(n, Name)} <= sizes
+        ):
             return None
         found.append(replace(node, condition=condition))
         return p.Block(())

@@ -157,9 +157,9 @@ class For(Stmt):
     said of one loop, and then `reductions` and `copies` are the exceptions: what is combined.
     `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
     write out, a hint. `polls`: look at the interrupt flag now and then.
-    `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of them
-    at most where that is a constant. What groups of `group` threads store atomically, they combine
-    first, by a reduction that is "parallel" or by "segment".
+    `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of
+    them at most where that is a constant. What groups of `group` threads store atomically, they
+    combine first, by a reduction that is "parallel" or by "segment".
     """
 
     var: Name

@@ -95,7 +95,8 @@ class Scope:
     those of a split variable in the run that its inner part runs over; `windows` are parts of them
     that a loop is to run over instead of all, and `stretches` such parts that depend on an outer
     variable. `full`: inner variables of splits whose runs are complete here. `atomic`: tensors that
-    other threads write to as well; `racing`: those where a GPU's schedule leaves that to loops inside.
+    other threads write to as well; `racing`: those where a GPU's schedule leaves that to loops
+    inside.
 
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.

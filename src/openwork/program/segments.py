@@ -1,4 +1,4 @@
-"""Positions in segments: those that add to one entry of the result are walked in a loop of their own.
+"""Positions in segments: those that add to one entry of the result have a loop of their own.
 
     p = first
     i = the row of p
@@ -10,7 +10,7 @@
     }
 
 The inner loop has nothing to decide, so that several of its iterations can be under way at once:
-what a GPU needs. Levels between the one that chooses the entry and the counted one are tracked in it.
+what a GPU needs. Levels between the one that chooses the entry and the counted one are tracked.
 """
 
 from __future__ import annotations

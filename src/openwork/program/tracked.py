@@ -298,7 +298,7 @@ class Tracked:
             return None
         known = {*driver.variables[:-1], *scope.coords}
         if tile is not None:
-            known = self.ctx.provenance.recoverable({*known, tile[0]})
+            known = {*self.ctx.provenance.recoverable({*known, tile[0]})}
         if not set(lhs.vars) <= known or not set(lhs.vars) & set(driver.variables):
             return None
         dtype = lhs.dtype

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from openwork.algebra.types import SUPPORTED
 from openwork.program import nodes as p
 from openwork.program.device import (
     BLOCK_X,
@@ -28,8 +29,8 @@ from openwork.program.device import (
     Together,
 )
 from openwork.program.groups import converged
-from openwork.program.touched import Touched, touched
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.program.touched import Touched, touched
 from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
@@ -153,7 +154,10 @@ class Distribution:
             case p.For() | p.While():
                 inner = self._sequence((s.body,), active)
                 around = () if self._alone(active) else self._around(s.body, active)
-                return block(replace(s, body=block(inner, *around), **_PLAIN.get(type(s), {})))
+                whole = block(inner, *around)
+                if isinstance(s, p.While):
+                    return block(replace(s, body=whole, polls=False))
+                return block(replace(s, body=whole, polls=False, simd=False))
             case p.If(condition=condition, then=then, otherwise=otherwise):
                 other = None if otherwise is None else self._sequence((otherwise,), active)
                 return block(p.If(condition, self._sequence((then,), active), other))
@@ -230,7 +234,7 @@ class Distribution:
         body = self._sequence((loop.body,), inside)
         if not self._alone(inside) and not most:
             # Iterations are independent of each other, but have their workspaces in one place.
-            memory = {s.array.name for s in (*self.shared, *self.scratch)}
+            memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
             again = touched(loop.body).everything & memory
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
@@ -295,14 +299,10 @@ class Own:
 
 
 _MOST_REGISTERS = 128  # elements of a workspace that may stay in registers
-_PLAIN: dict[type, dict[str, object]] = {
-    p.For: {"polls": False, "simd": False, "parallel": False},
-    p.While: {"polls": False},
-}
 
 
 def _bytes(type: str) -> int:
-    return {"bool": 1, "complex64": 8, "complex128": 16}.get(type) or int(type.lstrip("uintfloa")) // 8
+    return SUPPORTED[type].itemsize if type in SUPPORTED else 16
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

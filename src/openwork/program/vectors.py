@@ -5,8 +5,8 @@
     v = the vector at B[j * 32 + k];
     for (at = 0; at < 4; at++) sum[at] += a * v[at];
 
-That is legal where the first element is the first of a vector: its index is a multiple of the length,
-which follows from constants. Arrays begin at such a place, or the host takes other code.
+That is legal where the first element is the first of a vector: its index is a multiple of the
+length, which follows from constants. Arrays begin at such a place, or the host takes other code.
 """
 
 from __future__ import annotations

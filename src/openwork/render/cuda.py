@@ -15,7 +15,15 @@ from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.atomic import applied
-from openwork.program.device import Address, Barrier, Combine, DeviceProgram, Kernel, Shared, Together
+from openwork.program.device import (
+    Address,
+    Barrier,
+    Combine,
+    DeviceProgram,
+    Kernel,
+    Shared,
+    Together,
+)
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
@@ -27,7 +35,6 @@ from openwork.render.spelling import (
     UNARY,
     Spelled,
     is_complex,
-    is_float,
     operator,
     paren,
 )
@@ -158,7 +165,9 @@ class _Renderer(Writer):
             case p.Block(body=body):
                 return [line for each in body for line in self.stmt(each)]
             case p.Declare(name=name, value=value, fixed=fixed):
-                return [f"{'const ' if fixed else ''}{_type(name)} {name.name} = {self.text(value)};"]
+                return [
+                    f"{'const ' if fixed else ''}{_type(name)} {name.name} = {self.text(value)};"
+                ]
             case p.Set(name=name, value=value, op=op):
                 return [f"{self.update(name, value, op)};"]
             case p.Store():
@@ -218,7 +227,15 @@ class _Renderer(Writer):
         body = indent(self.stmt(s.body))
         if s.step is not None and s.lanes == 1:  # one round is all
             first = f"const {INDEX_TYPE} {var} = {begin};"
-            return [*remark(s.comment), "{", f"  {first}", f"  if ({more}) {{", *indent(body), "  }", "}"]
+            return [
+                *remark(s.comment),
+                "{",
+                f"  {first}",
+                f"  if ({more}) {{",
+                *indent(body),
+                "  }",
+                "}",
+            ]
         step = f"{var}++" if s.step is None else f"{var} += {self.text(s.step)}"
         if s.step == p.Value(1):
             step = f"{var}++"
@@ -331,7 +348,8 @@ class _Renderer(Writer):
         if s.reduction == "parallel":
             self.use("of_lanes", "")
         call = self.use(f"of_{s.reduction}", "")
-        line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({s.value.name}, {s.index.name}, {self._mask(s.group)});"
+        args = f"{s.value.name}, {s.index.name}, {self._mask(s.group)}"
+        line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({args});"
         store = p.Store(s.array, s.index, s.value, s.op, atomic=True)
         return [line, f"if ({s.value.name}_mine) {{", *indent(self._atomic(store)), "}"]
 
@@ -347,7 +365,9 @@ class _Renderer(Writer):
         params = [f"{type} {name}" for type, name in parameters(k)]
         bounds = f"__launch_bounds__({k.threads})"
         lines = [f'extern "C" __global__ void {bounds} {k.name}(']
-        lines += [f"    {param}{',' if n + 1 < len(params) else ''}" for n, param in enumerate(params)]
+        lines += [
+            f"    {param}{',' if n + 1 < len(params) else ''}" for n, param in enumerate(params)
+        ]
         return "\n".join([*lines, ") {", *body, "}", ""])
 
 

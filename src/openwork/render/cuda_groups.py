@@ -1,4 +1,4 @@
-"""CUDA helpers for threads that work together: shuffles, reductions of lanes, segments, exchange."""
+"""CUDA helpers for threads that work together: shuffles, reductions, segments, exchange."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ static __device__ inline bool of_parallel(T &value, index_t &index, unsigned mas
 """
 
 _SEGMENT = """\
-// The values of each run of lanes with the same index combined, in its last lane; whether it is one.
+// The values of each run of lanes with the same index combined, in its last lane; if it is one.
 template <typename Op, int G, typename T>
 static __device__ inline bool of_segment(T &value, index_t index, unsigned mask) {
   const int lane = threadIdx.x & (G - 1), at = threadIdx.x & 31;

@@ -13,8 +13,14 @@ CUDA_TYPES = CTYPES | {
     "complex128": "Complex<double>",
 }
 
-_INFINITY = {"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"}
-_NAN = {"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"}
+_INFINITY = {
+    "float32": "__int_as_float(0x7f800000)",
+    "float64": "__longlong_as_double(0x7ff0000000000000ll)",
+}
+_NAN = {
+    "float32": "__int_as_float(0x7fc00000)",
+    "float64": "__longlong_as_double(0x7ff8000000000000ll)",
+}
 
 # Names of the functions of C's library: __builtin_sqrtf is sqrtf.
 BUILTIN_PREFIX = "__builtin_"

@@ -76,8 +76,7 @@ class DeviceStorage(Storage):
         """The same in main memory."""
         device = Cuda()
         levels = tuple(
-            {name: device.download(array) for name, array in level.items()}
-            for level in self.levels
+            {name: device.download(array) for name, array in level.items()} for level in self.levels
         )
         values = device.download(self.values)
         return Storage(self.shape, self.format, self.dtype, levels, values, self.fill)
@@ -113,7 +112,9 @@ class Cuda:
         try:
             module.load(path.read_bytes())
         except Exception as error:
-            raise ToolchainError(f"the compiled kernel does not load: {error}", code="E604") from None
+            raise ToolchainError(
+                f"the compiled kernel does not load: {error}", code="E604"
+            ) from None
         return {k.name: (module, module.get_function(k.name)) for k in kernels}
 
     def upload(self, array: Any) -> Any:

@@ -133,7 +133,9 @@ class Emulator:
             ToolchainError: E608 with what was wrong, and in which block and thread.
         """
         library, enter = function
-        held = [_held(arg, name.type, wide) for arg, name in zip(args, kernel.scalars, strict=False)]
+        held = [
+            _held(arg, name.type, wide) for arg, name in zip(args, kernel.scalars, strict=False)
+        ]
         held += [ctypes.c_void_p(_address(arg)) for arg in args[len(held) :]]
         pointers = (ctypes.c_void_p * max(1, len(held)))(*(ctypes.addressof(h) for h in held))
         with _lock:
@@ -166,4 +168,3 @@ def _held(value: Any, type: str, wide: bool) -> Any:
 
 def _address(array: Any) -> int:
     return 0 if array is None else int(array.__array_interface__["data"][0])
-

@@ -50,7 +50,7 @@ class DeviceBinder(Binder):
         return ()
 
     def choose(self, narrow: bool, aligned: bool) -> None:
-        """From now on, compile for what 32 bits count, and for arrays that begin where vectors do."""
+        """From now on, compile for what 32 bits count, and for arrays that begin with a vector."""
         self._variant = (narrow, aligned)
         self._texts = self._variants.setdefault(self._variant, {})
 
@@ -147,7 +147,9 @@ class DeviceKernel(Kernel):
                 functions = self._load(compiled)
             self._functions[compiled.source] = functions
         arrays = self._arrays(binding, operands)
-        sizes = {n.name: size for n, size in zip(compiled.program.sizes, binding.sizes, strict=True)}
+        sizes = {
+            n.name: size for n, size in zip(compiled.program.sizes, binding.sizes, strict=True)
+        }
         appended = isinstance(self._plan.assembly, Append)
         values = None
         if not appended:
@@ -236,8 +238,6 @@ class DeviceKernel(Kernel):
             for level in self._plan.result.format.levels
         )
         return self._storage(binding, levels, next(arrays))
-
-
 
 
 def _first(array: Any, count: int, type: str, device: Device, stays: bool) -> Any:

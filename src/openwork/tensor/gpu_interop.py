@@ -52,7 +52,7 @@ def from_gpu(obj: Any, name: str) -> DeviceStorage:
     pos, crd, values = (cp.ascontiguousarray(cp.asarray(a)) for a in (pos, crd, values))
     shape = tuple(int(n) for n in obj.shape)
     _check(cp, name, format, pos, crd, values, shape)
-    levels = ({}, {"pos": pos, "crd": crd})
+    levels: tuple[dict[str, Any], ...] = ({}, {"pos": pos, "crd": crd})
     return DeviceStorage(shape, format, as_dtype(values.dtype), levels, values)
 
 

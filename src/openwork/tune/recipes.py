@@ -128,9 +128,7 @@ def _positions(stmt: Statement, parts: Parts) -> Statement:
     return stmt.pos(fused, "place", parts.sparse)
 
 
-def position_split(
-    stmt: Statement, each: int = 8, threads: int = THREADS
-) -> Statement:
+def position_split(stmt: Statement, each: int = 8, threads: int = THREADS) -> Statement:
     """Threads take `each` entries, however they lie in rows, and keep track of the row (A.11)."""
     parts = Parts(stmt)
     if parts.columns or parts.summed:
@@ -226,7 +224,7 @@ def spmm_positions(
     unroll: int = 4,
     threads: int = THREADS,
 ) -> Statement:
-    """Units of threads take `each` entries, side by side along the columns (thesis, A.4 and A.8)."""
+    """Units of threads take `each` entries, side by side along the columns (A.4 and A.8)."""
     parts = Parts(stmt)
     stmt = stmt.order(*parts.inside, *parts.columns)
     stmt, columns, lanes = _columns(stmt, parts, vector)
@@ -309,8 +307,8 @@ def atomic_parallel(
 
     Raises:
         ScheduleError: E314 for the points that are illegal: less than an entry or a column
-            (rule 1); 1/g of a row with a group of less than g, as one thread of a parallel reduction
-            writes (rule 2); a part of a row and of a column (rule 3).
+            (rule 1); 1/g of a row with a group of less than g, as one thread of a parallel
+            reduction writes (rule 2); a part of a row and of a column (rule 3).
     """
     parts = Parts(stmt)
     column = parts.one_column
@@ -328,7 +326,9 @@ def atomic_parallel(
         return _some_entries(stmt, parts, int(nnz), int(col), group, threads)
     if row is not None and row >= 1:
         if int(row) != row or group != 1:
-            raise _no_point("whole rows have nothing to combine: group=1, and whole numbers of them")
+            raise _no_point(
+                "whole rows have nothing to combine: group=1, and whole numbers of them"
+            )
         return _some_rows(stmt, column, parts, int(row), int(col), threads)
     share = round(1 / float(row or 1))
     if abs(share * float(row or 1) - 1) > 1e-9 or share not in (2, 4, 8, 16, 32):
@@ -349,7 +349,9 @@ def _no_point(why: str) -> ScheduleError:
     )
 
 
-def _split_columns(stmt: Statement, column: IndexVar, parts: Parts, col: int) -> tuple[Statement, int]:
+def _split_columns(
+    stmt: Statement, column: IndexVar, parts: Parts, col: int
+) -> tuple[Statement, int]:
     """Columns in runs of `col`, and how many runs there are."""
     columns = parts.extent(column)
     if columns is None:
