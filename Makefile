@@ -8,6 +8,7 @@ PYTEST := $(PY) -m pytest -q
 JOBS   ?= 2
 N      ?= 20000
 CASES  ?= 60
+GPU_CASES ?= 2000
 
 # The tests that run generated kernels.
 KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py \
@@ -19,7 +20,7 @@ SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTION
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz sanitize tsan golden bench docs doctor clean
+.PHONY: help setup demo test check fuzz test-gpu bench-gpu sanitize tsan golden bench docs doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +60,13 @@ fuzz: setup ## random expressions, formats and types against the reference (N=20
 fuzz-files: setup
 	OPENWORK_FUZZ_SECONDS=$(or $(SECONDS),60) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s tests/tensor/test_files_fuzz.py
+
+test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
+	$(PYTEST) tests/gpu/test_real_gpu.py
+	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py
+
+bench-gpu: setup ## measure on a GPU, against cuSPARSE through CuPy and torch
+	$(PY) bench/gpu.py $(BENCH)
 
 sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)

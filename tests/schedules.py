@@ -78,7 +78,10 @@ def random_option(rng: random.Random, stmt: Statement) -> Option | None:
     return None
 
 
-_OPTIONAL = {"divide": ("balance", "split_points"), "parallelize": ("chunk",)}
+_OPTIONAL = {
+    "divide": ("balance", "split_points"),
+    "parallelize": ("chunk", "group_size", "reduction"),
+}
 
 
 def _promised(rng: random.Random, stmt: Statement) -> Statement:

@@ -120,6 +120,9 @@ from openwork.tensor.files import read, write
 from openwork.tensor.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
+from openwork.tune import choose as _choose  # noqa: F401 - it makes recipes the default
+from openwork.tune import recipes
+from openwork.tune.recipes import atomic_parallel
 
 abs = abs_
 
@@ -185,6 +188,7 @@ __all__ = [
     "assign",
     "banded",
     "bitmap",
+    "atomic_parallel",
     "cast",
     "ceil",
     "conj",
@@ -220,6 +224,7 @@ __all__ = [
     "prod",
     "read",
     "real",
+    "recipes",
     "reduce",
     "select",
     "semiring",

@@ -14,11 +14,15 @@ from openwork.loops.pieces import in_pieces
 from openwork.loops.plan import Plan, names_of, plan, shared_by_threads
 from openwork.loops.verify import verify_loops
 from openwork.program.build import lower_plan
+from openwork.program.constants import with_promised_extents
+from openwork.program.device import DeviceProgram
+from openwork.program.host import on_device
 from openwork.program.nodes import Program
 from openwork.program.simplify import simplify
 from openwork.program.tensors import Widths
 from openwork.program.verify import verify
 from openwork.render.c import render
+from openwork.render.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
 
 
@@ -34,6 +38,14 @@ class Compiled:
     source: str
     variables: tuple[IndexVar, ...]
     initial: Number | None
+
+
+@dataclass(frozen=True)
+class CompiledCuda(Compiled):
+    """A kernel for a GPU: its functions, and what the host does around them."""
+
+    device: DeviceProgram
+    narrow: bool
 
 
 def front(
@@ -62,6 +74,27 @@ def front(
 
 def _loops(planned: Plan) -> str:
     return str(planned.loops)
+
+
+def back_cuda(
+    planned: Plan, widths: Widths, trace: Trace, narrow: bool = True, aligned: bool = True
+) -> CompiledCuda:
+    """Loops to CUDA, for index arrays of the given widths.
+
+    `narrow`: 32 bits count everything. `aligned`: arrays begin where a vector of 16 bytes may.
+    """
+    verify_loops(planned.loops, names_of(planned.assignment))
+    lowered = trace.run("lowered.c", lambda: lower_plan(planned, widths), lambda made: "")
+    verify(lowered.program)
+    exact = with_promised_extents(lowered.program, planned, lowered.variables)
+    program = trace.run("simplified.c", lambda: simplify(exact))
+    verify(program)
+    device = trace.run(
+        "kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes)
+    )
+    narrow = narrow and can_be_narrow(program)
+    source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
+    return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
 
 
 def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:

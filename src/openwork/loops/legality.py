@@ -9,6 +9,7 @@ from __future__ import annotations
 from openwork.errors import ScheduleError
 from openwork.format.levels import KeyLevel
 from openwork.index.nodes import Access, IndexVar
+from openwork.loops.gpu import check_gpu
 from openwork.loops.nest import Path, completed, paths, provenance_of
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
 from openwork.loops.pieces import whole
@@ -26,7 +27,8 @@ def check_nest(plan: Plan) -> Plan:
     Raises:
         ScheduleError: E304 for storage out of order, E305 for positions whose parents are unknown,
             E312 for a result out of order, E307 for races, E308 for loops that cannot be shared,
-            E313 for a result that is assembled in pieces that cannot be cut.
+            E313 for a result that is assembled in pieces that cannot be cut, E315 for loops of a
+            GPU that are not nested as its units are.
     """
     provenance = provenance_of(plan)
     for path in paths(plan.loops):
@@ -261,6 +263,7 @@ def _out_of_order(result: Access, why: str) -> ScheduleError:
 
 
 def _check_tags(plan: Plan, path: Path, provenance: Provenance) -> None:
+    check_gpu(path, provenance)
     threads = [loop for loop in path.loops if _runs_on(loop, ParallelUnit.CPUThread)]
     if len(threads) > 1:
         raise ScheduleError(
@@ -300,6 +303,20 @@ def check_parallel(
             code="E308",
             hint=f"split {loop.var} and parallelize the outer part",
         )
+    if tag.unit.on_gpu:
+        hashed = [
+            node.temporary
+            for node in walk(loop.body)
+            if isinstance(node, Where)
+            and node.temporary.ndim > 1
+            and not node.temporary.format.is_dense
+        ]
+        if hashed:
+            raise ScheduleError(
+                f"{loop.var} has a workspace with a hash table inside, which grows on the way",
+                code="E308",
+                hint="parallelize a loop further in, or choose formats that need none",
+            )
     _check_races(loop, around, provenance)
 
 

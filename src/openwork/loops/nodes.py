@@ -27,6 +27,20 @@ class ParallelUnit(Enum):
 
     CPUThread = "CPUThread"
     CPUVector = "CPUVector"
+    GPUBlock = "GPUBlock"
+    GPUWarp = "GPUWarp"
+    GPUThread = "GPUThread"
+    GPUGroup = "GPUGroup"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU has it."""
+        return self.value.startswith("GPU")
+
+    @property
+    def is_thread(self) -> bool:
+        """Whether iterations go to the threads of a GPU, that may meet in groups."""
+        return self in (ParallelUnit.GPUThread, ParallelUnit.GPUGroup)
 
 
 class OutputRaceStrategy(Enum):
@@ -50,13 +64,19 @@ class Tag:
     """What runs a loop's iterations, and how their writes are kept apart.
 
     `chunk`: threads take so many iterations at a time, whoever is free; None: equal parts.
+    `group_size`: so many neighbouring threads of a GPU combine what they write, by a `reduction`
+    that is "parallel", to one entry, or "segment", to one for each run of threads that share it.
     """
 
     unit: ParallelUnit
     race: OutputRaceStrategy
     chunk: int | None = None
+    group_size: int | None = None
+    reduction: str | None = None
 
     def __str__(self) -> str:
+        if self.group_size is not None:
+            return f"{self.unit.value} of {self.group_size}, {self.reduction} reduction"
         more = "" if self.chunk is None else f", {self.chunk} at a time"
         return f"{self.unit.value}, {self.race.value}{more}"
 

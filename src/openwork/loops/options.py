@@ -43,12 +43,12 @@ class Option:
         return str(self.command)
 
 
-def options(plan: Plan) -> list[Option]:
+def options(plan: Plan, units: tuple[ParallelUnit, ...]) -> list[Option]:
     """Every command that is legal for `plan` now.
 
     `IgnoreRaces` and promises about bounds are the user's to make, and are left out.
     """
-    found = (attempt(plan, name, args) for name, args in candidates(plan))
+    found = (attempt(plan, name, args) for name, args in candidates(plan, units))
     return [option for option in found if option is not None]
 
 
@@ -62,8 +62,14 @@ def attempt(plan: Plan, name: str, args: tuple[object, ...]) -> Option | None:
     return Option(command)
 
 
-def candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Commands that may be legal, each with its arguments."""
+CPU = (ParallelUnit.CPUThread, ParallelUnit.CPUVector)
+GPU = (ParallelUnit.GPUBlock, ParallelUnit.GPUWarp, ParallelUnit.GPUThread)
+
+
+def candidates(
+    plan: Plan, units: tuple[ParallelUnit, ...] = CPU
+) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Commands that may be legal, each with its arguments; loops go to `units`."""
     variables = loop_variables(plan)
     fresh = _Fresh(plan)
     operands = [a for a in _reads(plan) if a.vars]
@@ -80,7 +86,10 @@ def candidates(plan: Plan) -> Iterator[tuple[str, tuple[object, ...]]]:
         for access in operands:
             yield "pos", (var, fresh(f"{var}p"), access)
             yield "prefetch", (access, var, _DISTANCE)
-        for unit in ParallelUnit:
+        if ParallelUnit.GPUThread in units:
+            for size, reduction in ((8, "parallel"), (32, "segment")):
+                yield "parallelize", (var, ParallelUnit.GPUGroup, None, None, size, reduction)
+        for unit in units:
             for race in OutputRaceStrategy:
                 if race is not OutputRaceStrategy.IgnoreRaces:
                     yield "parallelize", (var, unit, race)

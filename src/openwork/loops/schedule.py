@@ -67,7 +67,9 @@ COMMANDS: dict[str, Signature] = {
     "bound": _signature(bound, "i:var ib:var value:int kind:bound"),
     "unroll": _signature(unroll, "i:var factor:int?"),
     "precompute": _signature(precompute, "expr:expr i:vars ip:vars workspace:tensor?"),
-    "parallelize": _signature(parallelize, "i:var unit:unit race:race? chunk:int?"),
+    "parallelize": _signature(
+        parallelize, "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word?"
+    ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
     "assemble": _signature(assemble, "strategy:word"),
@@ -98,7 +100,7 @@ class Command:
         return f"{self.name}({','.join(written)})"
 
 
-_BY_NAME = ("balance", "split_points", "chunk")
+_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction")
 
 
 def _as_written(expr: Expr) -> Expr:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.gpu import uses_gpu
 from openwork.loops.nodes import nest_of, relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -56,6 +57,11 @@ class Context:
     def provenance(self) -> Provenance:
         """What each loop variable derives from."""
         return Provenance(relations_of(self.plan.loops))
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether the schedule gives loops to a GPU."""
+        return uses_gpu(self.plan)
 
     def is_result(self, access: Access) -> bool:
         """Whether `access` is to the result of the kernel, rather than to a temporary."""

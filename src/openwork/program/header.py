@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
 from openwork.algebra.operators import OR
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, TensorVar
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.loops.nodes import Sequence as Then
 from openwork.program import nodes as p
 from openwork.program.context import Context
 from openwork.program.nodes import Name, Value
@@ -20,6 +22,15 @@ from openwork.tree import walk
 _MOST_WRITTEN_OUT = 256
 # So many rows of a matrix do not keep anybody waiting. A power of two.
 _FEW = 64
+
+
+_UNITS = {
+    ParallelUnit.GPUBlock: "block",
+    ParallelUnit.GPUWarp: "warp",
+    ParallelUnit.GPUThread: "thread",
+    ParallelUnit.GPUGroup: "thread",
+}
+_COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,9 @@ class Header:
         reductions, copies, atomic = _races(ctx, loop, scope)
         if loop.tag.unit is ParallelUnit.CPUThread:
             scope = replace(scope, parallel=True, atomic=scope.atomic | atomic)
+        if loop.tag.unit.on_gpu:
+            racing = scope.racing | ignored(ctx, loop, scope)
+            scope = replace(scope, parallel=True, atomic=scope.atomic | atomic, racing=racing)
         before, ctx.inside = tuple(ctx.inside), []
         return Header(ctx, loop, counter, range, scope, reductions, copies, before)
 
@@ -69,7 +83,7 @@ class Header:
         if tag is not None:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
             valued = not self.ctx.counting
-        if tag is not None and tag.unit is not ParallelUnit.CPUThread:
+        if tag is not None and tag.unit is ParallelUnit.CPUVector:
             # A loop that is cloned has its workspaces once.
             self.ctx.inside += [work for work in private if work not in self.ctx.inside]
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
@@ -83,6 +97,20 @@ class Header:
                 copies=self.copies,
                 chunk=tag.chunk,
             )
+        elif tag is not None and tag.unit.on_gpu:
+            made = replace(
+                made,
+                polls=False,
+                simd=False,
+                private=tuple(s for work in private for s in work.setup()),
+                reductions=self.reductions,
+                unit=_UNITS[tag.unit],
+                lanes=self.range.fixed
+                or self.range.most
+                or _constant(self.ctx.names.extent(self.loop.var)),
+                group=tag.group_size or 0,
+                reduction=tag.reduction or "",
+            )
         elif tag is not None and _vectorizes(self.loop.body, body):
             made = replace(made, simd=True, reductions=self.reductions)
         return self._unrolled(made)
@@ -91,7 +119,8 @@ class Header:
         factor, fixed = self.loop.unroll, self.range.fixed
         if factor is None:
             return made
-        constant = fixed is not None and self.range.lo == Value(0) and not made.parallel
+        shared = made.parallel or made.unit
+        constant = fixed is not None and self.range.lo == Value(0) and not shared
         if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
             return replace(made, unrolled=True, simd=False, end=Value(fixed))
         return replace(made, unroll=min(factor or 8, _MOST_WRITTEN_OUT))
@@ -108,6 +137,42 @@ def polls_of(loop: Forall) -> int:
         return 0
     alone = all(not any(isinstance(n, Forall) for n in walk(each.body)) for each in inside)
     return _FEW if alone else 1
+
+
+def _constant(size: p.Expr) -> int | None:
+    return int(size.value.real) if isinstance(size, Value) else None
+
+
+def keeps_sums(ctx: Context, loop: Forall) -> bool:
+    """Whether a sum over `loop` can be kept in a register around it.
+
+    It can where the threads of a GPU that share a loop combine their sums.
+    """
+    node: Stmt = loop
+    while not isinstance(node, Assign):
+        tag = node.tag if isinstance(node, Forall) else None
+        if tag is not None and tag.unit.on_gpu and tag.race not in _COMBINED:
+            everyone = ctx.names.extent(cast(Forall, node).var) == Value(tag.group_size or 0)
+            if tag.reduction != "parallel" or not everyone:
+                return False
+        match node:
+            case Forall(body=body):
+                node = body
+            case Where(consumer=consumer):
+                node = consumer
+            case Then(then=then):
+                node = then
+            case _:
+                raise InternalError(f"unexpected {node}")
+    return True
+
+
+def ignored(ctx: Context, loop: Forall, scope: Scope) -> frozenset[TensorVar]:
+    """What iterations of a loop of a GPU write together, unseen: loops inside make it atomic."""
+    if loop.tag is None or loop.tag.race is not OutputRaceStrategy.IgnoreRaces:
+        return frozenset()
+    found = (a.lhs for a in written_outside(loop.body) if a.op is not None)
+    return frozenset(lhs.tensor for lhs in found if not separates(ctx, loop, lhs, scope))
 
 
 def _vectorizes(stmt: Stmt, body: p.Block) -> bool:
@@ -145,6 +210,8 @@ def _races(
         place = scope.accumulators.get(lhs)
         if isinstance(place, Name):
             reductions[place] = p.Reduction(place, op, identity)
+        elif tag.race is OutputRaceStrategy.Atomics and lhs.tensor in scope.racing:
+            atomic.add(lhs.tensor)
         elif not separates(ctx, loop, lhs, scope):
             if tag.race is OutputRaceStrategy.Atomics:
                 atomic.add(lhs.tensor)

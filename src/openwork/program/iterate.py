@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, ParallelUnit, Stmt, written
+from openwork.loops.nodes import Forall, ParallelUnit, Stmt, Tag, written
 from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
 from openwork.program import nodes as p
 from openwork.program.at import At
@@ -25,6 +25,7 @@ from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, 
 from openwork.program.parallel import balance_runs
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope, Stretch
+from openwork.program.segments import Segments
 from openwork.program.tracked import Tracked, driver_of
 from openwork.program.windows import ends_there
 from openwork.tree import walk
@@ -59,12 +60,27 @@ class Iteration:
         threads = tag is not None and tag.unit is ParallelUnit.CPUThread
         if threads and len(self.ctx.provenance.underived(loop.var)) > 1 and self._completes(loop):
             return block(*code, self._in_parts(loop, window, scope))
+        if tag is not None and tag.unit.on_gpu and self._fuses(loop):
+            return block(*code, self._apart(loop, window, scope))
         return block(*code, self.iterate(loop, loop.var, window, scope))
 
     def _completes(self, loop: Forall) -> bool:
         """Whether a loop over several fused variables is no plain count."""
         relation = self.ctx.provenance.above.get(loop.var)
         return not (isinstance(relation, (Split, Divide)) and relation.outer == loop.var)
+
+    def _fuses(self, loop: Forall) -> bool:
+        """Whether a loop completes several fused variables."""
+        several = len(self.ctx.provenance.underived(loop.var)) > 1
+        return several and self._completes(loop)
+
+    def _apart(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
+        """Values of a fused variable that units of a GPU share: each is looked up by itself."""
+        code, whole, scope = self.recovery.values(loop.var, scope)
+        counter, scope = scope.fresh(f"{self.ctx.names.variables[loop.var]}_at")
+        header = Header.of(self.ctx, loop, counter, window or whole, scope)
+        body = self._known_value(loop.body, loop.var, counter, header.scope)
+        return block(*code, header.finish(body))
 
     def _window(self, var: IndexVar, scope: Scope) -> tuple[list[p.Stmt], Range | None, Scope]:
         """The part of its values that a loop is to run over; None for all."""
@@ -133,7 +149,9 @@ class Iteration:
         hi, scope = scope.fresh(f"{base}_hi", lasting=True)
         end = arithmetic("min", run.lo + window.hi, run.hi)
         # What was known before the run was may be more than there is in an incomplete one.
-        sure = window.fixed if run.fixed is not None else None
+        before = scope.ranges.get(relation.inner)
+        whole_run = run.fixed is not None or (before is not None and before.fixed is None)
+        sure = window.fixed if whole_run else None
         if sure is not None:
             end = lo + sure
         code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
@@ -157,18 +175,18 @@ class Iteration:
         counted = None
         if isinstance(relation, Split) and part is whole:
             counted = balance_runs(self.ctx, relation, loop.body, parent)
-        body = self._in_run(relation, loop.body, parent, inner)
+        body = self._in_run(relation, loop.body, parent, inner, loop.tag)
         clones = (
             isinstance(relation, Split)
             and bool(parent.multiple % relation.factor)
             and not parent.missing
-            and self._wants_full_runs(relation.inner, loop.body)
+            and self._wants_full_runs(relation, loop.body)
         )
         if not clones or not isinstance(relation, Split):
             return block(*code, header.finish(body, counted=counted))
         # The loop inside is cloned: for complete runs its length is a constant.
         full = replace(inner, full=inner.full | {relation.inner})
-        complete = self._in_run(relation, loop.body, parent, full)
+        complete = self._in_run(relation, loop.body, parent, full, loop.tag)
         if loop.tag is not None:
             whether = compare("<=", parent.lo + (counter + 1) * relation.factor, parent.hi)
             return block(*code, header.finish(block(If(whether, complete, body)), counted=counted))
@@ -178,7 +196,14 @@ class Iteration:
         rest = replace(header, range=Range(limit, part.hi)).finish(body, "the rest")
         return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
 
-    def _in_run(self, relation: Split | Divide, body: Stmt, parent: Range, scope: Scope) -> p.Block:
+    def _in_run(
+        self,
+        relation: Split | Divide,
+        body: Stmt,
+        parent: Range,
+        scope: Scope,
+        tag: Tag | None = None,
+    ) -> p.Block:
         """The body within a run, whose ends are worked out at once rather than further in."""
         if parent.missing or relation.outer not in scope.coords:
             return self.lower(body, scope)
@@ -186,18 +211,25 @@ class Iteration:
         base = self.ctx.names.variables[relation.parent]
         lo, scope = scope.fresh(f"{base}_lo", lasting=True)
         hi, scope = scope.fresh(f"{base}_hi", lasting=True)
-        code = [Declare(lo, run.lo, fixed=True), Declare(hi, run.hi, fixed=True)]
+        code: list[p.Stmt] = [Declare(lo, run.lo, fixed=True), Declare(hi, run.hi, fixed=True)]
         known = replace(run, lo=lo, hi=hi)
+        if tag is not None and tag.unit is ParallelUnit.GPUBlock:
+            # The threads of a block search for parents among those of its own positions.
+            more, known, scope = self.recovery.parents_within(known, scope)
+            code += more
         scope = replace(scope, runs={**scope.runs, relation.inner: known})
         return block(*code, self.lower(body, scope))
 
-    def _wants_full_runs(self, inner: IndexVar, body: Stmt) -> bool:
+    def _wants_full_runs(self, relation: Split, body: Stmt) -> bool:
         """Whether a loop over the places in a run is unrolled, or inside of a vectorized one."""
+        inner = relation.inner
         loops = [node for node in walk(body) if isinstance(node, Forall)]
         mine = [
             loop for loop in loops if inner in (loop.var, self.ctx.provenance.same_values(loop.var))
         ]
         vector = [loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector]
+        if self.ctx.on_gpu:  # where segments are better, unless all of a run is written out
+            return any(loop.unroll in (0, relation.factor) for loop in mine)
         return any(
             loop.unroll is not None or any(loop in walk(around) for around in vector)
             for loop in mine
@@ -235,7 +267,8 @@ class Iteration:
                 code, _, scope = self.recovery.values(relation.parent, scope)
                 up, inside = self.recovery.original(relation, scope)
                 inner = self._known_value(body, relation.parent, up, scope)
-                return block(here, *code, If(inside, inner))
+                full = isinstance(relation, Split) and self.recovery.complete(relation, scope)
+                return block(here, *code, inner if full else If(inside, inner))
             case Split() | Divide():
                 return block(here, self.lower(body, scope))
             case Fuse(outer=outer, inner=inner_var):
@@ -267,7 +300,8 @@ class Iteration:
         """A loop over pairs as a nest, or along the positions of the operand that drives it."""
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
         if driver is not None:
-            return Tracked(self.ctx, self.lower).loop(loop, driver, window, scope)
+            segments = Segments if self.ctx.on_gpu else None
+            return Tracked(self.ctx, self.lower, segments).loop(loop, driver, window, scope)
         code, first, scope = self.recovery.values(fuse.outer, scope)
         more, second, scope = self.recovery.values(fuse.inner, scope)
         code += more

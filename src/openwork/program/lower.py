@@ -22,7 +22,7 @@ from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
-from openwork.program.header import separates
+from openwork.program.header import keeps_sums, separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
 from openwork.program.pieces import Pieces
@@ -205,6 +205,8 @@ class Lowering(Accumulating):
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
             return self._shape(loop, inner)
         if operator_of(loop) is None or self.ctx.lists(lhs) or self.ctx.counting:
+            return self._shape(loop, inner)
+        if not keeps_sums(self.ctx, loop):
             return self._shape(loop, inner)
         if scope.is_reached(lhs):
             return self._in_scalar(loop, lhs, scope)

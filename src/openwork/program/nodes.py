@@ -159,6 +159,9 @@ class For(Stmt):
     `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
     write out, a hint. `polls`: after how many iterations, a power of two, to look at the
     interrupt flag; 0 for never.
+    `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of
+    them at most where that is a constant. What groups of `group` threads store atomically, they
+    combine first, by a reduction that is "parallel" or by "segment".
     """
 
     var: Name
@@ -177,6 +180,11 @@ class For(Stmt):
     copies: tuple[Copy, ...] = ()
     chunk: int | None = None
     unroll: int = 0
+    unit: str = ""
+    lanes: int | None = None
+    group: int = 0
+    reduction: str = ""
+    step: Expr | None = None  # in place of 1
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,10 @@ class Recovery(Ranges):
         value = whole.lo + at * self.length(relation, whole) + inner
         return value, compare("<", value, whole.hi)
 
+    def complete(self, relation: Split, scope: Scope) -> bool:
+        """Whether all runs of a split are complete, so that each place in one has a value."""
+        return self._known(relation.parent, scope).multiple % relation.factor == 0
+
     def most(self, var: IndexVar) -> Expr:
         """How many values `var` can have at most, from what is known before any loop."""
         relation = self.provenance.above.get(var)

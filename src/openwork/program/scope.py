@@ -95,7 +95,8 @@ class Scope:
     those of a split variable in the run that its inner part runs over; `windows` are parts of them
     that a loop is to run over instead of all, and `stretches` such parts that depend on an outer
     variable. `full`: inner variables of splits whose runs are complete here. `atomic`: tensors that
-    other threads write to as well.
+    other threads write to as well; `racing`: those where a GPU's schedule leaves that to loops
+    inside.
 
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.
@@ -114,6 +115,7 @@ class Scope:
     stretches: Mapping[IndexVar, Stretch] = field(default_factory=dict)
     full: frozenset[IndexVar] = frozenset()
     atomic: frozenset[TensorVar] = frozenset()
+    racing: frozenset[TensorVar] = frozenset()
     taken: frozenset[str] = frozenset()
     lasting: set[str] = field(default_factory=set)  # one set for the whole program
     whole: bool = True

@@ -81,7 +81,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         before: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         changed = next(changes)
-        if not (isinstance(node, p.For) and node.parallel):
+        if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
                     name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
@@ -23,6 +24,7 @@ from openwork.loops.nodes import Assign, Forall, Stmt, written
 from openwork.loops.relations import Pos
 from openwork.loops.restrict import vanishes
 from openwork.program import nodes as p
+from openwork.program.accumulate import update
 from openwork.program.at import At
 from openwork.program.context import Context
 from openwork.program.header import Header
@@ -30,6 +32,8 @@ from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, c
 from openwork.program.recover import Recovery
 from openwork.program.scope import Place, Range, Scope
 from openwork.tree import Node, children, walk
+
+_MOST_HELD = 32  # sums that stay in registers together
 
 Lower = Callable[[Stmt, Scope], p.Block]
 
@@ -71,7 +75,8 @@ def driver_of(
             continue
         if window is None and not _plain(ctx, var):
             continue
-        others = [a for a in reads if a != access]
+        shares = {a for a in reads if ctx.writes_all_of(a, access)}
+        others = [a for a in reads if a != access and a not in shares]
         if any(_sparse_along(a, variables) for a in others) or not vanishes(
             body, access, ctx.provenance
         ):
@@ -114,6 +119,7 @@ class Tracked:
 
     ctx: Context
     lower: Lower
+    segments: Callable[..., Any] | None = None  # how segments of one entry are walked, if apart
 
     def loop(self, loop: Forall, driver: Driver, window: Range | None, scope: Scope) -> p.Block:
         """The loop over all positions, or over those in `window`."""
@@ -133,21 +139,24 @@ class Tracked:
         total: list[p.Stmt] = []
         if held is not None:
             total, scope = self._start(held, scope)
+        if held is not None and self.segments is not None and window.fixed is None:
+            body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
+            return block(*code, *before, *total, body)
         header, here = self._header(loop, position, window, scope)
-        tracking, inner = self._reach(driver, parents, position, header.scope)
-        body = _at(driver.variables, loop.body if held is None else held.body)
-        work = self.lower(body, inner)
+        tracking, inner = self.reach(driver, parents, position, header.scope)
+        body = at_each(driver.variables, loop.body if held is None else held.body)
+        work = self.lower(body, inner) if held is None else self.each(held, body, inner)
         if held is None:
             made = header.finish(block(*here, *tracking, work), self._comment(driver))
             return block(*code, *before, made)
         ends = compare("==", position + 1, self._end(driver, driver.last, parents[-1]))
         flush = self._flush(held, driver, parents, window, inner)
-        step = block(*here, *tracking, work, If(ends, block(flush, self._restart(held, scope))))
+        step = block(*here, *tracking, work, If(ends, block(flush, self.restart(held, scope))))
         made = header.finish(step, self._comment(driver))
         # What ended with the last position has been put there already.
         nonempty = compare("<", window.lo, window.hi)
         goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
-        here, after = self._reach(driver, parents, window.hi - 1, scope, track=False)
+        here, after = self.reach(driver, parents, window.hi - 1, scope, track=False)
         # The entry does not depend on the innermost coordinate, which is the last one worked out.
         put = block(*here[:-1], self._put(held, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
@@ -193,7 +202,11 @@ class Tracked:
             if isinstance(node, Access):
                 below = node.level_vars[driver.last + 1 :]
                 variables = below if node == driver.access else node.vars
-                return self.ctx.provenance.roots_of(variables)
+                # Places within a run of positions follow from the position itself.
+                spaces = {v: self.ctx.provenance.space(v) for v in variables}
+                return self.ctx.provenance.roots_of(
+                    v for v, pos in spaces.items() if pos is None or pos.access != driver.access
+                )
             if isinstance(node, IndexVar):
                 return frozenset([node])
             return frozenset[IndexVar]().union(*map(used, children(node)))
@@ -212,32 +225,49 @@ class Tracked:
             raise InternalError("a level's end is no expression")
         return end
 
-    def _reach(
+    def reach(
         self,
         driver: Driver,
         parents: list[Expr | None],
         position: Expr,
         scope: Scope,
         track: bool = True,
+        first: int = 0,
     ) -> tuple[list[p.Stmt], Scope]:
-        """Move the parents on to those of `position`; reach all levels and their coordinates."""
-        access, code = driver.access, list[p.Stmt]()
+        """Move the parents on to those of `position`; reach all levels and their coordinates.
+
+        Parents above `first` stay the same here.
+        """
         chain: list[Expr | None] = [*parents, position]
-        if track:
-            for n in reversed(range(1, len(chain))):
-                child, parent = chain[n], chain[n - 1]
-                level = driver.first + n
-                kind = access.tensor.format.levels[level]
-                if child is None or not isinstance(parent, Name):
-                    continue
-                view = self.ctx.view(access, level)
-                formula = kind.parent(view, child)
-                if formula is not None:
-                    code.append(Set(parent, formula))
-                    continue
-                passed = compare("==", child, self._end(driver, level, parent))
-                code.append(p.While(passed, block(Set(parent, parent + 1))))
-        for n, (place, var) in enumerate(zip(chain, driver.variables, strict=True)):
+        code = self.move(driver, chain, first + 1) if track else []
+        more, scope = self.reach_down(driver, chain, scope, len(chain) - 1)
+        return [*code, *more], scope
+
+    def move(self, driver: Driver, chain: list[Expr | None], first: int) -> list[p.Stmt]:
+        """Move parents on to those of the last of `chain`, those of its places from `first` on."""
+        access, code = driver.access, list[p.Stmt]()
+        for n in reversed(range(first, len(chain))):
+            child, parent = chain[n], chain[n - 1]
+            level = driver.first + n
+            kind = access.tensor.format.levels[level]
+            if child is None or not isinstance(parent, Name):
+                continue
+            view = self.ctx.view(access, level)
+            formula = kind.parent(view, child)
+            if formula is not None:
+                code.append(Set(parent, formula))
+                continue
+            passed = compare("==", child, self._end(driver, level, parent))
+            code.append(p.While(passed, block(Set(parent, parent + 1))))
+        return code
+
+    def reach_down(
+        self, driver: Driver, chain: list[Expr | None], scope: Scope, last: int
+    ) -> tuple[list[p.Stmt], Scope]:
+        """Reach the levels of places in `chain` up to `last`, and their coordinates."""
+        access, code = driver.access, list[p.Stmt]()
+        pairs = list(zip(chain, driver.variables, strict=True))[: last + 1]
+        for n, (place, var) in enumerate(pairs):
             level = driver.first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
             above = chain[n - 1] if n else self.ctx.parent_place(access, level, scope).position
@@ -261,15 +291,16 @@ class Tracked:
         everything = scope.ranges[relation.child]
         recovery = Recovery(self.ctx)
         code, places, scope = recovery.places(access, driver.first, everything, position, scope)
-        more, scope = self._reach(driver, list(places[:-1]), position, scope, track=False)
+        more, scope = self.reach(driver, list(places[:-1]), position, scope, track=False)
         skips = bool(self.ctx.provenance.roots_of(written(body).vars) & set(variables))
         scope = replace(scope, whole=scope.whole and not skips)
-        return block(*code, *more, self.lower(_at(variables, body), scope))
+        return block(*code, *more, self.lower(at_each(variables, body), scope))
 
     # -- sums that last while a parent lasts ----------------------------------------------------
 
     def _held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
         """What can be summed up in a register while the parents stay the same."""
+        tile, body = self._tile(body)
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
             return None
         if any(not kind.unique for kind in driver.kinds[:-1]):
@@ -278,25 +309,55 @@ class Tracked:
         if lhs in scope.accumulators or self.ctx.lists(lhs) or driver.variables[-1] in lhs.vars:
             return None
         known = {*driver.variables[:-1], *scope.coords}
+        if tile is not None:
+            known = {*self.ctx.provenance.recoverable({*known, tile[0]})}
         if not set(lhs.vars) <= known or not set(lhs.vars) & set(driver.variables):
             return None
         dtype = lhs.dtype
         total = TensorVar(f"{lhs.tensor.name} sum", dense(0), dtype, body.op.identity_of(dtype))
         access = Access(total, ())
-        return Held(body, access, replace(body, lhs=access))
+        return Held(body, access, replace(body, lhs=access), tile)
+
+    def _tile(self, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
+        """The loop that `body` is, if it is written out, and what is inside of it."""
+        if not isinstance(body, Forall) or body.tag is not None or body.unroll is None:
+            return None, body
+        width = self.ctx.names.extent(body.var)
+        if not isinstance(width, Value) or int(width.value.real) > _MOST_HELD:
+            return None, body
+        return (body.var, int(width.value.real)), body.body
 
     def _start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
         base = f"{self.ctx.names.of(held.original.lhs.tensor)}_sum"
-        name, scope = scope.fresh(base, held.total.dtype.name, lasting=True)
-        scope = scope.accumulate(held.total, name)
-        start = Value(held.total.tensor.fill, held.total.dtype.name)
-        return [Declare(name, start)], scope
+        type = held.total.dtype.name
+        name, scope = scope.fresh(base, type, lasting=True)
+        if held.tile is None:
+            scope = scope.accumulate(held.total, name)
+            return [Declare(name, Value(held.total.tensor.fill, type))], scope
+        at, scope = scope.fresh(f"{self.ctx.names.variables[held.tile[0]]}_at", lasting=True)
+        scope = scope.accumulate(held.total, p.Load(p.Array(name.name, type), at))
+        return [p.Local(p.Array(name.name, type), held.tile[1]), self.restart(held, scope)], scope
 
-    def _restart(self, held: Held, scope: Scope) -> p.Stmt:
-        name = scope.accumulators[held.total]
-        if not isinstance(name, Name):
-            raise InternalError("a sum without a name")
-        return Set(name, Value(held.total.tensor.fill, held.total.dtype.name))
+    def restart(self, held: Held, scope: Scope) -> p.Stmt:
+        place = scope.accumulators[held.total]
+        nothing = Value(held.total.tensor.fill, held.total.dtype.name)
+        return self._written_out(held, block(update(place, nothing, None)), scope)
+
+    def each(self, held: Held, body: Stmt, scope: Scope) -> p.Block:
+        """The body for every column of the tile that is held."""
+        if held.tile is None:
+            return self.lower(body, scope)
+        place = scope.accumulators[held.total]
+        if not isinstance(place, p.Load):
+            raise InternalError("a tile without a place")
+        inner = self.lower(At(held.tile[0], body, value=place.index), scope)
+        return block(self._written_out(held, inner, scope))
+
+    def _written_out(self, held: Held, body: p.Block, scope: Scope) -> p.Stmt:
+        place = scope.accumulators[held.total]
+        if held.tile is None or not isinstance(place, p.Load) or not isinstance(place.index, Name):
+            return body
+        return p.For(place.index, Value(0), Value(held.tile[1]), body, unrolled=True)
 
     def _flush(
         self, held: Held, driver: Driver, parents: list[Expr | None], window: Range, scope: Scope
@@ -316,19 +377,23 @@ class Tracked:
     def _put(self, held: Held, driver: Driver, scope: Scope) -> p.Block:
         """R[i] += sum;"""
         put = replace(held.original, rhs=held.total)
-        return self.lower(_at(driver.variables[:-1], put), replace(scope, reducing=True))
+        return self.each(held, at_each(driver.variables[:-1], put), replace(scope, reducing=True))
 
 
 @dataclass(frozen=True)
 class Held:
-    """A sum kept in `total` while `original` would add to one entry; `body` adds to the sum."""
+    """A sum kept in `total` while `original` would add to one entry; `body` adds to the sum.
+
+    `tile`: there is one for each value of a variable that has so many, in a loop around them.
+    """
 
     original: Assign
     total: Access
     body: Assign
+    tile: tuple[IndexVar, int] | None = None
 
 
-def _at(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:
+def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:
     for var in reversed(variables):
         body = At(var, body)
     return body

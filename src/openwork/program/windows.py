@@ -243,6 +243,33 @@ class Windows:
             number = at if n == 0 else number * self.ctx.names.extent(var) + at
         return code, number, scope
 
+    def parents_within(self, window: Range, scope: Scope) -> Found:
+        """`window`, a run of positions, with the parents of its own positions alone."""
+        pos = window.pos
+        if pos is None or len(window.levels) < 2:
+            return [], window, scope
+        access, code, levels = pos.access, list[Stmt](), list(window.levels)
+        first = access.level_vars.index(self.provenance.underived(pos.parent)[0])
+        ends = (window.lo, window.hi)  # that of the next run, too: coordinates reach up to it
+        for n in reversed(range(1, len(levels))):
+            level = first + n
+            kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
+            base = f"p{self.ctx.names.of(access.tensor)}{level}"
+            names: list[Name] = []
+            for end, side in zip(ends, ("from", "to"), strict=True):
+                parent = kind.parent(view, end)
+                if parent is None:
+                    lo, hi = levels[n - 1]
+                    array = self.ctx.boundaries(access, level)
+                    parent = Helper("last_at_most", (array, names[0] if names else lo, hi, end))
+                name, scope = scope.fresh(f"{base}_{side}", lasting=True)
+                code.append(Declare(name, parent, fixed=True))
+                names.append(name)
+            levels[n - 1] = (names[0], names[1] + 1)
+            ends = (names[0], names[1])
+        everything = replace(scope.ranges[pos.child], levels=tuple(levels))
+        return code, replace(window, levels=tuple(levels)), scope.remember(pos.child, everything)
+
     def places(
         self,
         access: Access,

@@ -353,6 +353,12 @@ def _compile(
     return answer if isinstance(answer, str) else None
 
 
+def run_compiler(arguments: tuple[str, ...], folder: Path) -> str | None:
+    """Run a compiler in `folder`; its first words if it failed."""
+    answer = _run(arguments, folder)
+    return answer if isinstance(answer, str) else None
+
+
 def _run(
     arguments: tuple[str, ...], folder: Path | None = None
 ) -> subprocess.CompletedProcess[str] | str:

@@ -139,10 +139,7 @@ class Binder:
             result_shape=result_shape,
             executable=executable,
             compiled=compiled,
-            pointers=(
-                *(address for storage in operands for address in storage.pointers),
-                *(array.__array_interface__["data"][0] for array in cuts),
-            ),
+            pointers=self._pointers(operands, cuts),
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
@@ -151,6 +148,12 @@ class Binder:
             extents=tuple(extents[var] for var in lhs.vars),
             count=count,
             wide=wide,
+        )
+
+    def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
+        return (
+            *(address for storage in operands for address in storage.pointers),
+            *(array.__array_interface__["data"][0] for array in cuts),
         )
 
     def widen(self, overflowed: Binding) -> None:
@@ -248,7 +251,7 @@ class Binder:
                     widths[var.name, level, n] = usual if array is None else array.dtype.name
         key = frozenset(widths.items())
         if key not in self._texts:
-            self._texts[key] = back(self._plan, widths, self._trace)
+            self._texts[key] = self._back(widths)
         return self._texts[key]
 
     def _whole_blocks(
@@ -260,6 +263,9 @@ class Binder:
             for block in self._plan.blocks
             if (extents.get(block.var) or 1) % block.size == 0
         )
+
+    def _back(self, widths: Widths) -> Compiled:
+        return back(self._plan, widths, self._trace)
 
     def _result_widths(
         self, extents: Extents | None, wide: bool = False

@@ -18,6 +18,7 @@ from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, Format, dense
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.facts import Facts, facts_of
+from openwork.tensor.gpu_interop import from_gpu, is_gpu_object
 from openwork.tensor.pack import cast_values, convert, differs, from_dense, pack, to_dense, unpack
 from openwork.tensor.validate import (
     as_index_array,
@@ -222,8 +223,16 @@ def _check_blocks(matrix: Any, wish: Wish) -> None:
 
 
 # The first reader that accepts an object reads it.
+def _from_gpu(obj: Any, wish: Wish) -> Storage:
+    storage: Storage = from_gpu(obj, wish.name)
+    if wish.format not in (None, storage.format) or wish.dtype not in (None, storage.dtype):
+        return from_gpu(obj, wish.name).host()
+    return storage
+
+
 _READERS: tuple[tuple[Callable[[Any, Wish], bool], Callable[[Any, Wish], Storage]], ...] = (
     (_holds_storage, _from_storage),
+    (lambda obj, wish: is_gpu_object(obj), _from_gpu),
     (lambda obj, wish: isinstance(obj, np.ndarray) and type(obj) is np.ndarray, from_numpy),
     (lambda obj, wish: sparse.issparse(obj), from_scipy),
     (lambda obj, wish: isinstance(obj, numbers.Number | np.generic), _from_number),

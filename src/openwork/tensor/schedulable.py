@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from openwork.errors import ScheduleError
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
-from openwork.loops.options import Option, options
+from openwork.loops.options import CPU, GPU, Option, options
 from openwork.loops.plan import Plan
 from openwork.loops.relations import BoundType
 from openwork.loops.schedule import Command, understand
@@ -101,9 +101,22 @@ class Schedulable:
         race: OutputRaceStrategy | str = OutputRaceStrategy.NoRaces,
         *,
         chunk: int | None = None,
+        group_size: int | None = None,
+        reduction: str | None = None,
     ) -> S:
-        """Give the iterations of `i` to threads or vector lanes."""
-        return self._do("parallelize", i, unit, race, chunk=chunk)
+        """Give the iterations of `i` to threads, vector lanes, or the units of a GPU.
+
+        Args:
+            i: the loop.
+            unit: `CPUThread`, `CPUVector`, `GPUBlock`, `GPUWarp`, `GPUThread` or `GPUGroup`.
+            race: how writes to one entry are kept apart.
+            chunk: CPU threads take so many iterations at a time.
+            group_size: so many threads of a GPU combine what they write, for `GPUGroup`.
+            reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
+        """
+        return self._do(
+            "parallelize", i, unit, race, chunk=chunk, group_size=group_size, reduction=reduction
+        )
 
     def mergeby(self: S, i: Any, strategy: str) -> S:
         """Intersect sparse operands along `i` by `"gallop"` or `"two_finger"`."""
@@ -153,6 +166,6 @@ class Schedulable:
                 ) from None
         return result
 
-    def legal(self) -> list[Option]:
+    def legal(self, target: str = "cpu") -> list[Option]:
         """Which commands apply to which loops now; each prints as text for `schedule`."""
-        return options(self._base)
+        return options(self._base, CPU if target == "cpu" else GPU)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ShapeError, ToolchainError
@@ -11,12 +12,15 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
+from openwork.loops.default_gpu import for_gpu
+from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.schedule import Command, run
 from openwork.pipeline import front
 from openwork.tensor.binding import Loader, load_function
+from openwork.tensor.device_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel import Kernel
 from openwork.tensor.schedulable import Schedulable
 from openwork.trace import Trace
@@ -25,6 +29,9 @@ from openwork.tree import walk
 
 class Statement(Schedulable):
     """What to compute: an assignment over tensors, and how: a schedule. Immutable."""
+
+    # What a GPU does with a statement that has no schedule; the recipes lie further down the tree.
+    gpu_recipe: ClassVar[Callable[[Statement], Statement | None] | None] = None
 
     def __init__(
         self,
@@ -51,6 +58,20 @@ class Statement(Schedulable):
                 trace.decide(f"schedule: {command}")
             return self._plan, trace
         return front(self._assignment, trace, _sizes(self._assignment)), trace
+
+    @cached_property
+    def _planned_for_gpu(self) -> tuple[Plan, Trace]:
+        if self._plan is not None and uses_gpu(self._plan):
+            return self._planned
+        if self._plan is None and Statement.gpu_recipe is not None:
+            chosen = Statement.gpu_recipe(self)
+            if chosen is not None:
+                return chosen._planned
+        plan, decisions = self._start
+        trace = Trace()
+        for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
+            trace.decide(decision)
+        return for_gpu(plan, trace), trace
 
     @property
     def _base(self) -> Plan:
@@ -96,11 +117,15 @@ class Statement(Schedulable):
         Raises:
             ToolchainError: E606 for a target that does not exist.
         """
-        if target != "cpu":
+        if target not in ("cpu", *TARGETS):
             raise ToolchainError(
-                f"there is no target {target!r}", code="E606", hint="the targets are: cpu"
+                f"there is no target {target!r}",
+                code="E606",
+                hint=f"the targets are: cpu, {', '.join(TARGETS)}",
             )
-        plan, trace = self._planned
+        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu
+        if target == "cpu":
+            check_for_cpu(plan)
         sources = {
             var.name: var.source for var in walk(self._assignment) if isinstance(var, TensorVar)
         }
@@ -108,6 +133,8 @@ class Statement(Schedulable):
             if source is None:
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
+        if target != "cpu":
+            return DeviceKernel(plan, trace, sources, result, target, loader)
         return Kernel(plan, trace, sources, result, loader)
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
+from openwork.tensor.located import Located
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.statement import Statement
 
@@ -33,7 +34,7 @@ def auto_name() -> str:
     return f"T{next(_numbers)}"
 
 
-class Tensor(Arithmetic):
+class Tensor(Located, Arithmetic):
     """A tensor: shape, element type, format, and the arrays that the format asks for.
 
     Made by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing it
@@ -220,16 +221,18 @@ class Tensor(Arithmetic):
     # Conversion
 
     def to(self, format: Format | str) -> Self:
-        """The tensor in another format; itself when it is in that format already.
+        """The tensor in another format, or on `"cuda"` or `"cpu"`; itself when it is so already.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([[0, 3], [0, 0]], name="A").to("CSC")
         <Tensor A: 2x2 int64, ow.CSC, 1 stored>
         """
+        if format in ("cuda", "cpu"):
+            return self._moved(to_gpu=format == "cuda")
         wanted = as_format(format)
         if wanted == self.format:
             return self
-        return type(self).of(convert(self.storage, wanted), self._name)
+        return type(self).of(convert(self._host, wanted), self._name)
 
     def astype(self, dtype: object) -> Self:
         """The tensor with elements of another type; the index arrays are shared."""
@@ -244,7 +247,7 @@ class Tensor(Arithmetic):
 
     def to_numpy(self) -> Array:
         """The tensor as a NumPy array; a dense tensor shares its memory with it."""
-        return to_dense(self.storage)
+        return to_dense(self._host)
 
     def to_scipy(self) -> Any:
         """A matrix as a SciPy array: CSR and CSC share their arrays, other formats become COO.
@@ -252,7 +255,7 @@ class Tensor(Arithmetic):
         Raises:
             FormatError: E404 for tensors that are no matrices, or whose absent entries are not 0.
         """
-        return to_scipy(self.storage, self._name)
+        return to_scipy(self._host, self._name)
 
     def to_coo(self) -> tuple[Array, Array]:
         """The coordinates, of shape (order, nnz), and the values of all stored entries.
@@ -262,7 +265,7 @@ class Tensor(Arithmetic):
         >>> coords.tolist(), values.tolist()
         ([[0, 1], [1, 0]], [3, 4])
         """
-        return unpack(self.storage)
+        return unpack(self._host)
 
     @property
     def T(self) -> Self:

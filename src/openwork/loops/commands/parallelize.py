@@ -1,14 +1,18 @@
-"""parallelize: give the iterations of a loop to threads or vector lanes."""
+"""parallelize: give the iterations of a loop to threads, vector lanes, or the units of a GPU."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.legality import check_nest
-from openwork.loops.nest import positive, rewrite, untagged
+from openwork.loops.nest import find_loops, positive, rewrite, untagged
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag
 from openwork.loops.plan import Plan
+
+GROUP_SIZES = (2, 4, 8, 16, 32)
+REDUCTIONS = ("parallel", "segment")
 
 
 def parallelize(
@@ -17,6 +21,8 @@ def parallelize(
     unit: ParallelUnit,
     race: OutputRaceStrategy | None = None,
     chunk: int | None = None,
+    group_size: int | None = None,
+    reduction: str | None = None,
 ) -> Plan:
     """Run the iterations of a loop at once.
 
@@ -26,13 +32,66 @@ def parallelize(
     part), where no result is appended to, and where writes to one place are kept apart: `NoRaces`
     is proven or refused, `Atomics`, `Temporary` and `ParallelReduction` need a reduction that
     commutes. `chunk`: threads take so many iterations at a time, whoever is free.
+
+    `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
+    `group_size` neighbouring threads combine what they write before one of them writes it.
     """
-    untagged(plan, var)
-    if chunk is not None:
-        positive(chunk, "the chunk")
-    tag = Tag(unit, race or OutputRaceStrategy.NoRaces, chunk)
+    tag = _tag(var, unit, race, chunk, group_size, reduction)
+    over = unit is ParallelUnit.GPUGroup and all(
+        loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread
+        for loop in find_loops(plan, var)
+    )
+    if not over:
+        untagged(plan, var)
 
     def change(loop: Forall) -> Stmt | None:
         return replace(loop, tag=tag) if loop.var == var else None
 
     return check_nest(rewrite(plan, change))
+
+
+def _tag(
+    var: IndexVar,
+    unit: ParallelUnit,
+    race: OutputRaceStrategy | None,
+    chunk: int | None,
+    group_size: int | None,
+    reduction: str | None,
+) -> Tag:
+    """What the arguments say, if they fit the unit."""
+    if chunk is not None:
+        positive(chunk, "the chunk")
+    if chunk is not None and unit.on_gpu:
+        raise ScheduleError(
+            f"{var} is for {unit.value}, which takes no chunks",
+            code="E303",
+            hint="split the loop, and parallelize the outer part",
+        )
+    if unit is not ParallelUnit.GPUGroup:
+        if group_size is not None or reduction is not None:
+            raise ScheduleError(
+                f"{var} is for {unit.value}, which has no groups",
+                code="E303",
+                hint="group_size and reduction are for GPUGroup",
+            )
+        return Tag(unit, race or OutputRaceStrategy.NoRaces, chunk)
+    if race not in (None, OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics):
+        raise ScheduleError(
+            f"a group combines what it writes by its reduction, not by {race and race.value}",
+            code="E303",
+            hint="leave the strategy out",
+        )
+    group_size, reduction = group_size or 32, reduction or "parallel"
+    if isinstance(group_size, bool) or group_size not in GROUP_SIZES:
+        raise ScheduleError(
+            f"there are no groups of {group_size}",
+            code="E303",
+            hint=f"a group has {', '.join(map(str, GROUP_SIZES))} threads",
+        )
+    if reduction not in REDUCTIONS:
+        raise ScheduleError(
+            f"groups know no reduction {reduction}",
+            code="E303",
+            hint=f"there are {' and '.join(REDUCTIONS)}",
+        )
+    return Tag(unit, OutputRaceStrategy.Atomics, None, group_size, reduction)

@@ -1,0 +1,358 @@
+"""`make bench-gpu`: generated kernels on a GPU against cuSPARSE, through CuPy and torch.
+
+Times are of the GPU alone: a kernel that waits is put ahead of what is timed, so that launches are
+queued by then. Every result is checked against the library's before it is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cupy as cp
+import cupyx.scipy.sparse as cps
+import numpy as np
+
+import openwork as ow
+from openwork import recipes as r
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+HEAD = "matrix kernel dtype lib_ms default_ms default_x best best_ms best_x bw all"
+OUT = Path(os.environ.get("OUT", "bench/out"))
+WAIT = cp.RawKernel(
+    r"""extern "C" __global__ void wait(long long n) {
+  const long long start = clock64();
+  while (clock64() - start < n) {}
+}""",
+    "wait",
+)
+
+
+def median(f: Callable[[], Any], reps: int = 11, wait_us: int = 400) -> float:
+    """Milliseconds of the GPU."""
+    for _ in range(2):
+        f()
+    times = []
+    for _ in range(reps):
+        start, end = cp.cuda.Event(), cp.cuda.Event()
+        WAIT((1,), (1,), (np.int64(wait_us * 1800),))
+        start.record()
+        f()
+        end.record()
+        end.synchronize()
+        times.append(cp.cuda.get_elapsed_time(start, end))
+    return float(np.median(times))
+
+
+def copy_bandwidth() -> float:
+    """GB/s, read and written."""
+    a = cp.ones(1 << 28, dtype=cp.float32)
+    b = cp.empty_like(a)
+    return 2 * a.nbytes / median(lambda: cp.copyto(b, a)) / 1e6
+
+
+# -- data ---------------------------------------------------------------------------------------
+
+
+def from_lengths(lengths: Any, columns: int, dtype: Any, near: int | None = None) -> Any:
+    lengths = cp.asarray(lengths, dtype=cp.int64)
+    ends = cp.cumsum(lengths)
+    nnz, rows = int(ends[-1]), lengths.size
+    row = cp.searchsorted(ends, cp.arange(nnz), side="right")
+    if near is None:
+        column = cp.random.randint(0, columns, nnz, dtype=cp.int64)
+    else:
+        column = row * columns // rows + cp.random.randint(-near, near + 1, nnz, dtype=cp.int64)
+        column = cp.clip(column, 0, columns - 1)
+    return from_keys(row * columns + column, rows, columns, dtype)
+
+
+def from_keys(keys: Any, rows: int, columns: int, dtype: Any) -> Any:
+    keys = cp.unique(keys)
+    row, column = keys // columns, (keys % columns).astype(cp.int32)
+    ptr = cp.zeros(rows + 1, dtype=cp.int32)
+    ptr[1:] = cp.cumsum(cp.bincount(row, minlength=rows)).astype(cp.int32)
+    values = cp.random.standard_normal(column.size).astype(dtype)
+    return cps.csr_matrix((values, column, ptr), shape=(rows, columns))
+
+
+def rmat(scale: int, factor: int, dtype: Any) -> Any:
+    n = 1 << scale
+    row = cp.zeros(n * factor, dtype=cp.int64)
+    column = cp.zeros(n * factor, dtype=cp.int64)
+    for _ in range(scale):
+        u = cp.random.random(n * factor)
+        row = row * 2 + (u > 0.76)
+        column = column * 2 + (((u > 0.57) & (u <= 0.76)) | (u > 0.95))
+    return from_keys(row * n + column, n, n, dtype)
+
+
+def skewed(c: float, rows: int, nnz: int) -> Any:
+    weights = c ** np.arange(rows, dtype=np.float64)
+    lengths = np.maximum(0, np.round(weights * (nnz / weights.sum()))).astype(np.int64)
+    np.random.default_rng(1).shuffle(lengths)
+    return lengths
+
+
+def matrices(dtype: Any, small: bool) -> Iterator[tuple[str, Any]]:
+    yield "uniform_4M", from_lengths(np.full(400_000, 10), 400_000, dtype)
+    if not small:
+        yield "uniform_64M", from_lengths(np.full(4_000_000, 16), 4_000_000, dtype)
+    yield "band27_54M", from_lengths(np.full(2_000_000, 27), 2_000_000, dtype, near=200)
+    yield "rmat20_16M", rmat(20, 16, dtype)
+    yield "wide_100x100k", from_lengths(np.full(100, 10_000), 100_000, dtype)
+    yield "skew1.0005_40M", from_lengths(skewed(1.0005, 40_000, 40_000_000), 100_000, dtype)
+    yield "small_20k", from_lengths(np.full(2_000, 10), 2_000, dtype)
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+Recipe = Callable[[Any], Any]
+
+SPMV: dict[str, Recipe] = {
+    **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 16, 32)},
+    "thread": r.thread_per_row,
+    **{f"pos{n}": (lambda s, n=n: r.position_split(s, n)) for n in (4, 8, 16)},
+    **{f"seg{n}": (lambda s, n=n: r.position_segments(s, n)) for n in (1, 2, 4, 8)},
+}
+SPMM: dict[str, Recipe] = {
+    "rows": r.spmm_rows,
+    "rows_u2": lambda s: r.spmm_rows(s, unroll=2),
+    "rows_u8": lambda s: r.spmm_rows(s, unroll=8),
+    **{f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)},
+    "pos32_u8": lambda s: r.spmm_positions(s, 32, unroll=8),
+}
+SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (2, 4, 8, 16, 32)}
+MTTKRP: dict[str, Recipe] = {
+    f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)
+}
+
+
+class Table:
+    """Rows of results, printed and kept."""
+
+    def __init__(self, bandwidth: float) -> None:
+        self.bandwidth = bandwidth
+        self.rows: list[tuple[Any, ...]] = []
+
+    def measure(
+        self,
+        matrix: str,
+        kernel: str,
+        stmt: Any,
+        recipes: dict[str, Recipe],
+        lib: Callable[[], Any] | float,
+        want: Any,
+        bytes_: float,
+        dtype: str,
+    ) -> None:
+        """Time the default and every recipe; say how they compare."""
+        lib_ms = lib if isinstance(lib, float) else median(lib)
+        scale = float(abs(want).max()) or 1.0
+        found = []
+        for name, recipe in {"default": lambda s: s, **recipes}.items():
+            try:
+                run = recipe(stmt).compile(target="cuda")
+                got = run()
+                values = got.storage.values.reshape(want.shape)
+                error = float(abs(values - want).max()) / scale
+                if not error < (1e-3 if dtype == "float32" else 1e-9):
+                    print(f"WRONG {matrix} {kernel} {dtype} {name}: {error:.2e}", flush=True)
+                    continue
+                del got, values
+                found.append((median(run), name))
+            except Exception as error:  # a recipe that does not fit is no reason to stop
+                print(f"FAIL {matrix} {kernel} {name}: {type(error).__name__}: {error}"[:600])
+        times = {name: ms for ms, name in found}
+        best = min(found) if found else (math.inf, "none")
+        default = times.get("default", math.inf)
+        row = (
+            matrix, kernel, dtype, lib_ms, default, lib_ms / default, best[1], best[0],
+            lib_ms / best[0], bytes_ / best[0] / 1e6 / self.bandwidth,
+            " ".join(f"{n}={t:.4f}" for n, t in times.items()),
+        )  # fmt: skip
+        self.rows.append(row)
+        print("\t".join(f"{x:.4f}" if isinstance(x, float) else str(x) for x in row), flush=True)
+
+    def save(self) -> None:
+        OUT.mkdir(parents=True, exist_ok=True)
+        head = [
+            "matrix",
+            "kernel",
+            "dtype",
+            "lib_ms",
+            "default_ms",
+            "default_x",
+            "best",
+            "best_ms",
+            "best_x",
+            "bw",
+            "all",
+        ]
+        lines = ["\t".join(head)]
+        lines += [
+            "\t".join(f"{x:.5f}" if isinstance(x, float) else str(x) for x in row)
+            for row in self.rows
+        ]
+        (OUT / "gpu.tsv").write_text("\n".join(lines) + "\n")
+
+    def summary(self) -> None:
+        print(
+            "\nkernel dtype | geometric mean of library / default, worst | of library / best, worst"
+        )
+        for key in sorted({(row[1], row[2]) for row in self.rows}):
+            mine = [row for row in self.rows if (row[1], row[2]) == key]
+            for_default = [row[5] for row in mine]
+            for_best = [row[8] for row in mine]
+            print(*key, f"{geometric(for_default):.2f} {min(for_default):.2f} | "
+                  f"{geometric(for_best):.2f} {min(for_best):.2f}")  # fmt: skip
+
+
+def geometric(ratios: list[float]) -> float:
+    return math.exp(sum(math.log(max(x, 1e-9)) for x in ratios) / max(1, len(ratios)))
+
+
+def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:
+    from cupyx import cusparse
+
+    (m, n), nnz, dtype = A.shape, A.nnz, A.dtype
+    size = dtype.itemsize
+    tA = None
+    if torch is not None:
+        parts = [torch.as_tensor(a, device="cuda") for a in (A.indptr, A.indices, A.data)]
+        tA = torch.sparse_csr_tensor(*parts, size=A.shape)
+    a = ow.tensor(A, name="A")
+    if "spmv" in kernels:
+        x = cp.random.standard_normal(n).astype(dtype)
+        y = cp.zeros(m, dtype=dtype)
+        lib = median(lambda: cusparse.spmv(A, x, y, 1, 0))
+        if tA is not None:
+            tx = torch.as_tensor(x, device="cuda")
+            lib = min(lib, median(lambda: tA @ tx))
+        stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty((m,), dtype=dtype), A=a, x=ow.tensor(x))
+        moved = nnz * (4 + size) + (m + 1) * 4 + (m + n) * size
+        table.measure(name, "spmv", stmt, SPMV, lib, A @ x, moved, dtype.name)
+    for k in (4, 32, 128):
+        if f"spmm{k}" not in kernels:
+            continue
+        B = cp.random.standard_normal((n, k)).astype(dtype)
+        if tA is not None:
+            tB = torch.as_tensor(B, device="cuda")
+            multiply = partial(torch.matmul, tA, tB)
+        else:
+            multiply = partial(A.__matmul__, B)
+        lib, want = median(multiply, reps=7), cp.asarray(multiply())
+        out = ow.placeholder("C", order=2, dtype=dtype.name)
+        stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", C=out, A=a, B=ow.tensor(B))
+        moved = nnz * (4 + size) + (m + 1) * 4 + (m + n) * k * size
+        table.measure(name, f"spmm{k}", stmt, SPMM, lib, want, moved, dtype.name)
+        del want, stmt
+    if "sddmm" in kernels and nnz <= 20_000_000 and tA is not None:
+        P = cp.random.standard_normal((m, 32)).astype(dtype)
+        Q = cp.random.standard_normal((n, 32)).astype(dtype)
+        tP, tQ = (torch.as_tensor(v, device="cuda") for v in (P, Q))
+        lib = median(lambda: torch.sparse.sampled_addmm(tA, tP, tQ.T, beta=0.0), reps=7)
+        row = cp.searchsorted(A.indptr[1:], cp.arange(nnz, dtype=cp.int32), side="right")
+        want = cp.concatenate([
+            A.data[s : s + 2**22]
+            * (P[row[s : s + 2**22]] * Q[A.indices[s : s + 2**22]]).sum(axis=1)
+            for s in range(0, nnz, 2**22)
+        ])  # fmt: skip
+        D = ow.placeholder("D", order=2, format=ow.CSR, dtype=dtype.name)
+        text = "D(i,k) = A(i,k) * P(i,j) * Q(k,j)"
+        stmt = ow.parse(text, D=D, A=a, P=ow.tensor(P), Q=ow.tensor(Q))
+        moved = nnz * (8 + 2 * size) + (m + n) * 32 * size
+        table.measure(name, "sddmm32", stmt, SDDMM, lib, want, moved, dtype.name)
+    cp.get_default_memory_pool().free_all_blocks()
+
+
+def run_mttkrp(table: Table, dtype: Any) -> None:
+    """Order 3, 32 columns, 20M entries; the library is torch's gather and scatter."""
+    if torch is None:
+        return
+    dims, nnz = (12092, 9184, 28818), 20_000_000
+    keys = cp.random.randint(0, dims[0] * dims[1] * dims[2], nnz, dtype=cp.int64)
+    keys = cp.unique(keys)
+    i, j, k = keys // (dims[1] * dims[2]), keys // dims[2] % dims[1], keys % dims[2]
+    v = cp.random.standard_normal(keys.size).astype(dtype)
+    F = cp.random.standard_normal((dims[1], 32)).astype(dtype)
+    G = cp.random.standard_normal((dims[2], 32)).astype(dtype)
+    ti, tj, tk, tv, tF, tG = (torch.as_tensor(a, device="cuda") for a in (i, j, k, v, F, G))
+
+    def gather() -> Any:
+        out = torch.zeros(dims[0], 32, device="cuda", dtype=tF.dtype)
+        for s in range(0, len(tv), 5_000_000):
+            e = s + 5_000_000
+            out.index_add_(0, ti[s:e], tv[s:e, None] * tF[tj[s:e]] * tG[tk[s:e]])
+        return out
+
+    want = cp.asarray(gather())
+    coords = np.stack([cp.asnumpy(a) for a in (i, j, k)])
+    X = ow.tensor((coords, cp.asnumpy(v)), shape=dims, format=ow.CSF(3), name="X").to("cuda")
+    stmt = ow.parse(
+        "M(i,j) = X(i,k,l) * F(k,j) * G(l,j)",
+        M=ow.empty((dims[0], 32), dtype=v.dtype), X=X, F=ow.tensor(F), G=ow.tensor(G),
+    )  # fmt: skip
+    lib = median(gather, reps=3)
+    size = v.dtype.itemsize
+    table.measure("rand3_20M", "mttkrp32", stmt, MTTKRP, lib, want, nnz * (12 + size), v.dtype.name)
+
+
+def latency() -> None:
+    """From call to result, on resident data: a small matrix times a vector."""
+    A = from_lengths(np.full(2_000, 10), 2_000, np.float32)
+    x = cp.random.standard_normal(2_000).astype(np.float32)
+    a, b = ow.tensor(A, name="A"), ow.tensor(x, name="x")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty((2_000,), dtype="float32"), A=a, x=b)
+    run = stmt.compile(target="cuda")
+    for name, f in (("ours", run), ("cupy A @ x", lambda: A @ x)):
+        times = []
+        for _ in range(500):
+            cp.cuda.Stream.null.synchronize()
+            start = time.perf_counter()
+            f()
+            cp.cuda.Stream.null.synchronize()
+            times.append(time.perf_counter() - start)
+        print(f"latency {name}: {np.median(times) * 1e6:.1f} us, least {min(times) * 1e6:.1f} us")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kernels", nargs="*", default=[])
+    parser.add_argument("--dtype", default="float32,float64")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--small", action="store_true", help="without the largest matrix")
+    args = parser.parse_args()
+    kernels = args.kernels or ["spmv", "spmm4", "spmm32", "spmm128", "sddmm", "mttkrp", "latency"]
+    bandwidth = copy_bandwidth()
+    print(f"{cp.cuda.runtime.getDeviceProperties(0)['name'].decode()}, copy {bandwidth:.0f} GB/s")
+    table = Table(bandwidth)
+    try:
+        if "latency" in kernels:
+            latency()
+        for dtype in args.dtype.split(","):
+            for name, A in matrices(np.dtype(dtype), args.small):
+                if args.only and name not in args.only.split(","):
+                    continue
+                run_matrix(table, name, A, kernels)
+                del A
+            if "mttkrp" in kernels and not args.only:
+                run_mttkrp(table, np.dtype(dtype))
+    finally:
+        table.save()
+        table.summary()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Which arrays a statement touches, and whether threads of a GPU must wait before another does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.program import nodes as p
+from openwork.program.nodes import Array
+from openwork.tree import Node, children
+
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Arrays that threads load from, that the first of them stores to, and that many store to."""
+
+    loads: Names = frozenset()
+    first: Names = frozenset()
+    many: Names = frozenset()
+
+    @property
+    def everything(self) -> Names:
+        """All of them."""
+        return self.loads | self.first | self.many
+
+    def meets(self, later: Touched) -> bool:
+        """Whether a thread may find something undone that another was to do before."""
+        stores, theirs = self.first | self.many, later.first | later.many
+        both = (self.many & theirs) | (stores & later.many)
+        return bool(stores & later.loads or self.loads & theirs or both)
+
+    def and_then(self, other: Touched) -> Touched:
+        """What both touch."""
+        return Touched(self.loads | other.loads, self.first | other.first, self.many | other.many)
+
+    def without(self, local: set[str]) -> Touched:
+        """Without what each thread has for itself."""
+        return Touched(self.loads - local, self.first - local, self.many - local)
+
+
+def touched(node: Node, shared: bool = False) -> Touched:
+    """What `node` touches; `shared`: threads are apart here."""
+    found = Touched()
+    shared = shared or (isinstance(node, p.For) and node.unit in ("warp", "thread"))
+    match node:
+        case p.Load(array=array):
+            found = Touched(loads=frozenset([array.name]))
+        case p.Store(array=array, op=op):
+            name = frozenset([array.name])
+            found = Touched(many=name) if shared else Touched(first=name)
+            if op is not None and shared:
+                found = found.and_then(Touched(loads=name))
+        case p.Do(call=call):
+            arrays = frozenset(a.name for a in call.args if isinstance(a, Array))
+            found = Touched(loads=arrays, many=arrays)
+    for child in children(node):
+        found = found.and_then(touched(child, shared))
+    return found

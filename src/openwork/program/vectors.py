@@ -1,0 +1,193 @@
+"""Loads and stores of 16 bytes: loops that are written out over neighbouring elements.
+
+    for (at = 0; at < 4; at++) sum[at] += a * B[j * 32 + k + at];    written out
+    =>
+    v = the vector at B[j * 32 + k];
+    for (at = 0; at < 4; at++) sum[at] += a * v[at];
+
+That is legal where the first element is the first of a vector: its index is a multiple of the
+length, which follows from constants. Arrays begin at such a place, or the host takes other code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import cast
+
+from openwork.algebra.types import SUPPORTED
+from openwork.program import nodes as p
+from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
+from openwork.tree import Node, map_children, walk
+
+VECTOR = 16  # bytes that a thread loads at once
+
+
+@dataclass(frozen=True)
+class LoadVector(Stmt):
+    """`count` neighbouring elements from `array[index]` on, into a vector."""
+
+    vector: Array
+    array: Array
+    index: Expr
+    count: int
+
+
+@dataclass(frozen=True)
+class StoreVector(Stmt):
+    """A vector of `count` elements to `array[index]` and its neighbours."""
+
+    vector: Array
+    array: Array
+    index: Expr
+    count: int
+
+
+@dataclass(frozen=True)
+class MakeVector(Stmt):
+    """A vector of `count` elements that is filled one by one."""
+
+    vector: Array
+    count: int
+
+
+def vectorized(body: p.Block, constant: set[str], taken: set[str]) -> p.Block:
+    """`body` with vectors; `constant`: the arrays that nobody writes to."""
+    return cast(p.Block, _Vectors(constant, taken).node(body, {}))
+
+
+class _Vectors:
+    def __init__(self, constant: set[str], taken: set[str]) -> None:
+        self.constant, self.taken = constant, taken
+
+    def node(self, node: Node, known: dict[str, Expr]) -> Node:
+        """`node`, where names stand for expressions."""
+        if isinstance(node, p.Block):
+            known = dict(known)
+            done: list[Stmt] = []
+            for s in node.body:
+                if isinstance(s, p.Declare) and s.fixed:
+                    known[s.name.name] = s.value
+                done.append(cast(Stmt, self.node(s, known)))
+            return block(*done)
+        if isinstance(node, p.For) and node.unrolled and isinstance(node.end, Value):
+            return self._loop(node, known)
+        if isinstance(node, Expr):
+            return node
+        return map_children(node, lambda n: self.node(n, known))
+
+    def _loop(self, loop: p.For, known: dict[str, Expr]) -> Stmt:
+        count = int(cast(Value, loop.end).value.real)
+        body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
+        if loop.begin != Value(0) or not all(
+            isinstance(s, (p.Declare, p.Set, p.Store)) for s in body
+        ):
+            return cast(Stmt, map_children(loop, lambda n: self.node(n, known)))
+        inner = dict(known)
+        for s in body:
+            if isinstance(s, p.Declare):
+                inner[s.name.name] = s.value
+        own = {s.name.name: s.value for s in body if isinstance(s, p.Declare)}
+        before: list[Stmt] = []
+        table: dict[Node, Node] = {}
+        for load in dict.fromkeys(n for s in body for n in walk(s) if isinstance(n, p.Load)):
+            if load.array.name not in self.constant:
+                continue
+            base = self._base(load.index, loop.var, own)
+            if base is None or not _aligned(base, load.array, count, known):
+                continue
+            vector = self._vector(load.array)
+            before.append(LoadVector(vector, load.array, base, count))
+            table[load] = p.Load(vector, loop.var)
+        stores = [s for s in body if isinstance(s, p.Store)]
+        after: list[Stmt] = []
+        new = [cast(Stmt, _replaced(s, table)) for s in body]
+        if len(stores) == 1 and stores[0].op is None and not stores[0].atomic:
+            store = stores[0]
+            base = self._base(store.index, loop.var, own)
+            fits = base is not None and _aligned(base, store.array, count, known)
+            if base is not None and fits and store.array.name.endswith("_vals"):
+                vector = self._vector(store.array)
+                before.append(MakeVector(vector, count))
+                after.append(StoreVector(vector, store.array, base, count))
+                at = body.index(store)
+                value = cast(p.Store, new[at]).value
+                new[at] = p.Store(vector, loop.var, value)
+        if not before:
+            return loop
+        return block(*before, replace(loop, body=block(*_used(new))), *after)
+
+    def _vector(self, array: Array) -> Array:
+        base, number = array.name.removesuffix("_vals") + "_vector", 1
+        name = base
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return Array(name, array.type)
+
+    def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
+        """`index` less `at`, if that is all it has of it, and without names of the loop."""
+        terms = _terms(_spelled(index, own))
+        if [t for t in terms if t == at] != [at]:
+            return None
+        rest: Expr = Value(0)
+        for term in terms:
+            if term != at:
+                if at in walk(term):
+                    return None
+                rest = arithmetic("+", rest, term)
+        return rest
+
+
+def _used(stmts: list[Stmt]) -> list[Stmt]:
+    """`stmts` without declarations that nobody needs any more."""
+    kept: list[Stmt] = []
+    names: set[Node] = set()
+    for s in reversed(stmts):
+        if isinstance(s, p.Declare) and s.name not in names:
+            continue
+        names |= set(walk(s.value if isinstance(s, p.Declare) else s))
+        kept.insert(0, s)
+    return kept
+
+
+def _spelled(e: Expr, own: dict[str, Expr]) -> Expr:
+    if isinstance(e, Name) and e.name in own:
+        return _spelled(own[e.name], own)
+    if isinstance(e, Binary):
+        return arithmetic(e.sign, _spelled(e.left, own), _spelled(e.right, own))
+    return e
+
+
+def _terms(e: Expr) -> list[Expr]:
+    if isinstance(e, Binary) and e.sign == "+":
+        return [*_terms(e.left), *_terms(e.right)]
+    return [e]
+
+
+def _aligned(base: Expr, array: Array, count: int, known: dict[str, Expr]) -> bool:
+    """Whether `count` elements from `base` on are whole vectors, as long as can be."""
+    size = SUPPORTED[array.type].itemsize
+    each = min(count * size, VECTOR) // size
+    return each > 1 and count % each == 0 and _divisor(base, known) % each == 0
+
+
+def _divisor(e: Expr, known: dict[str, Expr]) -> int:
+    """A number that `e` is a multiple of."""
+    match e:
+        case Value(value=value):
+            return abs(int(value.real))
+        case Name(name=name) if name in known:
+            return _divisor(known[name], known)
+        case Binary(sign="+" | "-", left=left, right=right):
+            return gcd(_divisor(left, known), _divisor(right, known))
+        case Binary(sign="min" | "max", left=left, right=right):
+            return gcd(_divisor(left, known), _divisor(right, known))
+        case Binary(sign="*", left=left, right=right):
+            return _divisor(left, known) * _divisor(right, known)
+    return 1
+
+
+def _replaced(node: Node, table: dict[Node, Node]) -> Node:
+    return table.get(node) or map_children(node, lambda n: _replaced(n, table))

@@ -1,0 +1,199 @@
+"""A CUDA GPU, reached through CuPy: compiled by NVRTC, cached, launched on the current stream."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import DataError, ToolchainError
+from openwork.program.device import Kernel
+from openwork.runtime import cache
+from openwork.runtime.storage import Storage
+
+_FLAGS = ("--std=c++17", "--device-int128", "-default-device")
+_BLOCKS_PER_PROCESSOR = 8
+
+
+def cupy() -> Any:
+    """CuPy, with a GPU that works.
+
+    Raises:
+        ToolchainError: E607 if it is not installed, or finds no GPU.
+    """
+    try:
+        module = importlib.import_module("cupy")
+    except ImportError:
+        raise ToolchainError(
+            "kernels for a GPU are run through CuPy, which is not installed",
+            code="E607",
+            hint="pip install 'openwork[cuda]'; target=\"cuda-emulated\" needs no GPU",
+        ) from None
+    try:
+        module.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        raise ToolchainError(
+            f"CuPy finds no GPU: {error}",
+            code="E607",
+            hint='target="cuda-emulated" needs none; openwork[cuda] is installed',
+        ) from None
+    return module
+
+
+def is_on_gpu(array: Any) -> bool:
+    """Whether an array lies in a GPU's memory."""
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def address_of(array: Any) -> int:
+    """Where an array begins."""
+    if is_on_gpu(array):
+        return int(array.__cuda_array_interface__["data"][0])
+    return int(array.__array_interface__["data"][0])
+
+
+@dataclass(eq=False)
+class DeviceStorage(Storage):
+    """A tensor's arrays in a GPU's memory: they are CuPy's."""
+
+    @classmethod
+    def of(cls, storage: Storage) -> DeviceStorage:
+        """The storage with all of its arrays on the current GPU; those that are there stay."""
+        device = Cuda()
+        levels = tuple(
+            {name: device.upload(array) for name, array in level.items()}
+            for level in storage.levels
+        )
+        values = device.upload(storage.values)
+        return cls(storage.shape, storage.format, storage.dtype, levels, values, storage.fill)
+
+    def host(self) -> Storage:
+        """The same in main memory."""
+        device = Cuda()
+        levels = tuple(
+            {name: device.download(array) for name, array in level.items()} for level in self.levels
+        )
+        values = device.download(self.values)
+        return Storage(self.shape, self.format, self.dtype, levels, values, self.fill)
+
+    @cached_property
+    def pointers(self) -> tuple[int, ...]:
+        raise DataError(
+            "a tensor on the GPU was given to a kernel for the CPU",
+            code="E511",
+            hint='take it back: A.to("cpu"), or compile(target="cuda")',
+        )
+
+
+class Cuda:
+    """The current GPU."""
+
+    name = "cuda"
+
+    @cached_property
+    def cp(self) -> Any:
+        """CuPy."""
+        return cupy()
+
+    def load(self, source: str, kernels: Sequence[Kernel]) -> Any:
+        """The functions of a text, by name; compiled unless the cache has them."""
+        cp = self.cp
+        arch = f"sm_{cp.cuda.Device().compute_capability}"
+        version = ".".join(map(str, cp.cuda.nvrtc.getVersion()))
+        flags = (*_FLAGS, f"-arch={arch}")
+        key = cache.CacheKey(source, f"nvrtc {version}", flags, arch)
+        path = cache.lookup_or_build(key, lambda folder: _compile(cp, folder, flags))
+        module = cp.cuda.function.Module()
+        try:
+            module.load(path.read_bytes())
+        except Exception as error:
+            raise ToolchainError(
+                f"the compiled kernel does not load: {error}", code="E604"
+            ) from None
+        return {k.name: (module, module.get_function(k.name)) for k in kernels}
+
+    def upload(self, array: Any) -> Any:
+        """An array of the host, on the device; one that is there already stays where it is."""
+        if is_on_gpu(array):
+            return array if isinstance(array, self.cp.ndarray) else self.cp.asarray(array)
+        return self._tried(lambda: self.cp.asarray(array))
+
+    def download(self, array: Any) -> Any:
+        """An array of the device, on the host."""
+        return self._tried(lambda: self.cp.asnumpy(array))
+
+    def empty(self, count: int, dtype: np.dtype[Any], zeroed: bool = False) -> Any:
+        """A new array."""
+        make = self.cp.zeros if zeroed else self.cp.empty
+        return self._tried(lambda: make(count, dtype))
+
+    def fill(self, array: Any, value: Any) -> None:
+        """Put `value` everywhere."""
+        if value == 0:
+            array.data.memset_async(0, array.nbytes)
+        else:
+            array.fill(value)
+
+    def number(self, array: Any, index: int) -> int:
+        """An element of an index array, for the host."""
+        return int(array[index])
+
+    def launch(
+        self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
+    ) -> None:
+        """Run a kernel on the current stream."""
+        index = np.int64 if wide else np.int32
+        count = len(kernel.scalars)
+        held = [
+            index(arg) if name.type == "int64" else np.dtype(name.type).type(arg)
+            for arg, name in zip(args, kernel.scalars, strict=False)
+        ]
+        held += [np.uint64(0) if arg is None else arg for arg in args[count:]]
+        run = function[1]
+        self._tried(lambda: run((grid[0], grid[1], 1), (kernel.threads, 1, 1), tuple(held)))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a grid has that only the GPU knows the size of."""
+        processors = self.cp.cuda.Device().attributes["MultiProcessorCount"]
+        return int(processors) * _BLOCKS_PER_PROCESSOR
+
+    def _tried(self, action: Any) -> Any:
+        """What `action` gives; failures of CUDA become ours."""
+        cp = self.cp
+        try:
+            return action()
+        except cp.cuda.memory.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
+        except (cp.cuda.runtime.CUDARuntimeError, cp.cuda.driver.CUDADriverError) as error:
+            raise ToolchainError(
+                f"the GPU refused: {error}",
+                code="E608",
+                hint="after an illegal access, a process has to start anew; please report it",
+            ) from None
+
+
+def _compile(cp: Any, folder: Path, flags: tuple[str, ...]) -> None:
+    """Make a cubin of the source in `folder`."""
+    source = (folder / cache.SOURCE).read_text()
+    nvrtc = cp.cuda.nvrtc
+    program = nvrtc.createProgram(source, "kernel.cu", [], [])
+    try:
+        nvrtc.compileProgram(program, list(flags))
+        cubin = nvrtc.getCUBIN(program)
+    except nvrtc.NVRTCError as error:
+        log = nvrtc.getProgramLog(program)
+        kept = cache.keep_failed(source)
+        raise ToolchainError(
+            f"NVRTC refused the generated code: {error}\n{log[:2000]}",
+            code="E602",
+            hint=f"please report this, with the source kept in {kept}" if kept else None,
+        ) from None
+    finally:
+        nvrtc.destroyProgram(program)
+    (folder / cache.LIBRARY).write_bytes(cubin)

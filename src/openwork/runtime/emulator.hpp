@@ -1,0 +1,385 @@
+// CUDA on a CPU, for tests: included ahead of the very text that NVRTC compiles.
+//
+// Blocks run one after another. The threads of a block are fibres that take turns: one runs until
+// it ends or waits at a barrier, shuffle or vote, and then the next one does. What hardware leaves
+// undefined is an error here: a barrier that a thread never reaches, a shuffle whose lanes do not
+// come together, a lane that is not in its own mask, an index outside of a shared or local array.
+// Shared memory is filled with 0xff ahead of each block, which is NaN, or -1, to who reads too soon.
+// Blocks and threads run forwards, backwards or shuffled: a missing barrier shows in one of these.
+
+#pragma once
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#define OPENWORK_EMULATED 1
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ static __attribute__((section("emulated_shared")))
+
+struct dim3 {
+  unsigned x, y, z;
+};
+static dim3 gridDim, blockDim, blockIdx, threadIdx;
+static const int warpSize = 32;
+
+extern "C" {
+extern char __start_emulated_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_emulated_shared[] __attribute__((weak, visibility("hidden")));
+}
+
+namespace emulated {
+
+enum State { READY, ENDED, AT_BARRIER, AT_WARP };
+enum Kind { SYNCWARP = 1, SHUFFLE, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR, BALLOT, MATCH };
+
+const char *const NAMES[] = {"",          "__syncwarp",       "__shfl_sync",   "__shfl_up_sync",
+                             "__shfl_down_sync", "__shfl_xor_sync", "a vote", "__match_any_sync"};
+
+struct Fibre {
+  ucontext_t context;
+  char *stack;
+  State state;
+  Kind kind;         // what it waits for
+  unsigned mask;     // with which lanes
+  int width, other;  // of a shuffle
+  unsigned long long value, result;
+};
+
+const size_t STACK = 1 << 17;
+static Fibre *fibres;
+static int made, count, current, order;
+static unsigned long long seed = 1;
+static ucontext_t scheduler;
+static jmp_buf failure;
+static bool failed;
+static char message[256];
+static void (*body)(void *);
+static void *arguments;
+
+static void fail(const char *what) {
+  if (!failed) snprintf(message, sizeof message, "%s (block %u, %u, thread %u)", what, blockIdx.x,
+                        blockIdx.y, threadIdx.x);
+  failed = true;
+}
+
+// Give up from inside of a fibre: it never runs again.
+static void give_up(const char *what) {
+  fail(what);
+  swapcontext(&fibres[current].context, &scheduler);
+}
+
+static void place(int thread) {
+  current = thread;
+  threadIdx = {(unsigned)thread, 0, 0};
+}
+
+static void run_fibre() {
+  body(arguments);
+  fibres[current].state = ENDED;
+  setcontext(&scheduler);
+}
+
+static void wait(State state) {
+  Fibre &me = fibres[current];
+  me.state = state;
+  swapcontext(&me.context, &scheduler);
+}
+
+static int lane_of(int thread) { return thread & 31; }
+
+static unsigned long long received(const Fibre *warp, int lane, Kind kind) {
+  const Fibre &me = warp[lane];
+  if (kind == BALLOT || kind == MATCH) {
+    unsigned bits = 0;
+    for (int l = 0; l < 32; l++)
+      if (me.mask >> l & 1)
+        bits |= (unsigned)(kind == MATCH ? warp[l].value == me.value : warp[l].value != 0) << l;
+    return bits;
+  }
+  const int first = lane & ~(me.width - 1), last = first + me.width - 1;
+  int from = lane;
+  if (kind == SHUFFLE) from = first + (me.other & (me.width - 1));
+  if (kind == SHUFFLE_UP) from = lane - me.other < first ? lane : lane - me.other;
+  if (kind == SHUFFLE_DOWN) from = lane + me.other > last ? lane : lane + me.other;
+  if (kind == SHUFFLE_XOR) from = (lane ^ me.other) > last ? lane : lane ^ me.other;
+  // What a lane that takes no part holds is undefined.
+  return me.mask >> from & 1 ? warp[from].value : 0xfff8dead7ff8dead;
+}
+
+// Let the lanes of a mask go on once all of them wait for the same thing.
+static void complete(int thread) {
+  Fibre *warp = fibres + (thread & ~31);
+  const unsigned mask = warp[lane_of(thread)].mask;
+  const Kind kind = warp[lane_of(thread)].kind;
+  for (int l = 0; l < 32; l++)
+    if (mask >> l & 1) {
+      const int at = (thread & ~31) + l;
+      if (at >= count || warp[l].state != AT_WARP || warp[l].mask != mask || warp[l].kind != kind)
+        return;
+    }
+  for (int l = 0; l < 32; l++)
+    if (mask >> l & 1) warp[l].result = received(warp, l, kind);
+  for (int l = 0; l < 32; l++)
+    if (mask >> l & 1) warp[l].state = READY;
+}
+
+static unsigned long long meet(Kind kind, unsigned mask, unsigned long long value, int width,
+                               int other) {
+  Fibre &me = fibres[current];
+  if (!(mask >> lane_of(current) & 1)) give_up("a lane is not in the mask of its own call");
+  if (width < 1 || width > 32 || (width & (width - 1))) give_up("a width that is no power of two");
+  me.kind = kind, me.mask = mask, me.value = value, me.width = width, me.other = other;
+  wait(AT_WARP);
+  return me.result;
+}
+
+template <typename T> static T shuffle(Kind kind, unsigned mask, T value, int width, int other) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  unsigned long long bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  bits = meet(kind, mask, bits, width, other);
+  T result;
+  memcpy(&result, &bits, sizeof result);
+  return result;
+}
+
+static void stuck() {
+  int at_barrier = 0, live = 0;
+  Kind kind = SYNCWARP;
+  for (int n = 0; n < count; n++) {
+    live += fibres[n].state != ENDED;
+    at_barrier += fibres[n].state == AT_BARRIER;
+    if (fibres[n].state == AT_WARP) kind = fibres[n].kind, place(n);
+  }
+  char text[160];
+  if (at_barrier)
+    snprintf(text, sizeof text, "%d of %d threads wait at __syncthreads, others at %s", at_barrier,
+             live, NAMES[kind]);
+  else
+    snprintf(text, sizeof text, "the lanes of %s do not come together", NAMES[kind]);
+  fail(text);
+}
+
+static int shuffled(int n, int of) {
+  if (order == 0) return n;
+  if (order == 1) return of - 1 - n;
+  // Every number once: multiplied by one that shares no factor with `of`, and moved.
+  static const int primes[] = {7919, 104729, 1299709, 15485863};
+  for (int prime : primes)
+    if (of % prime) return (int)(((unsigned long long)n * prime + seed) % of);
+  return n;
+}
+
+static void start(int thread) {
+  Fibre &fibre = fibres[thread];
+  getcontext(&fibre.context);
+  fibre.context.uc_stack.ss_sp = fibre.stack;
+  fibre.context.uc_stack.ss_size = STACK;
+  fibre.context.uc_link = &scheduler;
+  fibre.state = READY;
+  makecontext(&fibre.context, (void (*)())run_fibre, 0);
+}
+
+static void run_block() {
+  if (+__start_emulated_shared != +__stop_emulated_shared)
+    memset(__start_emulated_shared, 0xff, __stop_emulated_shared - __start_emulated_shared);
+  for (int n = 0; n < count; n++) start(n);
+  for (int left = count; left > 0 && !failed;) {
+    bool moved = false;
+    for (int n = 0; n < count && !failed; n++) {
+      const int thread = shuffled(n, count);
+      if (fibres[thread].state != READY) continue;
+      moved = true;
+      place(thread);
+      swapcontext(&scheduler, &fibres[thread].context);
+      if (fibres[thread].state == AT_WARP) complete(thread);
+    }
+    int waiting = 0;
+    left = 0;
+    for (int n = 0; n < count; n++) {
+      left += fibres[n].state != ENDED;
+      waiting += fibres[n].state == AT_BARRIER;
+    }
+    if (waiting && waiting == left) {
+      for (int n = 0; n < count; n++)
+        if (fibres[n].state == AT_BARRIER) fibres[n].state = READY;
+    } else if (!moved && left > 0 && !failed) {
+      stuck();
+    }
+  }
+}
+
+static bool make_fibres(int threads) {
+  if (threads > 1024 || threads < 1) return false;
+  if (!fibres) fibres = (Fibre *)calloc(1024 + 32, sizeof(Fibre));
+  for (; fibres && made < threads; made++) {
+    void *stack = mmap(0, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) return false;
+    fibres[made].stack = (char *)stack;
+  }
+  for (int n = threads; fibres && n < 1024 + 32; n++) fibres[n].state = ENDED;
+  return fibres != 0;
+}
+
+// 0, or 1 if something went wrong: `emulated_message` says what.
+static int launch(unsigned grid_x, unsigned grid_y, unsigned threads, int in_order,
+                  void (*kernel)(void *), void *given) {
+  failed = false;
+  message[0] = 0;
+  blockIdx = threadIdx = {0, 0, 0};
+  if (grid_x < 1 || grid_y < 1 || grid_x > 0x7fffffffu || grid_y > 65535u)
+    return fail("a grid that cannot be launched"), 1;
+  if (!make_fibres((int)threads)) return fail("a block that cannot be launched"), 1;
+  gridDim = {grid_x, grid_y, 1}, blockDim = {threads, 1, 1};
+  count = (int)threads, body = kernel, arguments = given, order = in_order;
+  seed = seed * 6364136223846793005ull + 1442695040888963407ull, seed >>= 33;
+  for (unsigned y = 0; y < grid_y && !failed; y++)
+    for (unsigned x = 0; x < grid_x && !failed; x++) {
+      blockIdx = {(unsigned)shuffled((int)x, (int)grid_x), (unsigned)shuffled((int)y, (int)grid_y),
+                  0};
+      run_block();
+    }
+  return failed;
+}
+
+}  // namespace emulated
+
+extern "C" const char *emulated_message() { return emulated::message; }
+
+// What -fsanitize=bounds calls for an index outside of an array.
+extern "C" void __ubsan_handle_out_of_bounds(void *, void *) {
+  emulated::give_up("an index outside of a shared or local array");
+}
+extern "C" void __ubsan_handle_out_of_bounds_abort(void *data, void *index) {
+  __ubsan_handle_out_of_bounds(data, index);
+}
+
+static inline void __syncthreads() { emulated::wait(emulated::AT_BARRIER); }
+static inline void __syncwarp(unsigned mask = 0xffffffffu) {
+  emulated::meet(emulated::SYNCWARP, mask, 0, 32, 0);
+}
+template <typename T> static inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
+  return emulated::shuffle(emulated::SHUFFLE, mask, value, width, lane);
+}
+template <typename T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned by,
+                                                     int width = 32) {
+  return emulated::shuffle(emulated::SHUFFLE_UP, mask, value, width, (int)by);
+}
+template <typename T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by,
+                                                       int width = 32) {
+  return emulated::shuffle(emulated::SHUFFLE_DOWN, mask, value, width, (int)by);
+}
+template <typename T> static inline T __shfl_xor_sync(unsigned mask, T value, int bits,
+                                                      int width = 32) {
+  return emulated::shuffle(emulated::SHUFFLE_XOR, mask, value, width, bits);
+}
+static inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  return (unsigned)emulated::meet(emulated::BALLOT, mask, predicate != 0, 32, 0);
+}
+static inline int __any_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+static inline int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) == mask;
+}
+template <typename T> static inline unsigned __match_any_sync(unsigned mask, T value) {
+  unsigned long long bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  return (unsigned)emulated::meet(emulated::MATCH, mask, bits, 32, 0);
+}
+// Fibres take turns, so that only one lane is active at any time.
+static inline unsigned __activemask() { return 1u << emulated::lane_of(emulated::current); }
+
+template <typename T> static inline T __ldg(const T *place) { return *place; }
+template <typename T> static inline T __ldcs(const T *place) { return *place; }
+template <typename T> static inline void __stcs(T *place, T value) { *place = value; }
+static inline void __threadfence() {}
+
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static inline int __ffs(int bits) { return __builtin_ffs(bits); }
+static inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
+static inline int __float_as_int(float value) { int r; memcpy(&r, &value, 4); return r; }
+static inline float __int_as_float(int value) { float r; memcpy(&r, &value, 4); return r; }
+static inline long long __double_as_longlong(double value) {
+  long long r;
+  memcpy(&r, &value, 8);
+  return r;
+}
+static inline double __longlong_as_double(long long value) {
+  double r;
+  memcpy(&r, &value, 8);
+  return r;
+}
+
+// Atomics, in the types that hardware has them.
+template <typename T> static inline T emulated_add(T *place, T value) {
+  const T old = *place;
+  *place = old + value;
+  return old;
+}
+static inline float atomicAdd(float *p, float v) { return emulated_add(p, v); }
+static inline double atomicAdd(double *p, double v) { return emulated_add(p, v); }
+static inline int atomicAdd(int *p, int v) { return (int)emulated_add((unsigned *)p, (unsigned)v); }
+static inline unsigned atomicAdd(unsigned *p, unsigned v) { return emulated_add(p, v); }
+static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long long v) {
+  return emulated_add(p, v);
+}
+template <typename T> static inline T emulated_min(T *place, T value) {
+  const T old = *place;
+  if (value < old) *place = value;
+  return old;
+}
+template <typename T> static inline T emulated_max(T *place, T value) {
+  const T old = *place;
+  if (value > old) *place = value;
+  return old;
+}
+#define EMULATED_EXTREMES(T)                                                  \
+  static inline T atomicMin(T *p, T v) { return emulated_min(p, v); }         \
+  static inline T atomicMax(T *p, T v) { return emulated_max(p, v); }
+EMULATED_EXTREMES(int)
+EMULATED_EXTREMES(unsigned)
+EMULATED_EXTREMES(long long)
+EMULATED_EXTREMES(unsigned long long)
+template <typename T> static inline T emulated_exchange(T *place, T value) {
+  const T old = *place;
+  *place = value;
+  return old;
+}
+static inline int atomicExch(int *p, int v) { return emulated_exchange(p, v); }
+static inline float atomicExch(float *p, float v) { return emulated_exchange(p, v); }
+static inline unsigned long long atomicExch(unsigned long long *p, unsigned long long v) {
+  return emulated_exchange(p, v);
+}
+template <typename T> static inline T emulated_swap(T *place, T expected, T value) {
+  T old;
+  memcpy(&old, place, sizeof old);
+  if (old == expected) memcpy(place, &value, sizeof value);
+  return old;
+}
+static inline int atomicCAS(int *p, int e, int v) { return emulated_swap(p, e, v); }
+static inline unsigned atomicCAS(unsigned *p, unsigned e, unsigned v) {
+  return emulated_swap(p, e, v);
+}
+static inline unsigned short atomicCAS(unsigned short *p, unsigned short e, unsigned short v) {
+  return emulated_swap(p, e, v);
+}
+static inline unsigned long long atomicCAS(unsigned long long *p, unsigned long long e,
+                                           unsigned long long v) {
+  return emulated_swap(p, e, v);
+}
+
+struct __attribute__((aligned(8))) float2 { float x, y; };
+struct __attribute__((aligned(16))) float4 { float x, y, z, w; };
+struct __attribute__((aligned(16))) double2 { double x, y; };
+struct __attribute__((aligned(8))) int2 { int x, y; };
+struct __attribute__((aligned(16))) int4 { int x, y, z, w; };

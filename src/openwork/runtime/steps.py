@@ -1,0 +1,166 @@
+"""The host's part of a program for a GPU, followed step by step.
+
+For one choice of operands everything but the memory of the result is the same at each call, so
+that it is worked out once: which kernels run, on how many blocks, with which arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.program import nodes as p
+from openwork.program.device import LENGTHS, NO_ROOM, STATUS, DeviceProgram, Kernel, Launch
+from openwork.runtime.launch import BoundBroken, PositionOverflow
+
+_MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
+_MOST_SCRATCH = 1 << 28  # bytes that units of a kernel have for themselves, together
+
+
+class Device(Protocol):
+    """Where kernels run."""
+
+    name: str
+
+    def load(self, source: str, kernels: Sequence[Kernel]) -> Any: ...
+    def upload(self, array: Any) -> Any: ...
+    def download(self, array: Any) -> Any: ...
+    def empty(self, count: int, dtype: Any, zeroed: bool = False) -> Any: ...
+    def fill(self, array: Any, value: Any) -> None: ...
+    def number(self, array: Any, index: int) -> int: ...
+    def launch(
+        self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
+    ) -> None: ...
+    @property
+    def blocks(self) -> int: ...
+
+
+@dataclass
+class Run:
+    """One call: what the host knows by now."""
+
+    device: Device
+    program: DeviceProgram
+    functions: Mapping[str, Any]
+    arrays: dict[str, Any]
+    scalars: dict[str, int]
+    wide: bool
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
+
+    def all(self) -> None:
+        """Every step."""
+        if self.program.reports:
+            self.arrays[STATUS.name] = self.device.empty(1, np.dtype("int32"), zeroed=True)
+        self.follow(self.program.host)
+        if self.program.reports:
+            _check(int(self.device.download(self.arrays[STATUS.name])[0]))
+
+    def follow(self, s: p.Stmt) -> None:
+        """One step."""
+        match s:
+            case p.Block(body=body):
+                for each in body:
+                    self.follow(each)
+            case p.Declare(name=name, value=value):
+                self.scalars[name.name] = self.value(value)
+            case p.Allocate(array=array, count=count, zeroed=zeroed):
+                n = self.value(count)
+                made = self.device.empty(n, np.dtype(array.type), zeroed) if n else None
+                self.arrays[array.name] = made
+            case Launch(kernel=kernel):
+                self._launch(kernel)
+            case p.For(var=var, begin=begin, end=end, body=body):
+                for n in range(self.value(begin), self.value(end)):
+                    self.scalars[var.name] = n
+                    self.follow(body)
+            case p.If(condition=condition, then=then, otherwise=otherwise):
+                if self.value(condition):
+                    self.follow(then)
+                elif otherwise is not None:
+                    self.follow(otherwise)
+            case p.Fail(status=status):
+                _check(status)
+            case p.Free() | p.Comment():
+                pass
+            case _:
+                raise InternalError(f"the host has no step {type(s).__name__}")
+
+    def value(self, e: p.Expr) -> int:
+        """An expression of sizes."""
+        match e:
+            case p.Value(value=value):
+                return int(value.real)
+            case p.Name(name=name):
+                return self.scalars[name]
+            case p.Convert(expr=inner):
+                return self.value(inner)
+            case p.Load(array=array, index=index):
+                place = (array.name, self.value(index))
+                if place not in self.numbers:
+                    self.numbers[place] = self.device.number(self.arrays[array.name], place[1])
+                return self.numbers[place]
+            case p.Binary(sign=sign, left=left, right=right):
+                return _BINARY[sign](self.value(left), self.value(right))
+        raise InternalError(f"the host cannot work out {e}")
+
+    def _launch(self, kernel: Kernel) -> None:
+        x, y = self._grid(kernel)
+        if x < 1 or y < 1:
+            return
+        for s in kernel.scratch:
+            units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit] * x * y
+            count = max(1, self.value(s.count)) * units
+            self.arrays[s.array.name] = self.device.empty(count, np.dtype(s.array.type), s.zeroed)
+        args = [self.scalars[n.name] for n in kernel.scalars]
+        args += [self.arrays[a.name] for a in kernel.arrays]
+        self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
+
+    def _grid(self, kernel: Kernel) -> tuple[int, int]:
+        blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]
+        x, y = min(blocks[0], _MOST_BLOCKS_X), min(blocks[1], _MOST_BLOCKS_Y)
+        for s in kernel.scratch:
+            units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit]
+            each = max(1, self.value(s.count)) * units * np.dtype(s.array.type).itemsize
+            x = max(min(x, 1), min(x, _MOST_SCRATCH // (each * max(1, y)) or 1))
+        return x, y
+
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: int(a / b) if (a < 0) != (b < 0) and a % b else a // b,
+    "%": lambda a, b: a - b * (int(a / b) if (a < 0) != (b < 0) and a % b else a // b),
+    "min": min,
+    "max": max,
+    "<": lambda a, b: int(a < b),
+    "<=": lambda a, b: int(a <= b),
+    "==": lambda a, b: int(a == b),
+    "!=": lambda a, b: int(a != b),
+    "&&": lambda a, b: int(bool(a and b)),
+    "||": lambda a, b: int(bool(a or b)),
+}
+
+
+class NoRoom(Exception):
+    """A result outgrew the memory that it was given."""
+
+
+def _check(status: int) -> None:
+    """Raise what the status of a call stands for."""
+    if status == 0:
+        return
+    if status == p.BROKEN_BOUND:
+        raise BoundBroken
+    if status == NO_ROOM:
+        raise NoRoom
+    if status == 3:
+        raise PositionOverflow
+    raise InternalError(f"a kernel ended with status {status}")
+
+
+LENGTHS_NAME = LENGTHS.name

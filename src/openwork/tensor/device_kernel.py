@@ -1,0 +1,248 @@
+"""Kernels for a GPU, or for the emulator of one: a compiled statement that can be called."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.loops.nodes import relations_of
+from openwork.loops.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Fuse, Split
+from openwork.loops.result import Append
+from openwork.pipeline import Compiled, CompiledCuda, back_cuda
+from openwork.program.vectors import VECTOR
+from openwork.runtime.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
+from openwork.runtime.emulator import Emulator
+from openwork.runtime.launch import BoundBroken, PositionOverflow
+from openwork.runtime.steps import LENGTHS_NAME, Device, NoRoom, Run
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.binding import Binder, Binding, Extents, Loader, Shape, Widths, load_function
+from openwork.tensor.kernel import Kernel
+from openwork.tensor.pack import convert
+from openwork.tensor.promises import broken_bound
+from openwork.trace import Trace
+
+TARGETS: dict[str, type[Device]] = {"cuda": Cuda, "cuda-emulated": Emulator}
+_NARROW = 2**31 - 2**20  # what 32-bit numbers count, with room for the last run of a split
+
+
+class DeviceBinder(Binder):
+    """Binds operands to the kernels of a plan, compiled for the widths of what they count."""
+
+    def __init__(self, plan: Plan, templates: Mapping[str, Any], trace: Trace) -> None:
+        super().__init__(plan, templates, trace, lambda compiled: None)
+        provenance = Provenance(relations_of(plan.loops))
+        self._fused = [
+            provenance.underived(r.fused) for r in provenance.relations if isinstance(r, Fuse)
+        ]
+        self._longest = max(
+            (r.factor for r in provenance.relations if isinstance(r, Split)), default=1
+        )
+        self._variants: dict[tuple[bool, bool], dict[object, Compiled]] = {}
+        self.choose(narrow=True, aligned=True)
+
+    def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
+        return ()
+
+    def choose(self, narrow: bool, aligned: bool) -> None:
+        """From now on, compile for what 32 bits count, and for arrays that begin with a vector."""
+        self._variant = (narrow, aligned)
+        self._texts = self._variants.setdefault(self._variant, {})
+
+    def _back(self, widths: Widths) -> Compiled:
+        return back_cuda(self._plan, widths, self._trace, *self._variant)
+
+    def _executable(
+        self, operands: tuple[Storage, ...], extents: Extents, wide: bool
+    ) -> tuple[Any, Compiled]:
+        self.choose(self._fits(operands, extents), all(map(_is_aligned, operands)))
+        return None, self.compile(operands, self._result_widths(extents, wide))
+
+    def _fits(self, operands: tuple[Storage, ...], extents: Extents) -> bool:
+        """Whether 32-bit numbers count everything that these operands have."""
+        lengths = [math.prod(extents.get(v, 1) for v in variables) for variables in self._fused]
+        lengths += [storage.values.size for storage in operands]
+        lengths += list(extents.values())
+        lhs = self._plan.assignment.lhs
+        if lhs.tensor.format.is_dense:
+            lengths.append(math.prod(extents[v] for v in lhs.vars))
+        return max(lengths, default=0) + 2 * self._longest < _NARROW
+
+
+def _is_aligned(storage: Storage) -> bool:
+    """Whether the values begin where a vector of 16 bytes may."""
+    return address_of(storage.values) % VECTOR == 0
+
+
+class DeviceKernel(Kernel):
+    """A statement compiled for a GPU."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        trace: Trace,
+        templates: Mapping[str, Any],
+        result: Any,
+        target: str,
+        loader: Loader = load_function,
+    ) -> None:
+        self._plan, self._trace = plan, trace
+        self._templates, self._result = dict(templates), result
+        self._device = TARGETS[target]()
+        self._load = loader
+        self._binder = DeviceBinder(plan, self._templates, trace)
+        self._latest: Binding | None = None
+        self._warm = None
+        self._converts_result = plan.converts_result
+        self._simple = self._binder.takes_as_given
+        self._check = False
+        self._native = True
+        self._functions: dict[str, Any] = {}
+        self._numbers: dict[tuple[str, int], int] = {}
+        known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
+        self._compiled = self._binder.compile(
+            tuple(known.get(var.name) for var in self._binder.operands)
+        )
+        for note in dict.fromkeys(cast(CompiledCuda, self._compiled).device.notes):
+            trace.decide(note)
+
+    def _launch(
+        self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
+    ) -> Storage:
+        plan, binder = self._plan, self._binder
+        operands = given if self._simple else binder.operands_of(given, old)
+        binding = self._latest
+        if binding is None or out is not None or binder.converts or not binding.fits(given, shape):
+            binding = self._latest = binder.bind(given, operands, shape, out is not None)
+            self._numbers = {}
+        try:
+            try:
+                storage = self._run(binding, operands, old, out)
+            except PositionOverflow:
+                binder.widen(binding)
+                binding = self._latest = binder.bind(given, operands, shape, out is not None)
+                self._numbers = {}
+                storage = self._run(binding, operands, old, out)
+        except BoundBroken:
+            raise broken_bound(plan) from None
+        if self._converts_result:
+            return convert(storage, plan.user_result.format, exact=True)
+        return storage
+
+    def _run(
+        self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
+    ) -> Storage:
+        compiled = cast(CompiledCuda, binding.compiled)
+        device = self._device
+        functions = self._functions.get(compiled.source)
+        if functions is None:
+            if self._load is load_function:
+                functions = device.load(compiled.source, compiled.device.kernels)
+            else:
+                functions = self._load(compiled)
+            self._functions[compiled.source] = functions
+        arrays = self._arrays(binding, operands)
+        sizes = {
+            n.name: size for n, size in zip(compiled.program.sizes, binding.sizes, strict=True)
+        }
+        appended = isinstance(self._plan.assembly, Append)
+        values = None
+        if not appended:
+            values = self._memory(binding, operands, old, out)
+            arrays[compiled.program.arguments[-1].array.name] = values
+        room = binding.room
+        while True:
+            scalars = {**sizes, "room": room, **{r.name: room for r in compiled.device.rooms}}
+            run = Run(
+                device, compiled.device, functions, dict(arrays), scalars, not compiled.narrow,
+                self._numbers,
+            )  # fmt: skip
+            made = [a for a in compiled.program.arguments if a.role == "made"]
+            if made:
+                run.arrays[LENGTHS_NAME] = device.empty(len(made), np.dtype("int64"), zeroed=True)
+            try:
+                run.all()
+                break
+            except NoRoom:
+                room = max(2 * room, 64)
+        if not appended:
+            if values is None:
+                raise InternalError("a result without memory")
+            levels = self._binder.levels(operands)
+            if not self._stays(operands) and out is None:
+                values = device.download(values)
+            return self._storage(binding, levels, values)
+        return self._collected(binding, compiled, run, self._stays(operands))
+
+    def _stays(self, operands: tuple[Storage, ...]) -> bool:
+        """Whether a result stays on the GPU, because an operand is there."""
+        return any(is_on_gpu(storage.values) for storage in operands)
+
+    def _storage(
+        self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
+    ) -> Storage:
+        made = super()._storage(binding, levels, values)
+        return DeviceStorage.of(made) if is_on_gpu(values) else made
+
+    def _memory(
+        self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
+    ) -> Any:
+        """Memory for the values of a result whose positions are known."""
+        device, initial = self._device, binding.compiled.initial
+        values = None
+        if out is not None and out.format.is_dense and not self._converts_result:
+            mine = out.storage.values
+            reads = any(s.values is mine for s in operands)
+            here = is_on_gpu(mine) or device.name != "cuda"
+            if here and not reads and address_of(mine) % VECTOR == 0:
+                values = mine
+        if values is None and old is not None and self._plan.assignment.op is not None:
+            return device.upload(old.values).copy()
+        if values is None:
+            values = device.empty(binding.count, self._plan.result.dtype)[: binding.count]
+        if initial is not None and binding.count:
+            device.fill(values, initial)
+        return values
+
+    def _arrays(self, binding: Binding, operands: tuple[Storage, ...]) -> dict[str, Any]:
+        """Every array of the operands, on the device, by its name in the code."""
+        found = [
+            self._device.upload(array)
+            for storage in operands
+            for array in (
+                *(level[name] for level in storage.levels for name in sorted(level)),
+                storage.values,
+            )
+        ]
+        found += [self._device.upload(cut) for cut in binding.cuts]
+        arguments = binding.compiled.program.arguments
+        return {a.array.name: array for a, array in zip(arguments, found, strict=False)}
+
+    def _collected(
+        self, binding: Binding, compiled: CompiledCuda, run: Run, stays: bool
+    ) -> Storage:
+        """A result from the arrays that the kernels made."""
+        lengths = self._device.download(run.arrays[LENGTHS_NAME])
+        made = [a for a in compiled.program.arguments if a.role == "made"]
+        arrays = iter(
+            _first(run.arrays[a.array.name], int(n), a.array.type, self._device, stays)
+            for a, n in zip(made, lengths, strict=True)
+        )
+        levels = tuple(
+            {fact.name: next(arrays) for fact in level.arrays}
+            for level in self._plan.result.format.levels
+        )
+        return self._storage(binding, levels, next(arrays))
+
+
+def _first(array: Any, count: int, type: str, device: Device, stays: bool) -> Any:
+    """The first `count` elements of an array that was made with room for more."""
+    if array is None:
+        array = device.empty(1, np.dtype(type))
+    part = array[:count].copy()
+    return part if stays else device.download(part)

@@ -1,0 +1,74 @@
+"""A stand-in for CuPy, over NumPy: the runtime's steps for a GPU, where there is none.
+
+Arrays claim to be on a GPU; kernels are compiled and run by the emulator.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import numpy as np
+
+from openwork.runtime.emulator import Emulator
+
+
+class ndarray(np.ndarray):
+    """An array that says it is on a GPU."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.__array_interface__, "version": 3}
+
+
+def _on_gpu(array: Any) -> Any:
+    return np.asarray(array).view(ndarray)
+
+
+class _Memory:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+def module() -> types.ModuleType:
+    """Something to have as `cupy` in `sys.modules`."""
+    cupy = types.ModuleType("cupy")
+
+    class Failure(Exception):
+        pass
+
+    def upload(array: Any) -> Any:
+        already = isinstance(array, ndarray)
+        return array if already else _on_gpu(np.array(array))
+
+    cupy.ndarray = ndarray
+    cupy.asarray = upload
+    cupy.ascontiguousarray = lambda a: _on_gpu(np.ascontiguousarray(a))
+    cupy.asnumpy = lambda a: np.array(a)
+    cupy.empty = lambda n, dtype: _on_gpu(np.full(n, 77).astype(dtype))
+    cupy.zeros = lambda n, dtype=float: _on_gpu(np.zeros(n, dtype))
+    runtime = types.SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=Failure)
+    cupy.cuda = types.SimpleNamespace(
+        runtime=runtime,
+        driver=types.SimpleNamespace(CUDADriverError=Failure),
+        memory=types.SimpleNamespace(OutOfMemoryError=Failure),
+    )
+    return cupy
+
+
+class Emulated:
+    """What takes the place of the parts of `Cuda` that need a GPU."""
+
+    emulator = Emulator()
+
+    @staticmethod
+    def load(self: Any, source: str, kernels: Any) -> Any:
+        return Emulated.emulator.load(source, kernels)
+
+    @staticmethod
+    def launch(self: Any, function: Any, grid: Any, kernel: Any, args: Any, wide: bool) -> None:
+        Emulated.emulator.launch(function, grid, kernel, args, wide)
+
+    @staticmethod
+    def fill(self: Any, array: Any, value: Any) -> None:
+        array[...] = value

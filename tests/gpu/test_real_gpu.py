@@ -1,0 +1,188 @@
+"""Recipes on a real GPU, over matrices of many shapes and element types, against SciPy.
+
+`make test-gpu` runs these; without CuPy and a GPU they are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import openwork as ow
+from openwork import recipes as r
+
+cp = pytest.importorskip("cupy", reason="needs CuPy and a GPU")
+try:
+    cp.cuda.runtime.getDeviceCount()
+except Exception as error:
+    pytest.skip(f"no GPU: {error}", allow_module_level=True)
+
+rng = np.random.default_rng(0)
+
+
+def _skewed() -> Any:
+    lengths = np.minimum(2000, (3000 / (1 + np.arange(700))).astype(int))
+    rows = np.repeat(np.arange(700), lengths)
+    columns = rng.integers(0, 2000, rows.size)
+    return sp.csr_array((rng.standard_normal(rows.size), (rows, columns)), shape=(700, 2000))
+
+
+MATRICES: dict[str, Any] = {
+    "random": sp.random_array((1000, 900), density=0.02, rng=rng, format="csr"),
+    "skewed": _skewed(),
+    "wide": sp.random_array((5, 20000), density=0.1, rng=rng, format="csr"),
+    "tall": sp.random_array((30000, 7), density=0.05, rng=rng, format="csr"),
+    "one": sp.csr_array(np.array([[2.0]])),
+    "empty": sp.csr_array((50, 60)),
+    "banded": sp.diags_array([np.full(5000, float(k)) for k in (1, 2, 3)], offsets=(-1, 0, 1),
+                             shape=(5000, 5000), format="csr"),
+}  # fmt: skip
+DTYPES = ("float32", "float64", "complex64", "complex128", "int32", "int64")
+SPMV: dict[str, Callable[[Any], Any]] = {
+    "default": lambda s: s,
+    "thread": r.thread_per_row,
+    **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 16, 32)},
+    **{f"split{n}": (lambda s, n=n: r.position_split(s, n)) for n in (1, 7)},
+    **{f"segments{n}": (lambda s, n=n: r.position_segments(s, n, 16)) for n in (1, 4)},
+}
+SPMM: dict[str, Callable[[Any], Any]] = {
+    "default": lambda s: s,
+    "rows": r.spmm_rows,
+    "positions": r.spmm_positions,
+    "nnz16": lambda s: r.atomic_parallel(s, nnz=16, col=2),
+    "segment": lambda s: r.atomic_parallel(s, nnz=1, col=2, group=32),
+    "eighth": lambda s: r.atomic_parallel(s, row=1 / 8, col=2, group=8),
+}
+
+
+def cast(matrix: Any, dtype: str) -> Any:
+    whole = np.dtype(dtype).kind == "i"
+    return (matrix * 10).astype(dtype) if whole else matrix.astype(dtype)
+
+
+def agrees(got: Any, want: Any, dtype: str) -> None:
+    if np.dtype(dtype).kind == "i":
+        np.testing.assert_array_equal(got, want)
+    else:
+        single = dtype in ("float32", "complex64")
+        scale = float(np.abs(want).max(initial=1e-30))
+        np.testing.assert_allclose(got, want, rtol=0, atol=scale * (1e-4 if single else 1e-11))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("recipe", SPMV)
+@pytest.mark.parametrize("name", MATRICES)
+def test_spmv(name: str, recipe: str, dtype: str) -> None:
+    A = cast(MATRICES[name], dtype)
+    x = cast(rng.standard_normal(A.shape[1]), dtype)
+    a, b = ow.tensor(A, name="A").to("cuda"), ow.tensor(cp.asarray(x), name="x")
+    y = ow.empty((A.shape[0],), dtype=dtype, name="y")
+    kernel = SPMV[recipe](ow.parse("y(i) = A(i,j) * x(j)", y=y, A=a, x=b)).compile(target="cuda")
+    for _ in range(2):
+        agrees(cp.asnumpy(kernel().to_cupy()), A @ x, dtype)
+
+
+@pytest.mark.parametrize("columns", [1, 4, 5, 32, 130])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("recipe", SPMM)
+@pytest.mark.parametrize("name", MATRICES)
+def test_spmm(name: str, recipe: str, dtype: str, columns: int) -> None:
+    A = cast(MATRICES[name], dtype)
+    B = cast(rng.standard_normal((A.shape[1], columns)), dtype)
+    C = ow.empty((A.shape[0], columns), dtype=dtype, name="C")
+    a, b = ow.tensor(A, name="A").to("cuda"), ow.tensor(cp.asarray(B), name="B")
+    stmt = SPMM[recipe](ow.parse("C(i,k) = A(i,j) * B(j,k)", C=C, A=a, B=b))
+    agrees(cp.asnumpy(stmt.compile(target="cuda")().to_cupy()), A @ B, dtype)
+
+
+@pytest.mark.parametrize("inner", [3, 32, 40])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", MATRICES)
+def test_sddmm(name: str, dtype: str, inner: int) -> None:
+    S = cast(MATRICES[name], dtype)
+    P, Q = (cast(rng.standard_normal((n, inner)), dtype) for n in S.shape)
+    D = ow.empty(S.shape, format=ow.CSR, dtype=dtype, name="D")
+    s = ow.tensor(S, name="S").to("cuda")
+    p, q = ow.tensor(cp.asarray(P), name="P"), ow.tensor(cp.asarray(Q), name="Q")
+    stmt = r.sddmm(ow.parse("D(i,k) = S(i,k) * P(i,j) * Q(k,j)", D=D, S=s, P=p, Q=q))
+    got = stmt.compile(target="cuda")()
+    assert got.device == "cuda"
+    agrees(got.to_numpy(), S.toarray() * (P @ Q.T), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tensors(dtype: str) -> None:
+    shape = (40, 50, 30)
+    coords = np.stack([rng.integers(0, n, 5000) for n in shape])
+    X = ow.tensor((coords, rng.standard_normal(5000).astype(dtype)), shape=shape, name="X")
+    dense = X.to_numpy()
+    F, G = (rng.standard_normal((n, 32)).astype(dtype) for n in shape[1:])
+    x, f, g = X.to("cuda"), ow.tensor(cp.asarray(F), name="F"), ow.tensor(cp.asarray(G), name="G")
+    M = ow.empty((40, 32), dtype=dtype, name="M")
+    stmt = r.spmm_positions(ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=x, F=f, G=g))
+    got = stmt.compile(target="cuda")().to_numpy()
+    agrees(got, np.einsum("ikl,kj,lj->ij", dense, F, G), dtype)
+    T = ow.empty((40, 50, 32), dtype=dtype, name="T")
+    ttm = r.spmm_positions(ow.parse("T(i,j,l) = X(i,j,k) * G(k,l)", T=T, X=x, G=g))
+    agrees(ttm.compile(target="cuda")().to_numpy(), np.einsum("ijk,kl->ijl", dense, G), dtype)
+    v = ow.tensor(cp.asarray(G[:, 0].copy()), name="v")
+    V = ow.empty((40, 50), dtype=dtype, name="V")
+    for recipe in (r.position_split, r.position_segments):
+        ttv = recipe(ow.parse("V(i,j) = X(i,j,k) * v(k)", V=V, X=x, v=v))
+        got = ttv.compile(target="cuda")().to_numpy()
+        agrees(got, np.einsum("ijk,k->ij", dense, G[:, 0]), dtype)
+
+
+def test_objects_of_cupy_and_torch_are_shared() -> None:
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    A = sparse.csr_matrix(sp.csr_matrix(MATRICES["random"]))
+    t = ow.tensor(A, name="A")
+    assert t.device == "cuda"
+    assert t.storage.values.data.ptr == A.data.data.ptr
+    torch = pytest.importorskip("torch")
+    x = torch.ones(A.shape[1], device="cuda", dtype=torch.float64)
+    b = ow.tensor(x, name="x")
+    assert b.storage.values.data.ptr == x.data_ptr()
+    y = ow.empty((A.shape[0],), name="y")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=t, x=b).compile(target="cuda")
+    back = torch.as_tensor(kernel().to_cupy(), device="cuda")
+    np.testing.assert_allclose(back.cpu().numpy(), MATRICES["random"].sum(axis=1))
+
+
+def test_the_current_stream_is_used() -> None:
+    A, x = ow.tensor(MATRICES["random"], name="A").to("cuda"), cp.ones(900)
+    y = ow.empty((1000,), name="y")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=ow.tensor(x, name="x"))
+    kernel = kernel.compile(target="cuda")
+    with cp.cuda.Stream(non_blocking=True) as stream:
+        got = kernel()
+        stream.synchronize()
+        np.testing.assert_allclose(got.to_numpy(), MATRICES["random"].sum(axis=1))
+
+
+def test_too_much_memory_is_an_error_and_later_calls_work() -> None:
+    n = 1 << 21
+    a = ow.tensor(cp.ones(n, dtype=np.float32), name="a")
+    b = ow.tensor(cp.ones(n, dtype=np.float32), name="b")
+    C = ow.placeholder("C", order=2, dtype="float32")
+    kernel = ow.parse("C(i,j) = a(i) * b(j)", C=C, a=a, b=b).compile(target="cuda")
+    with pytest.raises(MemoryError):
+        kernel()
+    c = ow.tensor(cp.ones(3, dtype=np.float32), name="a")
+    assert kernel(a=c, b=c).to_numpy().sum() == 9
+
+
+def test_rows_without_atomics_are_bit_identical() -> None:
+    A = MATRICES["skewed"].astype("float32")
+    x = cp.asarray(rng.standard_normal(A.shape[1]).astype("float32"))
+    y = ow.empty((A.shape[0],), dtype="float32", name="y")
+    stmt = ow.parse(
+        "y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(A, name="A").to("cuda"), x=ow.tensor(x, name="x")
+    )
+    kernel = r.group_per_row(stmt, 8).compile(target="cuda")
+    first = cp.asnumpy(kernel().to_cupy()).tobytes()
+    assert all(cp.asnumpy(kernel().to_cupy()).tobytes() == first for _ in range(200))

@@ -1,0 +1,100 @@
+"""The runtime for a GPU, with a stand-in for CuPy: what stays on the GPU, and what comes back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.gpu.stand_in import Emulated, module
+
+import openwork as ow
+from openwork.runtime.cuda import Cuda
+
+pytestmark = pytest.mark.needs_cc
+MATRIX = sp.random(40, 30, 0.2, format="csr", random_state=np.random.default_rng(0))
+VECTOR = np.random.default_rng(1).random(30)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    cupy = module()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    for name in ("load", "launch", "fill"):
+        monkeypatch.setattr(Cuda, name, getattr(Emulated, name))
+    monkeypatch.setattr(Cuda, "blocks", property(lambda self: 3))
+    yield cupy
+
+
+def test_without_cupy_the_text_is_there_and_running_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    kernel = spmv(ow.tensor(MATRIX, name="A"), ow.tensor(VECTOR, name="x")).compile(target="cuda")
+    assert 'extern "C" __global__' in kernel.source
+    with pytest.raises(ow.ToolchainError, match=r"openwork\[cuda\]") as caught:
+        kernel()
+    assert caught.value.code == "E607"
+    with pytest.raises(ow.ToolchainError, match="E607"):
+        ow.tensor(VECTOR).to("cuda")
+
+
+def spmv(A: ow.Tensor, x: ow.Tensor) -> ow.Statement:
+    return ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty((40,), name="y"), A=A, x=x)
+
+
+def test_operands_in_main_memory_give_a_result_there(gpu: Any) -> None:
+    kernel = spmv(ow.tensor(MATRIX, name="A"), ow.tensor(VECTOR, name="x")).compile(target="cuda")
+    for _ in range(2):
+        y = kernel()
+        assert y.device == "cpu"
+        np.testing.assert_allclose(y.to_numpy(), MATRIX @ VECTOR)
+
+
+def test_operands_on_the_gpu_give_a_result_there(gpu: Any) -> None:
+    A, x = ow.tensor(MATRIX, name="A").to("cuda"), ow.tensor(gpu.asarray(VECTOR), name="x")
+    assert (A.device, x.device) == ("cuda", "cuda")
+    kernel = spmv(A, x).compile(target="cuda")
+    for _ in range(3):
+        y = kernel()
+        assert y.device == "cuda"
+        np.testing.assert_allclose(np.asarray(y.to_cupy()), MATRIX @ VECTOR)
+    np.testing.assert_allclose(y.to_numpy(), MATRIX @ VECTOR)
+    assert A.to("cpu").device == "cpu"
+    np.testing.assert_allclose(A.to("cpu").to_scipy().toarray(), MATRIX.toarray())
+
+
+def test_values_that_change_are_seen(gpu: Any) -> None:
+    x = VECTOR.copy()
+    kernel = spmv(ow.tensor(MATRIX, name="A"), ow.tensor(x, name="x")).compile(target="cuda")
+    kernel()
+    x *= 2
+    np.testing.assert_allclose(kernel().to_numpy(), MATRIX @ x)
+
+
+def test_a_result_with_a_pattern_of_its_own(gpu: Any) -> None:
+    A = ow.tensor(MATRIX, name="A").to("cuda")
+    B = ow.tensor(MATRIX * 2, name="B").to("cuda")
+    C = ow.empty((40, 30), format=ow.CSR, name="C")
+    kernel = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=B, C=C).compile(target="cuda")
+    got = kernel()
+    assert got.device == "cuda"
+    np.testing.assert_allclose(got.to_numpy(), 3 * MATRIX.toarray())
+
+
+def test_a_kernel_for_the_cpu_refuses_what_is_on_the_gpu(gpu: Any) -> None:
+    A = ow.tensor(MATRIX, name="A").to("cuda")
+    with pytest.raises(ow.DataError, match="E511"):
+        spmv(A, ow.tensor(VECTOR, name="x")).compile()()
+
+
+def test_out_is_written_in_place(gpu: Any) -> None:
+    A, x = ow.tensor(MATRIX, name="A").to("cuda"), ow.tensor(VECTOR, name="x").to("cuda")
+    out = ow.empty((40,), name="out").to("cuda")
+    memory = out.storage.values
+    result = spmv(A, x).compile(target="cuda")(out=out)
+    assert result is out and result.storage.values is memory
+    np.testing.assert_allclose(out.to_numpy(), MATRIX @ VECTOR)
