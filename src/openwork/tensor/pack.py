@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
-from openwork.errors import FormatError, InternalError
+from openwork.errors import FormatError
 from openwork.format.formats import Format
-from openwork.format.levels import Entries, Level
+from openwork.format.levels import Entries
 from openwork.format.width import index_dtype
+from openwork.runtime.moves import gathered
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.direct import as_rows, direct, is_rows
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
 _MOST_POSITIONS = 2**62
@@ -42,7 +44,7 @@ def pack(
     """
     shape = tuple(int(extent) for extent in shape)
     check_order(format, len(shape))
-    if _is_rows_of_runs(format) and len(values):
+    if is_rows(format) and len(values):
         return _pack_rows(coords, values, shape, format, fill)
     extents = format.extents(shape)
     columns = _columns(coords, format)
@@ -77,50 +79,24 @@ def check_order(format: Format, order: int) -> None:
         )
 
 
-def _is_rows_of_runs(format: Format) -> bool:
-    """Whether the format is a located level above one of positions and coordinates (CSR, CSC)."""
-    return (
-        format.ndim == len(format.levels) == 2
-        and format.levels[0].locates
-        and not format.levels[0].arrays
-        and format.levels[1].appends
-        and _run_arrays(format.levels[1]) is not None
-    )
-
-
-def _run_arrays(level: Level) -> tuple[str, str] | None:
-    """The names of the positions and coordinates of a level that stores runs of coordinates."""
-    facts = {(fact.holds, fact.per, fact.extra): fact.name for fact in level.arrays}
-    pos, crd = facts.get(("positions", "parent", 1)), facts.get(("coordinates", "child", 0))
-    return (pos, crd) if pos and crd and len(facts) == 2 else None
-
-
 def _pack_rows(
     coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
 ) -> Storage:
-    """A matrix with rows (or columns) of runs, in linear time: SciPy counts and adds up."""
+    """A matrix with rows (or columns) of runs, in linear time."""
     outer, inner = format.order
+    fill = number(fill, as_dtype(values.dtype))
+    rows = gathered(coords[outer], coords[inner], values, (shape[outer], shape[inner]))
+    if rows is not None:
+        return as_rows(rows, shape, format, fill)
+    # Some entries are there twice, or there is no compiler: SciPy counts and adds up.
     triplets = sparse.coo_array(
         (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])
     )
-    return _from_rows(triplets.tocsr(), shape, format, fill)
-
-
-def _from_rows(
-    rows: sparse.csr_array[Any], shape: tuple[int, ...], format: Format, fill: Number
-) -> Storage:
-    """The arrays of a freshly made SciPy matrix whose rows are the outer level's coordinates."""
-    rows.sort_indices()
-    names = _run_arrays(format.levels[1])
-    if names is None:
-        raise InternalError(f"{format} does not store runs of coordinates")
-    arrays = {
-        names[0]: narrow(rows.indptr, len(rows.data)),
-        names[1]: narrow(rows.indices, shape[format.order[1]] - 1),
-    }
-    values = cast(Array, rows.data)
-    dtype = as_dtype(values.dtype)
-    return Storage(shape, format, dtype, ({}, arrays), values, number(fill, dtype))
+    made = triplets.tocsr()
+    made.sort_indices()
+    pos = narrow(made.indptr, len(made.data))
+    crd = narrow(made.indices, shape[inner] - 1)
+    return as_rows((pos, crd, cast(Array, made.data)), shape, format, fill)
 
 
 def narrow(array: Array, largest: int) -> Array:
@@ -216,28 +192,14 @@ def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage
         return storage
     if storage.format.is_dense and not exact:
         return from_dense(to_dense(storage), format, storage.fill)
-    if _is_rows_of_runs(format) and _is_rows_of_runs(storage.format):
-        return _transposed_rows(storage, format)
+    found = direct(storage, format)
+    if found is not None:
+        return found
     coords, values = unpack(storage)
     if storage.format.levels[-1].stuffs and not exact:
         kept = differs(values, storage.fill)
         coords, values = coords[:, kept], values[kept]
     return pack(coords, values, storage.shape, format, storage.fill)
-
-
-def _transposed_rows(storage: Storage, format: Format) -> Storage:
-    """Rows of runs as columns of runs or back, in linear time."""
-    outer, inner = storage.format.order
-    names = _run_arrays(storage.format.levels[1])
-    if names is None:
-        raise InternalError(f"{storage.format} does not store runs of coordinates")
-    arrays = storage.levels[1]
-    matrix = sparse.csr_array(
-        (storage.values, arrays[names[1]], arrays[names[0]]),
-        shape=(storage.shape[outer], storage.shape[inner]),
-    )
-    rows = matrix.T.tocsr() if storage.format.order != format.order else matrix.copy()
-    return _from_rows(rows, storage.shape, format, storage.fill)
 
 
 def to_dense(storage: Storage) -> Array:

@@ -7,7 +7,7 @@ from openwork.format.levels.compressed import Compressed
 from openwork.format.levels.dense import Dense, InnerLevel, OuterLevel
 from openwork.format.levels.key import KeyLevel, is_hashed
 from openwork.format.levels.lengths import Lengths
-from openwork.format.levels.padded import Padded, Sliced
+from openwork.format.levels.padded import Padded, SideBySide, Sliced
 from openwork.format.levels.permuted import Permuted
 from openwork.format.levels.singleton import Singleton
 
@@ -45,6 +45,7 @@ __all__ = [
     "Padded",
     "Permuted",
     "Range",
+    "SideBySide",
     "Singleton",
     "Sliced",
     "is_hashed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from openwork.format.levels.base import (
 from openwork.format.width import index_dtype
 
 
-class _Side(Level):
+class SideBySide(Level):
     """Runs that lie beside one another: the entries of a run are a stride apart.
 
     `len` says how many entries of a run are there; what follows is padding, which nobody reads.
@@ -41,10 +42,17 @@ class _Side(Level):
     def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
         return a.crd[self.place(a, parent, position)]
 
-    def _crd(self, entries: Entries, places: Array, count: int) -> Array:
+    def runs(self, counts: Array, extent: int) -> tuple[dict[str, Array], int]:
+        """The arrays that follow from the lengths of the runs, and how many places there are."""
+        raise NotImplementedError
+
+    def pack(self, entries: Entries) -> Packed:
+        arrays, count = self.runs(entries.counts, entries.extent)
+        view = SimpleNamespace(parents=entries.parents, **arrays)
+        places = np.asarray(self.place(view, entries.parent, entries.rank), dtype=np.int64)
         crd = np.zeros(count, dtype=coordinates(np.zeros(0), entries.extent, self.bits).dtype)
         crd[places] = entries.coordinate
-        return crd
+        return Packed(arrays | {"crd": crd}, places, count)
 
     def type(self, mode: str, inner: str) -> str:
         return f"[({mode}, {inner})]_len[p] every {self._stride}"
@@ -53,7 +61,7 @@ class _Side(Level):
 
 
 @dataclass(frozen=True, repr=False)
-class PaddedLevel(_Side):
+class PaddedLevel(SideBySide):
     """All runs as long as the longest: entry `q` of run `p` lies at `p + q * parents` (ELLPACK)."""
 
     bits: int | None = None
@@ -77,14 +85,11 @@ class PaddedLevel(_Side):
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
         return {"width": 1}
 
-    def pack(self, entries: Entries) -> Packed:
-        counts = entries.counts
+    def runs(self, counts: Array, extent: int) -> tuple[dict[str, Array], int]:
         width = int(counts.max(initial=0))
-        places = entries.parent + entries.rank * entries.parents
-        count = width * entries.parents
-        dtype = index_dtype(max(entries.extent, width))
+        dtype = index_dtype(max(extent, width))
         arrays = {"len": counts.astype(dtype), "width": np.array([width], dtype=dtype)}
-        return Packed(arrays | {"crd": self._crd(entries, places, count)}, places, count)
+        return arrays, width * len(counts)
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         wrong = np.flatnonzero((a.len < 0) | (a.len > a.width[0]))
@@ -97,7 +102,7 @@ class PaddedLevel(_Side):
 
 
 @dataclass(frozen=True, repr=False)
-class SlicedLevel(_Side):
+class SlicedLevel(SideBySide):
     """Runs in slices of `height`, each padded to its longest run (Sliced ELLPACK).
 
     Entry `q` of run `p` lies at `slice[p / height] + p % height + q * height`.
@@ -130,21 +135,15 @@ class SlicedLevel(_Side):
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
         return {"slice": -(-parents // self.height) + 1}
 
-    def pack(self, entries: Entries) -> Packed:
-        counts = entries.counts
-        slices = -(-entries.parents // self.height)
+    def runs(self, counts: Array, extent: int) -> tuple[dict[str, Array], int]:
+        slices = -(-len(counts) // self.height)
         padded = np.zeros(slices * self.height, dtype=np.int64)
-        padded[: entries.parents] = counts
+        padded[: len(counts)] = counts
         widths = padded.reshape(slices, self.height).max(axis=1, initial=0)
         starts = np.concatenate([[0], np.cumsum(widths * self.height)])
         count = int(starts[-1])
-        starts = starts.astype(index_dtype(count))
-        run = entries.parent
-        places = starts[run // self.height] + run % self.height + entries.rank * self.height
-        places = places.astype(np.int64)
-        lengths = counts.astype(index_dtype(entries.extent))
-        crd = self._crd(entries, places, count)
-        return Packed({"len": lengths, "slice": starts, "crd": crd}, places, count)
+        lengths = counts.astype(index_dtype(extent))
+        return {"len": lengths, "slice": starts.astype(index_dtype(count))}, count
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         widths = np.diff(a.slice)
