@@ -60,7 +60,8 @@ def _read_pointers(source: Source, header: _Header) -> Array:
     """Where each column begins, counted from 1, and where the last one ends."""
     first, last = source.line + 1, header.entries + 1
     ends = read_fields(source, header.pointers, header.columns + 1, "pointers")
-    bad = np.diff(ends, prepend=1) < 0
+    bad = (ends < 1) | (ends > last)
+    bad[1:] |= ends[1:] < ends[:-1]
     bad[0] |= ends[0] != 1
     bad[-1] |= ends[-1] != last
     if bad.any():
