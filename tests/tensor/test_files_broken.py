@@ -402,6 +402,7 @@ def change(file: Path, h5: Any, **told: Any) -> None:
 
 
 DESCRIPTORS: list[tuple[dict[str, Any], str]] = [
+    ({"version": "7.0"}, "its version is '7.0', and 0.1 is known"),
     ({"format": "BSR"}, "the format 'BSR' is none of"),
     ({"format": {"level": "dense"}}, "is none of"),
     ({"format": "DCSR"}, "it has no array indices_0"),

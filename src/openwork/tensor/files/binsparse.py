@@ -42,6 +42,7 @@ _ARRAYS: dict[str, tuple[int, tuple[str, ...]]] = {
     "DCSR": (2, ("indices_0", "pointers_to_1", "indices_1")),
     "DCSC": (2, ("indices_0", "pointers_to_1", "indices_1")),
 }
+_VERSION, _MAJOR = "0.1", ("0", "1")
 _OTHER_NAMES = {"COO": "COOR", "DMAT": "DMATR", "VEC": "CVEC"}
 _STRUCTURE = re.compile(r"(symmetric|skew_symmetric|hermitian)_(lower|upper)\Z")
 _TYPE = re.compile(r"(?:(iso|complex)\[)?(?:(iso|complex)\[)?([a-z0-9]+)\]{0,2}\Z")
@@ -93,6 +94,9 @@ def _describe(source: Source, text: object) -> _Descriptor:
     told = told.get("binsparse", told) if isinstance(told, dict) else told
     if not isinstance(told, dict):
         raise source.fault("its descriptor is no JSON object")
+    version = told.get("version", _VERSION)
+    if not isinstance(version, str) or version.split(".")[0] not in _MAJOR:
+        raise source.fault(f"its version is {str(version)[:40]!r}, and {_VERSION} is known")
     format, types = told.get("format"), told.get("data_types")
     format = _OTHER_NAMES.get(format, format) if isinstance(format, str) else None
     if format not in _ARRAYS:
@@ -275,7 +279,7 @@ def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None
     types["values"] = str(values.dtype)
     if values.dtype == bool:
         values, types["values"] = values.astype(np.uint8), "bint8"
-    told: dict[str, Any] = {"version": "0.1", "format": format, "shape": list(source.shape)}
+    told: dict[str, Any] = {"version": _VERSION, "format": format, "shape": list(source.shape)}
     told |= {"number_of_stored_values": len(values), "data_types": types}
     if values.dtype.kind == "c":
         part = np.dtype(f"f{values.itemsize // 2}")
