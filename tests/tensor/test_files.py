@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import math
 import random
 import struct
@@ -23,7 +24,7 @@ from openwork.errors import DataError, FormatError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, dense
 from openwork.runtime.threads import set_num_threads, thread_count
 from openwork.tensor.create import tensor
-from openwork.tensor.files import progress, read, rows, write
+from openwork.tensor.files import compiled, progress, read, rows, write
 from openwork.tensor.files.source import BLOCK
 from openwork.tensor.tensor import Tensor
 
@@ -198,6 +199,55 @@ def test_dense_vectors_and_matrices(tmp_path: Path) -> None:
     assert read(tmp_path / "a.mtx").format.is_dense
 
 
+def binsparse(file: Path, told: dict[str, Any], **arrays: Any) -> Path:
+    """A file as another program would write it."""
+    h5py = pytest.importorskip("h5py")
+    made = {name: np.asarray(array) for name, array in arrays.items()}
+    types = {name: str(array.dtype) for name, array in made.items()}
+    told = {"version": "0.1", "shape": [3, 3], **told, "data_types": types | told.get("types", {})}
+    with h5py.File(file, "w") as opened:
+        opened.attrs["binsparse"] = json.dumps({"binsparse": told})
+        for name, array in made.items():
+            opened[name] = array
+    return file
+
+
+def test_binsparse_as_others_write_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.bsp.h5"
+    wide = np.array([0, 2, 2], dtype=np.uint64)
+    outer = np.array([0, 1, 2], dtype=np.uint8)
+    lower = np.array([[1.0, 0, 0], [0, 0, 0], [2.0, 0, 3.0]])
+    lower[2, 1] = 2.0
+    for format, names in (
+        ("COO", ("indices_0", "indices_1")),
+        ("COOC", ("indices_1", "indices_0")),
+    ):
+        arrays = {names[0]: wide, names[1]: outer, "values": np.array([1.0, 2.0, 3.0])}
+        expected = np.zeros((3, 3))
+        expected[[0, 2, 2], [0, 1, 2]] = [1, 2, 3]
+        back = read(binsparse(file, {"format": format}, **arrays))
+        np.testing.assert_array_equal(back.to_numpy(), expected)
+    iso = {"format": "COOR", "types": {"values": "iso[int8]"}, "number_of_stored_values": 3}
+    arrays = {"indices_0": wide, "indices_1": outer, "values": np.array([7], dtype=np.int8)}
+    assert read(binsparse(file, iso, **arrays)).to_numpy().sum() == 21
+    half = {"format": "COOR", "structure": "skew_symmetric_lower"}
+    arrays = {"indices_0": [1, 2], "indices_1": [0, 1], "values": [1.5, 2.5]}
+    found = read(binsparse(file, half, **arrays)).to_numpy()
+    assert found.tolist() == [[0, -1.5, 0], [1.5, 0, -2.5], [0, 2.5, 0]]
+    half = {"format": "DMATR", "structure": "symmetric_upper"}
+    found = read(binsparse(file, half, values=lower.T.reshape(-1))).to_numpy()
+    np.testing.assert_array_equal(found, lower + np.tril(lower, -1).T)
+    parts = {"format": "CVEC", "shape": [4], "types": {"values": "complex[float32]"}}
+    arrays = {"indices_0": [1, 3], "values": np.array([1, 2, 3, 4], dtype=np.float32)}
+    assert read(binsparse(file, parts, **arrays)).to_numpy().tolist() == [0, 1 + 2j, 0, 3 + 4j]
+    told = {"format": "VEC", "shape": [4], "fill": True, "types": {"values": "bint8"}}
+    arrays = {"indices_0": [2], "values": np.array([1], np.uint8), "fill_value": [0]}
+    assert read(binsparse(file, told, **arrays)).to_numpy().tolist() == [False, False, True, False]
+    filled = tensor(MATRIX, DCSR, fill=7.0)
+    write(file, filled)
+    assert (read(file).fill, read(file).format) == (7.0, DCSR)
+
+
 def test_archives_keep_what_scipy_cannot_hold(tmp_path: Path) -> None:
     file = tmp_path / "a.npz"
     for source in (tensor(CUBE, CSF(3)), tensor(3.5), tensor(MATRIX, CSR, fill=7.0)):
@@ -358,6 +408,12 @@ def test_numbers_are_rounded_as_python_does(
     wanted = np.array([float(text) for text in texts])
     wrong = [texts[n] for n in np.flatnonzero(found.view(np.int64) != wanted.view(np.int64))]
     assert not wrong, wrong[:5]
+
+
+def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.mtx.gz", tensor(MATRIX, CSR))
+    monkeypatch.setattr(compiled, "find_toolchain", lambda: None)
+    np.testing.assert_array_equal(read(tmp_path / "a.mtx.gz").to_numpy(), MATRIX)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -23,7 +23,7 @@ from openwork.runtime.storage import Array
 from openwork.tensor.create import from_arrays
 from openwork.tensor.files.entries import (
     LARGEST_EXTENT,
-    Wish,
+    Request,
     check_extents,
     from_entries,
     from_object,
@@ -45,7 +45,7 @@ _VERSIONS = (b"\1\0", b"\2\0", b"\3\0")
 _PLAIN_KINDS, _MOST_MODES = "biufcSU", 64
 
 
-def read_archive(source: Source, wish: Wish) -> Tensor:
+def read_archive(source: Source, request: Request) -> Tensor:
     """The tensor in an archive that SciPy or Openwork has written."""
     with zipfile.ZipFile(source.seekable()) as archive:
         members = archive.infolist()
@@ -55,8 +55,8 @@ def read_archive(source: Source, wish: Wish) -> Tensor:
         check_memory(sum(info.file_size for info in members), f"{source.name}, unpacked,")
         arrays = {name: _read_array(source, archive, info) for name, info in sizes.items()}
     if "openwork" in arrays:
-        return _from_ours(source, arrays, wish)
-    return _from_scipys(source, arrays, wish)
+        return _from_ours(source, arrays, request)
+    return _from_scipys(source, arrays, request)
 
 
 def _read_array(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
@@ -120,28 +120,28 @@ def _shape(source: Source, arrays: Mapping[str, Array]) -> tuple[int, ...]:
 # SciPy's layouts
 
 
-def _from_scipys(source: Source, arrays: Mapping[str, Array], wish: Wish) -> Tensor:
+def _from_scipys(source: Source, arrays: Mapping[str, Array], request: Request) -> Tensor:
     format, shape = _text(source, arrays, "format"), _shape(source, arrays)
     data = _wanted(source, arrays, "data")
     if data.dtype.kind not in "biufc":
         raise source.fault(f"its data are {data.dtype}")
     if len(shape) not in (1, 2) and format != "coo":
         raise source.fault(f"a {format} matrix of {len(shape)} modes")
-    check_extents(source, shape, data.size, wish)
+    check_extents(source, shape, data.size, request)
     if format == "coo":
         columns = arrays.get("coords")
         if columns is None:
             columns = np.array([_integers(source, arrays, name) for name in ("row", "col")])
-        return from_entries(source, columns, data, shape, wish)
+        return from_entries(source, columns, data, shape, request)
     if format == "dia":
         pair: Any = (data, _integers(source, arrays, "offsets"))
-        return from_object(sparse.dia_array(pair, shape=shape), wish)  # type: ignore[arg-type]
+        return from_object(sparse.dia_array(pair, shape=shape), request)  # type: ignore[arg-type]
     if format not in _RUNS:
         raise source.fault(f"SciPy's format {format!r} is none of {', '.join(_RUNS)}, coo, dia")
     if format == "bsr" and (data.ndim != 3 or 0 in data.shape[1:]):
         raise source.fault(f"blocks of shape {data.shape[1:]}")
     runs = (data, _integers(source, arrays, "indices"), _integers(source, arrays, "indptr"))
-    return from_object(_RUNS[format](runs, shape=shape), wish)
+    return from_object(_RUNS[format](runs, shape=shape), request)
 
 
 _RUNS: dict[str, Callable[..., Any]] = {
@@ -154,7 +154,7 @@ _RUNS: dict[str, Callable[..., Any]] = {
 # Ours: the text of the format, and the arrays of its levels by their names
 
 
-def _from_ours(source: Source, arrays: Mapping[str, Array], wish: Wish) -> Tensor:
+def _from_ours(source: Source, arrays: Mapping[str, Array], request: Request) -> Tensor:
     version = arrays["openwork"]
     if version.ndim or version.dtype.kind not in "iu" or version.item() != _VERSION:
         raise source.fault("a later version of Openwork wrote it")
@@ -172,8 +172,8 @@ def _from_ours(source: Source, arrays: Mapping[str, Array], wish: Wish) -> Tenso
         raise source.fault(f"absent entries cannot be an array of {fill.dtype}")
     value: Number = fill.item()
     values = _wanted(source, arrays, "values")
-    made = from_arrays(format, _shape(source, arrays), levels, values, wish.name, value)
-    return from_object(made, wish)
+    made = from_arrays(format, _shape(source, arrays), levels, values, request.name, value)
+    return from_object(made, request)
 
 
 def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:

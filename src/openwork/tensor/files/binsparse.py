@@ -23,7 +23,7 @@ from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, dense
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import from_arrays, tensor
-from openwork.tensor.files.entries import LARGEST_EXTENT, Wish, check_extents, from_object
+from openwork.tensor.files.entries import LARGEST_EXTENT, Request, check_extents, from_object
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.source import Source
 from openwork.tensor.files.symmetry import expanded
@@ -42,6 +42,7 @@ _ARRAYS: dict[str, tuple[int, tuple[str, ...]]] = {
     "DCSR": (2, ("indices_0", "pointers_to_1", "indices_1")),
     "DCSC": (2, ("indices_0", "pointers_to_1", "indices_1")),
 }
+_VERSION, _MAJOR = "0.1", ("0", "1")
 _OTHER_NAMES = {"COO": "COOR", "DMAT": "DMATR", "VEC": "CVEC"}
 _STRUCTURE = re.compile(r"(symmetric|skew_symmetric|hermitian)_(lower|upper)\Z")
 _TYPE = re.compile(r"(?:(iso|complex)\[)?(?:(iso|complex)\[)?([a-z0-9]+)\]{0,2}\Z")
@@ -73,14 +74,14 @@ def _h5py() -> Any:
     return h5py
 
 
-def read_binsparse(source: Source, wish: Wish) -> Tensor:
+def read_binsparse(source: Source, request: Request) -> Tensor:
     """The vector or matrix in a binsparse file."""
     h5py = _h5py()
     with h5py.File(source.seekable(), "r") as file:
         told = _describe(source, file.attrs.get("binsparse"))
         names = (*_ARRAYS[told.format][1], "values", *(("fill_value",) if told.fill else ()))
         arrays = {name: _array(source, h5py, file, name, told.types) for name in names}
-    return _assembled(source, told, arrays, wish)
+    return _assembled(source, told, arrays, request)
 
 
 # The descriptor
@@ -93,6 +94,9 @@ def _describe(source: Source, text: object) -> _Descriptor:
     told = told.get("binsparse", told) if isinstance(told, dict) else told
     if not isinstance(told, dict):
         raise source.fault("its descriptor is no JSON object")
+    version = told.get("version", _VERSION)
+    if not isinstance(version, str) or version.split(".")[0] not in _MAJOR:
+        raise source.fault(f"its version is {str(version)[:40]!r}, and {_VERSION} is known")
     format, types = told.get("format"), told.get("data_types")
     format = _OTHER_NAMES.get(format, format) if isinstance(format, str) else None
     if format not in _ARRAYS:
@@ -171,7 +175,9 @@ def _type(source: Source, name: str, text: str) -> tuple[Any, tuple[str, ...]]:
 # From arrays to a tensor, and back
 
 
-def _assembled(source: Source, told: _Descriptor, arrays: dict[str, Array], wish: Wish) -> Tensor:
+def _assembled(
+    source: Source, told: _Descriptor, arrays: dict[str, Array], request: Request
+) -> Tensor:
     values, shape = arrays["values"], told.shape
     indices = arrays.get("indices_1", arrays.get("indices_0"))
     count = prod(shape) if indices is None else indices.size
@@ -182,16 +188,16 @@ def _assembled(source: Source, told: _Descriptor, arrays: dict[str, Array], wish
     if iso:
         check_memory(count * values.itemsize, source.name)
         values = np.full(count, values[0])
-    check_extents(source, shape, count, wish)
+    check_extents(source, shape, count, request)
     fill = arrays["fill_value"] if told.fill else np.zeros(1)
     if fill.size != 1:
         raise source.fault(f"fill_value has {fill.size} values")
-    made = _BUILD[told.format](arrays, values, shape, wish.name)
+    made = _BUILD[told.format](arrays, values, shape, request.name)
     if told.structure is not None:
-        made = _whole(source, made, *told.structure, wish.name)
+        made = _whole(source, made, *told.structure, request.name)
     if told.fill and fill[0] != 0:
-        made = tensor(made, name=wish.name, fill=fill[0].item())
-    return from_object(made, wish)
+        made = tensor(made, name=request.name, fill=fill[0].item())
+    return from_object(made, request)
 
 
 def _whole(source: Source, half: Any, symmetry: str, side: str, name: str | None) -> Tensor:
@@ -275,7 +281,7 @@ def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None
     types["values"] = str(values.dtype)
     if values.dtype == bool:
         values, types["values"] = values.astype(np.uint8), "bint8"
-    told: dict[str, Any] = {"version": "0.1", "format": format, "shape": list(source.shape)}
+    told: dict[str, Any] = {"version": _VERSION, "format": format, "shape": list(source.shape)}
     told |= {"number_of_stored_values": len(values), "data_types": types}
     if values.dtype.kind == "c":
         part = np.dtype(f"f{values.itemsize // 2}")

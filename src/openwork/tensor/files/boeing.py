@@ -14,7 +14,7 @@ from scipy import sparse
 
 from openwork.errors import FormatError
 from openwork.runtime.storage import Array
-from openwork.tensor.files.entries import LARGEST_EXTENT, Wish, from_entries
+from openwork.tensor.files.entries import LARGEST_EXTENT, Request, from_entries
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.fortran import Fields, parse_fields, read_fields
 from openwork.tensor.files.source import Source
@@ -42,7 +42,7 @@ class _Header:
     more: bool  # whether right-hand sides follow
 
 
-def read_boeing(source: Source, wish: Wish) -> Tensor:
+def read_boeing(source: Source, request: Request) -> Tensor:
     """The matrix in a Rutherford-Boeing or Harwell-Boeing file."""
     header = _read_header(source)
     ends = _read_pointers(source, header)
@@ -53,14 +53,15 @@ def read_boeing(source: Source, wish: Wish) -> Tensor:
     values = _read_values(source, header, rows == columns)
     _check_end(source, header)
     coords, values = expanded(np.array([rows, columns]), values, header.symmetry)
-    return from_entries(source, coords, values, (header.rows, header.columns), wish)
+    return from_entries(source, coords, values, (header.rows, header.columns), request)
 
 
 def _read_pointers(source: Source, header: _Header) -> Array:
     """Where each column begins, counted from 1, and where the last one ends."""
     first, last = source.line + 1, header.entries + 1
     ends = read_fields(source, header.pointers, header.columns + 1, "pointers")
-    bad = np.diff(ends, prepend=1) < 0
+    bad = (ends < 1) | (ends > last)
+    bad[1:] |= ends[1:] < ends[:-1]
     bad[0] |= ends[0] != 1
     bad[-1] |= ends[-1] != last
     if bad.any():

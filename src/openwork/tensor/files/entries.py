@@ -21,7 +21,7 @@ _ROWS_UNASKED, _ROWS_PER_ENTRY = 1 << 26, 16
 
 
 @dataclass(frozen=True)
-class Wish:
+class Request:
     """What the caller of `read` asks for; None leaves it to the file."""
 
     format: Format | None = None
@@ -32,8 +32,8 @@ class Wish:
     @classmethod
     def of(
         cls, format: Format | str | None, name: str | None, dtype: object, shape: object
-    ) -> Wish:
-        """The wish in the words of a call."""
+    ) -> Request:
+        """The request that the arguments of a call make."""
         return cls(
             None if format is None else as_format(format),
             name,
@@ -43,10 +43,10 @@ class Wish:
 
 
 def check_extents(
-    source: Source, shape: tuple[int, ...], entries: int, wish: Wish, line: int | None = None
+    source: Source, shape: tuple[int, ...], entries: int, request: Request, line: int | None = None
 ) -> None:
     """Refuse a shape whose dense levels would take far more room than the entries justify."""
-    format = wish.format or usual(shape)
+    format = request.format or usual(shape)
     if format.ndim != len(shape):
         return  # refused later, in words of its own
     levels = zip(format.levels, format.order, strict=True)
@@ -55,7 +55,7 @@ def check_extents(
         if not level.full:
             break
         rows *= shape[mode]
-    if wish.format is not None:
+    if request.format is not None:
         check_memory(8 * (rows + 1), f"{source.name} in {format!r}")
     elif rows > max(_ROWS_UNASKED, _ROWS_PER_ENTRY * entries):
         raise source.fault(
@@ -66,13 +66,13 @@ def check_extents(
 
 
 def from_entries(
-    source: Source, coords: Array, values: Array, shape: tuple[int, ...], wish: Wish
+    source: Source, coords: Array, values: Array, shape: tuple[int, ...], request: Request
 ) -> Tensor:
     """The tensor with these entries; of those with the same coordinates the values are summed."""
-    check_extents(source, shape, len(values), wish)
-    return tensor((coords, values), wish.format, wish.name, wish.dtype, shape=shape)
+    check_extents(source, shape, len(values), request)
+    return tensor((coords, values), request.format, request.name, request.dtype, shape=shape)
 
 
-def from_object(obj: object, wish: Wish) -> Tensor:
+def from_object(obj: object, request: Request) -> Tensor:
     """The tensor that holds what an array, a SciPy matrix or another tensor holds."""
-    return tensor(obj, wish.format, wish.name, wish.dtype)
+    return tensor(obj, request.format, request.name, request.dtype)

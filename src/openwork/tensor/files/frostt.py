@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from openwork.errors import DataError, FormatError
-from openwork.tensor.files.entries import LARGEST_EXTENT, Wish, from_entries
+from openwork.tensor.files.entries import LARGEST_EXTENT, Request, from_entries
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.layout import Layout
 from openwork.tensor.files.rows import read_rows
@@ -36,21 +36,21 @@ class _Header:
     line: int = 0
 
 
-def read_frostt(source: Source, wish: Wish) -> Tensor:
+def read_frostt(source: Source, request: Request) -> Tensor:
     """The tensor in a FROSTT file; without a header its extents are the largest coordinates."""
     # Doubles do not hold every integer of 64 bits; but what is cast to them may be written as 2.0.
-    field = _EXACT.get(wish.dtype.name) if wish.dtype is not None else None
+    field = _EXACT.get(request.dtype.name) if request.dtype is not None else None
     if field is not None:
         try:
-            return _read_as(field, source, wish)
+            return _read_as(field, source, request)
         except DataError:
             source.rewind()
-    return _read_as("real", source, wish)
+    return _read_as("real", source, request)
 
 
-def _read_as(field: str, source: Source, wish: Wish) -> Tensor:
+def _read_as(field: str, source: Source, request: Request) -> Tensor:
     header = _read_header(source)
-    shape = wish.shape if wish.shape is not None else header.shape
+    shape = request.shape if request.shape is not None else header.shape
     modes = header.modes if header.modes is not None else shape and len(shape)
     if not modes:
         raise source.fault("it holds no entry", source.line, "give its extents: shape=(...)")
@@ -61,7 +61,7 @@ def _read_as(field: str, source: Source, wish: Wish) -> Tensor:
     coords, values = read_rows(source, layout, header.entries, header.line)
     if shape is None:
         shape = tuple(int(column.max()) + 1 for column in coords)
-    return from_entries(source, coords, values, shape, wish)
+    return from_entries(source, coords, values, shape, request)
 
 
 def _read_header(source: Source) -> _Header:

@@ -14,14 +14,14 @@ from openwork.format.formats import Format
 from openwork.tensor.files import boeing
 from openwork.tensor.files.archive import read_archive, write_archive
 from openwork.tensor.files.binsparse import read_binsparse, write_binsparse
-from openwork.tensor.files.entries import Wish
+from openwork.tensor.files.entries import Request
 from openwork.tensor.files.faults import explained
 from openwork.tensor.files.frostt import read_frostt, write_frostt
 from openwork.tensor.files.market import read_market, write_market
 from openwork.tensor.files.source import Source, is_packed
 from openwork.tensor.tensor import Tensor
 
-Reader = Callable[[Source, Wish], Tensor]
+Reader = Callable[[Source, Request], Tensor]
 Writer = Callable[[Tensor, str], Callable[[IO[bytes]], None]]
 
 
@@ -78,12 +78,12 @@ def read(
             code="E506",
             hint=f"the endings are {_USUAL}, and .gz after each",
         )
-    wish = Wish.of(format, name, dtype, shape)
+    request = Request.of(format, name, dtype, shape)
     with explained(file.name), Source(file) as source:
-        made = kind.read(source, wish)
-    if wish.shape is not None and made.shape != wish.shape:
+        made = kind.read(source, request)
+    if request.shape is not None and made.shape != request.shape:
         raise DataError(
-            f"{file.name} holds a tensor of shape {made.shape}, not {wish.shape}", code="E506"
+            f"{file.name} holds a tensor of shape {made.shape}, not {request.shape}", code="E506"
         )
     return made
 

@@ -16,7 +16,7 @@ from openwork.errors import FormatError
 from openwork.runtime.storage import Array
 from openwork.tensor.files.entries import (
     LARGEST_EXTENT,
-    Wish,
+    Request,
     check_extents,
     from_entries,
     from_object,
@@ -46,18 +46,18 @@ class _Header:
     line: int  # of the sizes
 
 
-def read_market(source: Source, wish: Wish) -> Tensor:
+def read_market(source: Source, request: Request) -> Tensor:
     """The matrix or vector in a Matrix Market file."""
     header = _read_header(source)
     if header.array:
         layout = Layout((), header.field)
         values = read_rows(source, layout, header.entries, header.line)[1]
-        return from_object(_as_dense(values, header), wish)
-    check_extents(source, header.shape, header.entries, wish, header.line)
+        return from_object(_as_dense(values, header), request)
+    check_extents(source, header.shape, header.entries, request, header.line)
     layout = Layout(header.shape, header.field, header.symmetry)
     coords, values = read_rows(source, layout, header.entries, header.line)
     coords, values = expanded(coords, values, header.symmetry)
-    return from_entries(source, coords, values, header.shape, wish)
+    return from_entries(source, coords, values, header.shape, request)
 
 
 def _read_header(source: Source) -> _Header:

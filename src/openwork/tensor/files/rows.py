@@ -22,7 +22,7 @@ from openwork.runtime.threads import thread_count
 from openwork.tensor.files.compiled import compiled_parser
 from openwork.tensor.files.layout import Layout, LineError, is_entry, parse_line
 from openwork.tensor.files.plain import PlainParser
-from openwork.tensor.files.source import Source
+from openwork.tensor.files.source import BLOCK, Source
 
 _GROWTH = 1.5
 _SPARE = 1.25  # arrays that have more room than this are cut to size
@@ -89,8 +89,7 @@ def read_rows(
 
 
 def _parsed(source: Source, layout: Layout, parse: Parser, dtype: Any) -> Iterator[_Parsed]:
-    """The blocks of a file with their entries, in order."""
-
+    """The blocks of a file with their entries, in order, by as many threads as kernels have."""
     spare: list[tuple[Array, Array]] = []  # memory that was used before is still in the cache
 
     def entries(block: bytearray, length: int) -> _Parsed:
@@ -103,16 +102,18 @@ def _parsed(source: Source, layout: Layout, parse: Parser, dtype: Any) -> Iterat
             values[:used] = 1
         return _Parsed(block, length, coords, values, used, lines, bad)
 
-    for part in _in_order(entries, source.blocks()):
+    threads = thread_count() if source.most_bytes > BLOCK else 1
+    for part in _in_order(entries, source.blocks(), threads):
         yield part
         spare.append((part.coords, part.values))
 
 
 def _in_order(
-    parse: Callable[[bytearray, int], _Parsed], blocks: Iterator[tuple[bytearray, int]]
+    parse: Callable[[bytearray, int], _Parsed],
+    blocks: Iterator[tuple[bytearray, int]],
+    threads: int,
 ) -> Iterator[_Parsed]:
-    """What `parse` makes of each block, by as many threads as kernels have."""
-    threads = thread_count()
+    """What `parse` makes of each block."""
     if threads == 1:
         yield from (parse(*block) for block in blocks)
         return
