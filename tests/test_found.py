@@ -64,6 +64,9 @@ FOUND = [
      "split(m,m0,m1,2), fuse(k,i,ki), precompute(C(i,n,m,k),m0,a), precompute(w(m0),m0,b)"),
     ("what is absent together with two others", 2018326,
      "precompute(B(i,k),i,iw), precompute(C(i,k),i,iw_2)"),
+    ("coordinates of no run of positions at all", 8003647,
+     "pos(n,np,B(n)), split(np,np0,np1,7), coord(np1,c), "
+     "precompute(min(min_plus.mul(B(n), A), min_plus.mul(min_plus.mul(B(n), A), B(n))),c,cw)"),
     ("a sum divided by zero, in place of a sum of infinite terms", 2008303,
      "precompute(3 * B(j,i),i,iw)"),
 ]  # fmt: skip

@@ -172,6 +172,8 @@ class Iteration:
         if not isinstance(relation, (Split, Divide)) or relation.outer != var:
             return block(*code, header.finish(self.lower(loop.body, inner)))
         parent = scope.ranges[relation.parent]
+        if isinstance(relation, Split) and (parent.pos or parent.within) is not None:
+            inner = replace(inner, whole=False)  # no entries, no runs
         counted = None
         if isinstance(relation, Split) and part is whole:
             counted = balance_runs(self.ctx, relation, loop.body, parent)
