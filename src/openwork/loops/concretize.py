@@ -8,6 +8,7 @@ rest of the statement reads that temporary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,10 @@ from openwork.loops.presence import key_format, presence_matters, sparse_along
 from openwork.loops.result import Append, Assembly
 from openwork.tree import Node, substitute, walk
 
+# From so many elements on a workspace is large for every thread to have one (64 MB of values and
+# keys), and one entry in so many is too few to pay for it.
+LARGE, THIN = 1 << 22, 1 << 12
+
 
 @dataclass(frozen=True)
 class Concretizer:
@@ -31,6 +36,7 @@ class Concretizer:
     assembly: Assembly
     extents: dict[IndexVar, int | None]
     names: Iterator[str]
+    stored: float | None = None  # entries of all operands together, if that is known
 
     def build(
         self, at: int, lhs: Access, op: Op | None, rhs: Expr, bound: frozenset[IndexVar]
@@ -88,12 +94,21 @@ class Concretizer:
         appends = isinstance(self.assembly, Append) and lhs.tensor == self.result
         if presence_matters(lhs, op, substitute(rhs, {reduction: access}), access, appends):
             if any(sparse_along(body, v) for v in open_vars):
-                access = Access(replace(temporary, format=key_format(len(open_vars))), open_vars)
+                keyed = key_format(len(open_vars), self._is_thin(open_vars, bound))
+                access = Access(replace(temporary, format=keyed), open_vars)
             else:
                 guarded = any(sparse_along(body, v) for v in chain)
         producer = self.build(at, access, reduction.op, reduction, bound)
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)
+
+    def _is_thin(self, open_vars: tuple[IndexVar, ...], bound: frozenset[IndexVar]) -> bool:
+        """Whether a workspace over `open_vars` would be large, and nearly empty each time."""
+        extent = math.prod(self.extents[v] or 0 for v in open_vars)
+        rows = math.prod(self.extents[v] or 1 for v in bound)
+        if self.stored is None or extent < LARGE:
+            return False
+        return self.stored / max(1, rows) * THIN < extent
 
 
 def _reductions(expr: Expr) -> list[Reduce]:

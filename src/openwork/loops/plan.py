@@ -93,7 +93,13 @@ def plan(
             assembly = converted_assembly
     _note(assembly, assignment, trace)
     names = fresh_names(names_of(assignment))
-    builder = Concretizer(order.vars, assignment.lhs.tensor, assembly, extents(assignment), names)
+    read = {access.tensor.name for access in accesses_of(assignment.rhs)}
+    origin = {d.var.name: d.source for d in (*derived, *more)}
+    known = [(sizes or {}).get(origin.get(name, name)) for name in read]
+    stored = None if None in known else sum(size or 0.0 for size in known)
+    builder = Concretizer(
+        order.vars, assignment.lhs.tensor, assembly, extents(assignment), names, stored
+    )
     loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
         assignment,

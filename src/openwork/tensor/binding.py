@@ -19,6 +19,7 @@ from openwork.pipeline import Compiled, back
 from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.bounds import check_size, entries, room_for
 from openwork.tensor.pack import convert
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
@@ -126,7 +127,10 @@ class Binder:
         if self._shared is not None:
             position, depth = self._shared
             count, below = operands[position].positions(depth - 1), below[depth:]
-        if not isinstance(plan.assembly, Append):
+        room = 0
+        if isinstance(plan.assembly, Append):
+            room = self._room(operands, extents, int(work) + 8, wide)
+        else:
             count *= math.prod(extents[var] for var in below)
         return Binding(
             given=tuple(ref(storage) for storage in given),
@@ -140,11 +144,20 @@ class Binder:
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            room=min(int(work) + 8, _MOST_ROOM if wide else INT32_LIMIT.value),
+            room=room,
             shape=tuple(extents[var] for var in lhs.vars),
             count=count,
             wide=wide,
         )
+
+    def _room(self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool) -> int:
+        """For how many entries of a new result to make room at first, if it can be held at all."""
+        assignment = self._plan.assignment
+        held = {var.name: storage for var, storage in zip(self.operands, operands, strict=True)}
+        found = entries(assignment, held, extents)
+        check_size(assignment, found, extents)
+        room = room_for(found, assignment.lhs.dtype.itemsize + 8, usual)
+        return min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
 
     def widen(self, overflowed: Binding) -> None:
         """From now on, count the positions of results in 64 bits."""
