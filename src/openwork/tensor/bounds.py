@@ -79,20 +79,20 @@ def _entries(expr: Expr, operands: Mapping[str, Storage], extents: Extents) -> E
         case Cast(expr=inner):
             return _entries(inner, operands, extents)
         case Reduce(var=var, expr=inner):
-            found = _entries(inner, operands, extents)
-            left = found.vars - {var}
-            most = min(found.most, math.prod(extents[v] for v in left))
-            return Entries(-(-found.least // max(1, extents[var])), most, left)
+            whole = _entries(inner, operands, extents)
+            kept = whole.vars - {var}
+            most = min(whole.most, math.prod(extents[v] for v in kept))
+            return Entries(-(-whole.least // max(1, extents[var])), most, kept)
         case Apply(op=op, args=(left_arg, right_arg)):
             left, right = (_entries(arg, operands, extents) for arg in (left_arg, right_arg))
-            variables = left.vars | right.vars
-            whole = math.prod(extents[v] for v in variables)
+            either = left.vars | right.vars
+            size = math.prod(extents[v] for v in either)
             if _unites(op, expr):
-                return _sum(left, right, variables, whole, extents)
+                return _sum(left, right, either, size, extents)
             if _meets(op, expr):
                 most = _joined(left_arg, right_arg, left, right, operands)
-                return Entries(0, min(most, whole), variables)
-            return Entries(0, whole, variables)
+                return Entries(0, min(most, size), either)
+            return Entries(0, size, either)
     found = frozenset(v for v in extents if any(node == v for node in walk(expr)))
     return Entries(0, math.prod(extents[v] for v in found), found)
 
