@@ -62,9 +62,12 @@ def check_size(assignment: Assignment, found: Entries, extents: Extents) -> None
 
 
 def room_for(found: Entries, entry: int, least: int) -> int:
-    """For how many entries to set memory aside: enough, if that is not most of what is left."""
+    """For how many entries to set memory aside: enough, if that is not most of what is left.
+
+    Never for none: a kernel hands back arrays, however short.
+    """
     if found.most <= max(least, _MANY):
-        return min(found.most, least)
+        return max(1, min(found.most, least))
     left = available()
     most = found.most if left is None else left // _SHARE // max(1, entry)
     return max(least, min(found.most, most))
