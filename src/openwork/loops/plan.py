@@ -103,12 +103,13 @@ def plan(
             assignment, converted_assembly, order
         ):
             assembly = converted_assembly
-    loops = _built(assignment, assembly, order)
+    stored = _stored(assignment, sizes or {}, (*derived, *more))
+    loops = _built(assignment, assembly, order, stored)
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
         assignment = _with_appendable_result(assignment, trace)
         order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
-        loops = _built(assignment, assembly, order)
+        loops = _built(assignment, assembly, order, stored)
     _note(assembly, assignment, trace)
     return Plan(
         assignment,
@@ -135,10 +136,20 @@ def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
     return replace(assignment, lhs=lhs)
 
 
-def _built(assignment: Assignment, assembly: Assembly, order: Order) -> Stmt:
+def _stored(
+    assignment: Assignment, sizes: dict[str, float], derived: tuple[Derived, ...]
+) -> float | None:
+    """How many entries all operands have together, if that is known."""
+    origin = {d.var.name: d.source for d in derived}
+    read = {access.tensor.name for access in accesses_of(assignment.rhs)}
+    known = [sizes.get(origin.get(name, name)) for name in read]
+    return None if None in known else sum(size or 0.0 for size in known)
+
+
+def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: float | None) -> Stmt:
     names = fresh_names(names_of(assignment))
     lhs = assignment.lhs
-    builder = Concretizer(order.vars, lhs.tensor, assembly, extents(assignment), names)
+    builder = Concretizer(order.vars, lhs.tensor, assembly, extents(assignment), names, stored)
     return builder.build(0, lhs, assignment.op, assignment.rhs, frozenset())
 
 

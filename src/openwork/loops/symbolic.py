@@ -13,6 +13,7 @@ from dataclasses import replace
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.formats import dense
+from openwork.format.levels import is_hashed
 from openwork.index.nodes import Access, Apply, Assignment, Expr, Parameter, TensorVar
 from openwork.loops.nest import with_nest
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of
@@ -68,7 +69,8 @@ def _unlisted(node: Node) -> Node | None:
         return None
     if node.guarded:
         return replace(node, guarded=False)
-    if node.temporary.format.is_dense or node.temporary.ndim != 1:
+    format = node.temporary.format
+    if format.is_dense or is_hashed(format.levels):
         return None
     plain = replace(node.temporary, format=dense(1))
     table: dict[Node, Node] = {node.temporary: plain}

@@ -76,14 +76,14 @@ def check_memory(size: int, what: str) -> None:
     """Raise `MemoryError` if `size` bytes for `what` are more than the machine has left."""
     if size < _SMALL:
         return
-    left = _available()
+    left = available()
     if left is not None and size > left:
         raise MemoryError(
             f"{what} needs {size / 2**30:.1f} GiB, and {left / 2**30:.1f} GiB are free"
         )
 
 
-def _available() -> int | None:
+def available() -> int | None:
     """Memory that can be had without swapping, in bytes; None where the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:

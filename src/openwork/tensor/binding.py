@@ -20,6 +20,7 @@ from openwork.pipeline import Compiled, back
 from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.bounds import check_size, entries, room_for
 from openwork.tensor.pack import convert, seen_in_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
@@ -130,9 +131,12 @@ class Binder:
         if self._shared is not None:
             position, depth = self._shared
             count, below = operands[position].positions(depth - 1), below[depth:]
-        if isinstance(plan.assembly, InPlace):
+        room = 0
+        if isinstance(plan.assembly, Append):
+            room = self._room(operands, extents, int(work) + 8, wide)
+        elif isinstance(plan.assembly, InPlace):
             count = math.prod(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
-        elif not isinstance(plan.assembly, Append):
+        else:
             count *= math.prod(extents[var] for var in below)
         return Binding(
             given=tuple(ref(storage) for storage in given),
@@ -143,7 +147,7 @@ class Binder:
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            room=min(int(work) + 8, _MOST_ROOM if wide else INT32_LIMIT.value),
+            room=room,
             shape=tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks)),
             extents=tuple(extents[var] for var in lhs.vars),
             count=count,
@@ -155,6 +159,15 @@ class Binder:
             *(address for storage in operands for address in storage.pointers),
             *(array.__array_interface__["data"][0] for array in cuts),
         )
+
+    def _room(self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool) -> int:
+        """For how many entries of a new result to make room at first, if it can be held at all."""
+        assignment = self._plan.assignment
+        held = {var.name: storage for var, storage in zip(self.operands, operands, strict=True)}
+        found = entries(assignment, held, extents)
+        check_size(assignment, found, extents)
+        room = room_for(found, assignment.lhs.dtype.itemsize + 8, usual)
+        return min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
 
     def widen(self, overflowed: Binding) -> None:
         """From now on, count the positions of results in 64 bits."""
