@@ -65,9 +65,6 @@ class RangeLevel(Level):
             run = np.diff(a.pos)[at]
             yield Fault("lo", f"[{at}] is {a.lo[at]}, and {run} entries leave the extent {extent}")
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[lo[p] + q -> {inner}]_(pos[p+1]-pos[p])"
-
 
 @dataclass(frozen=True, repr=False)
 class DiagonalsLevel(Level):
@@ -137,9 +134,6 @@ class DiagonalsLevel(Level):
                 at = int(wrong[0])
                 told = getattr(a, name)[at]
                 yield Fault(name, f"[{at}] is {told}, and the offsets say {wanted[at]}")
-
-    def type(self, mode: str, inner: str) -> str:
-        return f"[p + offset[q] -> {inner}]_(hi[p]-lo[p]) every parents"
 
 
 Range = RangeLevel()

@@ -179,10 +179,6 @@ class Level:
         """What is wrong with arrays of the right lengths, beyond positions and coordinates."""
         return iter(())
 
-    def type(self, mode: str, inner: str) -> str:
-        """The dependent type of the level, as text: an array whose length depends on its parent."""
-        return f"[{inner}]_{self.name}"
-
     def __str__(self) -> str:
         return self.name
 

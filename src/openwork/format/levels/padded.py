@@ -46,11 +46,6 @@ class _Side(Level):
         crd[places] = entries.coordinate
         return crd
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[({mode}, {inner})]_len[p] every {self._stride}"
-
-    _stride = ""
-
 
 @dataclass(frozen=True, repr=False)
 class PaddedLevel(_Side):
@@ -63,7 +58,6 @@ class PaddedLevel(_Side):
         ArrayFact("width", "own", holds="numbers"),
         ArrayFact("crd", "child"),
     )
-    _stride = "parents"
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
@@ -116,10 +110,6 @@ class SlicedLevel(_Side):
         check_bits(self.bits)
         if isinstance(self.height, bool) or not isinstance(self.height, int) or self.height < 1:
             raise FormatError(f"{self.height!r} is no number of runs in a slice", code="E401")
-
-    @property
-    def _stride(self) -> str:  # type: ignore[override]
-        return str(self.height)
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.slice[parent // self.height] + parent % self.height + position * self.height
