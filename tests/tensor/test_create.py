@@ -485,13 +485,15 @@ def test_drawing() -> None:
     drawn = tensor(MATRIX, format=CSR, name="A").draw().splitlines()
     assert drawn == [
         "A: 4x3 float64, ow.CSR, 5 stored",
+        "  type      [i -> [(int32, float64)]_(pos[i+1]-pos[i])]_4",
         "  level 0: Dense, mode 0, extent 4",
         "  level 1: Compressed, mode 1, extent 3",
         "    pos     0 2 2 3 5",
         "    crd     0 2 | | 1 | 0 2 |",
         "  values    1. 2. | | 3. | 4. 5. |",
     ]
-    assert tensor(3, name="s").draw() == "s: scalar int64, ow.dense(0), 1 stored\n  values    3"
+    scalar = ["s: scalar int64, ow.dense(0), 1 stored", "  type      int64", "  values    3"]
+    assert tensor(3, name="s").draw().splitlines() == scalar
     cube = tensor(np.ones((1, 2, 2), dtype=bool), format=Format([Compressed, Dense, Compressed]))
     assert "crd     0 1 | 0 1 |" in cube.draw()
     long = tensor(np.arange(1000), format=CSF(1)).draw()

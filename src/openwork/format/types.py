@@ -1,6 +1,7 @@
 """The dependent type of a format: arrays whose lengths are entries of other arrays.
 
-In the notation of position dependent arrays, CSR is `[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m`:
+In the notation of position dependent arrays, CSR is
+`[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m`:
 `m` rows, and the length of row `i` is a difference of two positions. No level spells its type: its
 formulas are evaluated over text.
 """
@@ -189,7 +190,7 @@ def _run(level: Level, view: SimpleNamespace, parent: Term, name: str, depth: in
         end - begin,
         text,
         place,
-        bool(variable) and not place == position,
+        bool(variable) and place != position,
         any(text.startswith(array) for array in stored),
         guard,
     )

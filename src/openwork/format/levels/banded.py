@@ -100,6 +100,9 @@ class DiagonalsLevel(Level):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return parent + position * a.parents
 
+    def room(self, a: Any, parent: Any) -> Any:
+        return parent * 0 + a.count[0]
+
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.count[0]
 

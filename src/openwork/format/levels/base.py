@@ -140,6 +140,10 @@ class Level:
         """Where the entry at `position` lies; the position itself unless runs are strided."""
         return position
 
+    def room(self, a: Any, parent: Any) -> Any:
+        """How many places the run of `parent` has, padding included."""
+        return self.end(a, parent) - self.begin(a, parent)
+
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         """The place of `coordinate` below `parent`; only where `locates`."""
         raise NotImplementedError

@@ -65,6 +65,9 @@ class PaddedLevel(_Side):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return parent + position * a.parents
 
+    def room(self, a: Any, parent: Any) -> Any:
+        return parent * 0 + a.width[0]
+
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.width[0]
 
@@ -114,6 +117,10 @@ class SlicedLevel(_Side):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.slice[parent // self.height] + parent % self.height + position * self.height
 
+    def room(self, a: Any, parent: Any) -> Any:
+        number = parent // self.height
+        return (a.slice[number + 1] - a.slice[number]) // self.height
+
     def children(self, a: Any, parents: Any) -> Any:
         return a.slice[(parents + (self.height - 1)) // self.height]
 
@@ -141,7 +148,7 @@ class SlicedLevel(_Side):
         if a.slice[0] != 0 or (widths < 0).any() or (widths % self.height).any():
             yield Fault("slice", f" does not rise from 0 in multiples of {self.height}")
             return
-        room = np.repeat(widths // self.height, self.height)[:parents]
+        room = self.room(a, np.arange(parents))
         wrong = np.flatnonzero((a.len < 0) | (a.len > room))
         if len(wrong):
             at = int(wrong[0])
