@@ -249,7 +249,8 @@ class Tensor(Arithmetic):
         return to_dense(self.storage)
 
     def to_scipy(self) -> Any:
-        """A matrix as a SciPy array: CSR and CSC share their arrays, other formats become COO.
+        """A matrix as a SciPy array: CSR, CSC and BSR share their arrays, DIA is copied, and other
+        formats become COO.
 
         Raises:
             FormatError: E404 for tensors that are no matrices, or whose absent entries are not 0.
