@@ -107,7 +107,7 @@ def _row(fact: ArrayFact, array: Array, runs: Runs, there: Array | None) -> Row:
     """The cells of one array."""
     cells = _texts(array)
     owner, none = np.full(len(cells), -1), (False,) * len(cells)
-    if fact.per == "child":
+    if fact.per == "child" or fact.holds == "coordinates":
         known = runs.owner[: len(cells)]
         owner[: len(known)] = known
         tells = there is None or fact.holds == "numbers"  # such as bits, that say what is padding
