@@ -118,7 +118,7 @@ def test_arrays_make_the_tensor_again(ndim: int, format: ow.Format) -> None:
 @pytest.mark.parametrize(("ndim", "format"), EVERY, ids=str)
 def test_text_reads_back(ndim: int, format: ow.Format) -> None:
     assert parse_format(str(format)) == format
-    assert eval(repr(format), {"ow": ow}) == format
+    assert eval(repr(format), {"ow": ow}) == format  # noqa: S307 - our own text
 
 
 @pytest.mark.parametrize(("ndim", "format"), EVERY, ids=str)
@@ -298,7 +298,7 @@ def test_formats_that_cannot_be(make: Any, piece: str) -> None:
 )
 def test_text_that_is_no_format(text: str) -> None:
     if text:
-        with pytest.raises(ow.FormatError, match="E403|E401"):
+        with pytest.raises(ow.FormatError, match=r"E403|E401"):
             parse_format(text)
     else:
         assert parse_format(text) == ow.dense(0)
