@@ -187,7 +187,8 @@ class Level:
         return self.name
 
     def __repr__(self) -> str:
-        return f"ow.{self}"
+        ours = type(self).__module__.startswith(f"{__package__}.")
+        return f"ow.{self}" if ours else str(self)
 
 
 def spelled(level: Level, *arguments: object) -> str:
