@@ -253,6 +253,62 @@ def test_the_arrays_of_the_cases_are_right_before_they_are_changed() -> None:
         assert ow.from_arrays(format, (3, 4), levels, values).format == format
 
 
+BIG, BIGGEST = 2**31 - 1, 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("format", "arrays", "count", "piece"),
+    [
+        (ow.ELL, {"len": [9, 0], "width": np.array([2**30 * 2], "int64"), "crd": []}, 0, "crd"),
+        (ow.ELL, {"len": [9, 0], "width": np.array([2**30], "int32"), "crd": []}, 0, "crd has 0"),
+        (ow.ELL, {"len": [9, 0], "width": [2**62], "crd": []}, 0, "than 64 bits can count"),
+        (ow.banded, {"pos": [0, 1, 1], "lo": np.array([BIG, 0], "int32")}, 1, f"lo[0] is {BIG}"),
+        (ow.banded, {"pos": [0, 1, 1], "lo": [BIGGEST, 0]}, 1, f"lo[0] is {BIGGEST}"),
+        (
+            ow.DIA,
+            {
+                "lo": [0, 0],
+                "hi": [2, 2],
+                "count": [2],
+                "offset": np.array([BIG, -BIG - 1], "int32"),
+            },
+            4,
+            "offset does not rise",
+        ),
+        (
+            ow.SELL(1),
+            {"len": [0, 0], "slice": np.array([0, -BIG, BIG], "int32"), "crd": []},
+            0,
+            "slice does not rise",
+        ),
+    ],
+)
+def test_numbers_that_overflow_are_refused(
+    format: ow.Format, arrays: Any, count: int, piece: str
+) -> None:
+    with pytest.raises(ow.DataError) as caught:
+        ow.from_arrays(format, (2, 4), [{}, arrays], np.ones(count), name="A")
+    assert piece in str(caught.value)
+
+
+def test_narrow_arrays_are_counted_in_64_bits() -> None:
+    width = {"len": np.zeros(4, "int8"), "width": np.array([100], "int8")}
+    A = ow.from_arrays(
+        ow.ELL, (4, 200), [{}, {**width, "crd": np.zeros(400, "int8")}], np.ones(400)
+    )
+    assert A.nnz == 0
+    lists = {"len": [1, 1], "pos": [0, 1, 2], "crd": [0, 1]}
+    narrow = {name: np.array(array, "int8") for name, array in lists.items()}
+    B = ow.from_arrays(ow.LIL, (2, 2), [{}, narrow], [1.0, 2.0])
+    assert B.to_numpy().tolist() == [[1, 0], [0, 2]]
+
+
+def test_bands_in_modes_that_are_long() -> None:
+    arrays = {"pos": np.array([0, 1], "int32"), "lo": [2**40]}
+    A = ow.from_arrays(ow.banded, (1, 2**41), [{}, arrays], [1.0])
+    assert A.to_coo()[0].tolist() == [[0], [2**40]]
+
+
 def test_permuted_is_for_the_outermost_level() -> None:
     inner = ow.Format([ow.Dense, ow.Permuted(2)])
     with pytest.raises(ow.DataError, match=r"levels\[1\].rank belongs to the outermost"):

@@ -66,7 +66,7 @@ class Storage:
         count = 1
         for n in range(level + 1):
             view = SimpleNamespace(extent=self.extents[n], parents=count, **self.levels[n])
-            count = int(self.format.levels[n].children(view, count))
+            count = int(self.format.levels[n].children(view, np.int64(count)))  # in 64 bits
         return count
 
     def runs(self) -> Iterator[tuple[Array, Array, Array]]:

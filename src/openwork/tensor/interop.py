@@ -256,7 +256,10 @@ def from_levels(
                     code="E501",
                 )
             arrays = dict(zip(names, listed, strict=True))
-        made.append({k: as_index_array(a, f"{name}.levels[{n}].{k}") for k, a in arrays.items()})
+        wide = {fact.name for fact in level.arrays if fact.holds == "positions"}
+        made.append(
+            {k: as_index_array(a, f"{name}.levels[{n}].{k}", k in wide) for k, a in arrays.items()}
+        )
     data = as_values(values, f"{name}.values")
     dtype = as_dtype(data.dtype)
     data = np.ascontiguousarray(data, dtype=dtype)

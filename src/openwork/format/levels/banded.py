@@ -59,7 +59,7 @@ class RangeLevel(Level):
         return Packed({"pos": pos, "lo": first}, places.astype(np.int64), int(pos[-1]))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        wrong = np.flatnonzero((a.lo < 0) | (a.lo + np.diff(a.pos) > extent))
+        wrong = np.flatnonzero((a.lo < 0) | (a.lo > np.int64(extent) - np.diff(a.pos)))
         if len(wrong):
             at = int(wrong[0])
             run = np.diff(a.pos)[at]
@@ -124,7 +124,7 @@ class DiagonalsLevel(Level):
         return Packed(arrays, places.astype(np.int64), rows * len(offset))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        if (np.diff(a.offset) <= 0).any():
+        if (a.offset[1:] <= a.offset[:-1]).any():
             yield Fault("offset", " does not rise")
             return
         row = np.arange(parents)
