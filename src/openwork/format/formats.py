@@ -25,6 +25,7 @@ from openwork.format.levels import (
     Singleton,
     Sliced,
 )
+from openwork.format.types import dependent_type
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -138,20 +139,19 @@ class Format:
             for level, (mode, part) in zip(self.levels, self.parts, strict=True)
         ) or "()"  # fmt: skip
 
-    def type(self, entry: str = "value") -> str:
+    def type(self, entry: str = "value", shape: Sequence[int] | None = None) -> str:
         """The dependent type of the storage: arrays whose lengths depend on where they lie.
 
-        >>> from openwork.format.formats import CSR
+        `[x -> T]_n` is an array of `n` times `T`, which may depend on `x`: a coordinate, or a
+        position where coordinates are stored. Numbers instead of `m` and `n` if a shape is given.
+
         >>> CSR.type("float64")
-        '[[(j, float64)]_(pos[p+1]-pos[p])]_i'
+        '[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m'
+        >>> BSR(2, 3).type("float64")
+        '[ib -> [(int32, [[float64]_3]_2)]_(pos[ib+1]-pos[ib])]_(m/2)'
         """
-        text = entry
-        for level, (mode, part) in reversed(list(zip(self.levels, self.parts, strict=True))):
-            name = "ijklmnopqrst"[mode] if self.ndim <= 12 else f"i{mode}"
-            tile = self.tiles[mode]
-            name += "" if part is None else f"/{tile}" if part == 0 else f"%{tile}"
-            text = level.type(name, text)
-        return text
+        extents = None if shape is None else self.extents(shape)
+        return dependent_type(self.levels, self.parts, self.tiles, entry, extents)
 
     def __repr__(self) -> str:
         known = name_of(self)

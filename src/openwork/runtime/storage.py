@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -36,9 +36,15 @@ class Storage:
     @cached_property
     def nnz(self) -> int:
         """The number of stored entries, explicit zeros included; padding is none."""
-        if all(level.compact for level in self.format.levels):
+        if all(level.compact for level in self.format.levels) and not self.overhangs:
             return int(self.values.size)
-        return len(self.entries()[0])
+        return len(self.coordinates()[1])
+
+    @property
+    def overhangs(self) -> bool:
+        """Whether blocks reach beyond the shape."""
+        pairs = zip(self.format.tiles, self.shape, strict=True)
+        return any(tile and extent % tile for tile, extent in pairs)
 
     @cached_property
     def widths(self) -> tuple[str, ...]:
@@ -60,16 +66,16 @@ class Storage:
         count = 1
         for n in range(level + 1):
             view = SimpleNamespace(extent=self.extents[n], parents=count, **self.levels[n])
-            count = int(self.format.levels[n].children(view, count))
+            count = int(self.format.levels[n].children(view, np.int64(count)))  # in 64 bits
         return count
 
-    def entries(self) -> tuple[Array, list[Array]]:
-        """The place of every entry in the values, and its coordinate in each level.
+    def runs(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Level by level, for each entry: the number of the entry above it, its coordinate on the
+        level, and its place.
 
         Entries come in storage order: run after run on every level.
         """
         places = np.zeros(1, dtype=np.int64)
-        columns: list[Array] = []
         for n, level in enumerate(self.format.levels):
             view = self.level_view(n)
             begin = np.asarray(level.begin(view, places), dtype=np.int64)
@@ -85,7 +91,14 @@ class Storage:
             if not level.walks:
                 there = np.flatnonzero(level.find(view, parent, column)[1])
                 run, column, places = run[there], column[there], places[there]
-            columns = [each[run] for each in columns] + [column]
+            yield run, column, places
+
+    def entries(self) -> tuple[Array, list[Array]]:
+        """The place of every entry in the values, and its coordinate in each level."""
+        places = np.zeros(1, dtype=np.int64)
+        columns: list[Array] = []
+        for run, column, below in self.runs():
+            columns, places = [*(each[run] for each in columns), column], below
         return places, columns
 
     def coordinates(self) -> tuple[Array, Array]:
@@ -99,7 +112,7 @@ class Storage:
             else:
                 coords[mode] = column
                 coords[mode] *= format.tiles[mode] if part == 0 else 1
-        if format.tiled:  # blocks may reach beyond the shape
+        if self.overhangs:
             inside = (coords < np.array(shape)[:, None]).all(axis=0)
             coords, places = coords[:, inside], places[inside]
         return coords, places

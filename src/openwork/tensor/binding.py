@@ -127,6 +127,7 @@ class Binder:
         cuts = self._promises.keep(extents, given, operands, self.operands)
         executable, compiled = self._executable(operands, extents, wide)
         work = float(sum(storage.values.size for storage in operands))
+        shape = tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
         count, below = 1, lhs.level_vars
         if self._shared is not None:
             position, depth = self._shared
@@ -135,7 +136,9 @@ class Binder:
         if isinstance(plan.assembly, Append):
             room = self._room(operands, extents, int(work) + 8, wide)
         elif isinstance(plan.assembly, InPlace):
-            count = math.prod(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
+            # Blocks of the result may reach beyond its shape.
+            blocks = plan.native is not None and plan.user_result.format.tiled
+            count = math.prod(plan.user_result.format.extents(shape) if blocks else shape)
         else:
             count *= math.prod(extents[var] for var in below)
         return Binding(
@@ -148,7 +151,7 @@ class Binder:
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
             room=room,
-            shape=tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks)),
+            shape=shape,
             extents=tuple(extents[var] for var in lhs.vars),
             count=count,
             wide=wide,

@@ -51,7 +51,7 @@ def validate(
         }
         view = _view(level, storage.levels[n], storage.extents[n], parents)
         _check_level(level, view, called, ordered)
-        parents = int(level.children(view, parents))
+        parents = _children(level, view)
     label_of_values = f"{name}.values" if labels is None else labels["values"]
     _check_values(storage.values, parents, label_of_values)
     if ordered and not all(level.unique for level in storage.format.levels):
@@ -92,10 +92,20 @@ def _check_level(
     for fault in level.faults(a, a.parents, a.extent):
         raise DataError(f"{labels[fault.array]}{fault.reason}", code="E502")
     if children is not None:
-        wanted = int(level.children(a, a.parents))
-        _check_length(getattr(a, children), wanted, labels[children])
+        _check_length(getattr(a, children), _children(level, a), labels[children])
     if "crd" in facts:
         _check_coordinates(level, a, labels["crd"], ordered)
+
+
+def _children(level: Level, a: SimpleNamespace) -> int:
+    """How many places the level has."""
+    try:
+        with np.errstate(over="raise"):
+            return int(level.children(a, np.int64(a.parents)))
+    except FloatingPointError as error:
+        raise DataError(
+            f"a level {level} with these arrays has more places than 64 bits can count", code="E501"
+        ) from error
 
 
 def _check_length(array: Array, wanted: int, label: str) -> None:
@@ -163,9 +173,10 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "no arrays"
 
 
-def as_index_array(array: object, label: str) -> Array:
+def as_index_array(array: object, label: str, wide: bool = False) -> Array:
     """An index array as kernels take it: one dimension, contiguous, signed integers.
 
+    Positions are `wide`, of 32 bits at least; coordinates may be narrower.
     No copy is made of an array that is all of this.
 
     >>> as_index_array([0, 2, 5], "A.indptr")
@@ -184,7 +195,8 @@ def as_index_array(array: object, label: str) -> Array:
     if made.dtype.kind == "u" and made.dtype.itemsize == 8 and (made > _LARGEST_EXTENT).any():
         index = int((made > _LARGEST_EXTENT).argmax())
         raise DataError(f"{label}[{index}] is {made[index]}, beyond 64 bits", code="E503")
-    dtype = made.dtype if made.dtype.kind == "i" and made.dtype.isnative else INT64
+    kept = made.dtype.kind == "i" and made.dtype.isnative and not (wide and made.itemsize < 4)
+    dtype = made.dtype if kept else INT64
     return np.ascontiguousarray(made, dtype=dtype)
 
 

@@ -59,14 +59,11 @@ class RangeLevel(Level):
         return Packed({"pos": pos, "lo": first}, places.astype(np.int64), int(pos[-1]))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        wrong = np.flatnonzero((a.lo < 0) | (a.lo + np.diff(a.pos) > extent))
+        wrong = np.flatnonzero((a.lo < 0) | (a.lo > np.int64(extent) - np.diff(a.pos)))
         if len(wrong):
             at = int(wrong[0])
             run = np.diff(a.pos)[at]
             yield Fault("lo", f"[{at}] is {a.lo[at]}, and {run} entries leave the extent {extent}")
-
-    def type(self, mode: str, inner: str) -> str:
-        return f"[lo[p] + q -> {inner}]_(pos[p+1]-pos[p])"
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,6 +100,9 @@ class DiagonalsLevel(Level):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return parent + position * a.parents
 
+    def room(self, a: Any, parent: Any) -> Any:
+        return parent * 0 + a.count[0]
+
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.count[0]
 
@@ -124,7 +124,7 @@ class DiagonalsLevel(Level):
         return Packed(arrays, places.astype(np.int64), rows * len(offset))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        if (np.diff(a.offset) <= 0).any():
+        if (a.offset[1:] <= a.offset[:-1]).any():
             yield Fault("offset", " does not rise")
             return
         row = np.arange(parents)
@@ -137,9 +137,6 @@ class DiagonalsLevel(Level):
                 at = int(wrong[0])
                 told = getattr(a, name)[at]
                 yield Fault(name, f"[{at}] is {told}, and the offsets say {wanted[at]}")
-
-    def type(self, mode: str, inner: str) -> str:
-        return f"[p + offset[q] -> {inner}]_(hi[p]-lo[p]) every parents"
 
 
 Range = RangeLevel()

@@ -140,6 +140,10 @@ class Level:
         """Where the entry at `position` lies; the position itself unless runs are strided."""
         return position
 
+    def room(self, a: Any, parent: Any) -> Any:
+        """How many places the run of `parent` has, padding included."""
+        return self.end(a, parent) - self.begin(a, parent)
+
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         """The place of `coordinate` below `parent`; only where `locates`."""
         raise NotImplementedError
@@ -179,15 +183,12 @@ class Level:
         """What is wrong with arrays of the right lengths, beyond positions and coordinates."""
         return iter(())
 
-    def type(self, mode: str, inner: str) -> str:
-        """The dependent type of the level, as text: an array whose length depends on its parent."""
-        return f"[{inner}]_{self.name}"
-
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
-        return f"ow.{self}"
+        ours = type(self).__module__.startswith(f"{__package__}.")
+        return f"ow.{self}" if ours else str(self)
 
 
 def spelled(level: Level, *arguments: object) -> str:

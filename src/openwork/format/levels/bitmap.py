@@ -53,8 +53,5 @@ class BitmapLevel(Level):
         if len(wrong):
             yield Fault("bit", f"[{int(wrong[0])}] is {a.bit[wrong[0]]}, neither 0 nor 1")
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[bit[q] -> {inner}]_{mode}"
-
 
 Bitmap = BitmapLevel()

@@ -57,9 +57,6 @@ class CompressedLevel(Level):
         arrays = {"pos": positions(entries.counts), "crd": crd}
         return Packed(arrays, np.arange(len(crd)), len(crd))
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[({mode}, {inner})]_(pos[p+1]-pos[p])"
-
     def __str__(self) -> str:
         return spelled(self)
 

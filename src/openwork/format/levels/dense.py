@@ -38,9 +38,6 @@ class DenseLevel(Level):
         places = entries.parent * entries.extent + entries.coordinate
         return Packed({}, places, entries.parents * entries.extent)
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[{inner}]_{mode}"
-
 
 @dataclass(frozen=True, repr=False)
 class OuterLevel(Level):

@@ -61,9 +61,6 @@ class LengthsLevel(Level):
             at = int(wrong[0])
             yield Fault("len", f"[{at}] is {a.len[at]}, but pos gives the run {np.diff(a.pos)[at]}")
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[({mode}, {inner})]_len[p]"
-
     def __str__(self) -> str:
         return spelled(self)
 

@@ -54,11 +54,6 @@ class SideBySide(Level):
         crd[places] = entries.coordinate
         return Packed(arrays | {"crd": crd}, places, count)
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[({mode}, {inner})]_len[p] every {self._stride}"
-
-    _stride = ""
-
 
 @dataclass(frozen=True, repr=False)
 class PaddedLevel(SideBySide):
@@ -71,13 +66,15 @@ class PaddedLevel(SideBySide):
         ArrayFact("width", "own", holds="numbers"),
         ArrayFact("crd", "child"),
     )
-    _stride = "parents"
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return parent + position * a.parents
+
+    def room(self, a: Any, parent: Any) -> Any:
+        return parent * 0 + a.width[0]
 
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.width[0]
@@ -122,12 +119,12 @@ class SlicedLevel(SideBySide):
         if isinstance(self.height, bool) or not isinstance(self.height, int) or self.height < 1:
             raise FormatError(f"{self.height!r} is no number of runs in a slice", code="E401")
 
-    @property
-    def _stride(self) -> str:  # type: ignore[override]
-        return str(self.height)
-
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.slice[parent // self.height] + parent % self.height + position * self.height
+
+    def room(self, a: Any, parent: Any) -> Any:
+        number = parent // self.height
+        return (a.slice[number + 1] - a.slice[number]) // self.height
 
     def children(self, a: Any, parents: Any) -> Any:
         return a.slice[(parents + (self.height - 1)) // self.height]
@@ -146,11 +143,11 @@ class SlicedLevel(SideBySide):
         return {"len": lengths, "slice": starts.astype(index_dtype(count))}, count
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        widths = np.diff(a.slice)
-        if a.slice[0] != 0 or (widths < 0).any() or (widths % self.height).any():
+        rises = a.slice[0] == 0 and (a.slice[1:] >= a.slice[:-1]).all()
+        if not rises or (a.slice % self.height).any():
             yield Fault("slice", f" does not rise from 0 in multiples of {self.height}")
             return
-        room = np.repeat(widths // self.height, self.height)[:parents]
+        room = self.room(a, np.arange(parents))
         wrong = np.flatnonzero((a.len < 0) | (a.len > room))
         if len(wrong):
             at = int(wrong[0])

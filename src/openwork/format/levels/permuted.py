@@ -72,9 +72,6 @@ class PermutedLevel(Level):
     def __call__(self, sigma: int | None = None, **changes: Any) -> PermutedLevel:
         return super().__call__(**({} if sigma is None else {"sigma": sigma}), **changes)
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"[rank[{mode}] -> {inner}]_{mode}"
-
     def __str__(self) -> str:
         return spelled(self, self.sigma)
 

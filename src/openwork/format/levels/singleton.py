@@ -59,9 +59,6 @@ class SingletonLevel(Level):
         crd = coordinates(entries.coordinate, entries.extent, self.bits)
         return Packed({"crd": crd}, entries.parent, entries.parents)
 
-    def type(self, mode: str, inner: str) -> str:
-        return f"({mode}, {inner})"
-
     def __str__(self) -> str:
         return spelled(self)
 
