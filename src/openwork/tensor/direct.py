@@ -42,7 +42,7 @@ def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
 
 def direct(storage: Storage, format: Format) -> Storage | None:
     """`storage` in another format, if there is a direct way."""
-    if storage.format == COO(2, storage.format.order):
+    if storage.format.levels == COO(2).levels:
         rows = _listed_rows(storage)
     elif is_rows(storage.format):
         rows = rows_of(storage)

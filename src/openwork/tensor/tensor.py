@@ -22,8 +22,8 @@ from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
-from openwork.tensor.located import Located
 from openwork.tensor.layout import MOST_CELLS
+from openwork.tensor.located import Located
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.statement import Statement
 from openwork.tensor.svg import draw_svg
