@@ -67,6 +67,7 @@ FOUND = [
     ("coordinates of no run of positions at all", 8003647,
      "pos(n,np,B(n)), split(np,np0,np1,7), coord(np1,c), "
      "precompute(min(min_plus.mul(B(n), A), min_plus.mul(min_plus.mul(B(n), A), B(n))),c,cw)"),
+    ("a sum of what is no product, factored by default", 9001891, ""),
     ("a sum divided by zero, in place of a sum of infinite terms", 2008303,
      "precompute(3 * B(j,i),i,iw)"),
 ]  # fmt: skip

@@ -42,7 +42,7 @@ def _factored(plan: Plan, trace: Trace) -> Plan:
     for path in found:
         reduced, column = _reductions(path)
         op = path.assign.rhs.op if isinstance(path.assign.rhs, Apply) else None
-        if op is None or column is None:
+        if op is None or not (op.commutes and op.associates) or column is None:
             continue
         for n in range(1, len(reduced)):
             inner = set(reduced[n:])
