@@ -326,13 +326,14 @@ class Torch(Peer):
         values, sample = A.values(), self._torch.sparse.sampled_addmm
         return lambda: sample(A, U, Vt, beta=0.0).values().mul_(values)
 
-    def product(self, a: Any, b: Any) -> Call:
+    def product(self, a: Any, b: Any) -> Call | None:
+        """Sparse results take MKL."""
         A, B = self._csr(a), self._csr(b)
-        return lambda: A @ B
+        return (lambda: A @ B) if self._torch.backends.mkl.is_available() else None
 
-    def plus(self, a: Any, b: Any) -> Call:
+    def plus(self, a: Any, b: Any) -> Call | None:
         A, B = self._csr(a), self._csr(b)
-        return lambda: A + B
+        return (lambda: A + B) if self._torch.backends.mkl.is_available() else None
 
     def values(self, result: Any, dense: bool) -> Any:
         if result.layout == self._torch.sparse_csr:
