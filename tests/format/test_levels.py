@@ -458,6 +458,13 @@ def test_drawings(format: ow.Format) -> None:
         assert row in lines
 
 
+def test_blocks_of_sorted_rows_are_drawn_with_what_overhangs() -> None:
+    levels = [ow.Permuted(4), ow.Dense, ow.Dense]
+    A = ow.tensor(np.ones((3, 2)), format=ow.Format(levels, (0, 0, 1), (2, 0)), name="A")
+    assert A.nnz == 6
+    assert A.draw().splitlines()[-1].split().count(".") == 2
+
+
 def test_long_and_empty_arrays_are_drawn_short() -> None:
     tall = np.zeros((1000, 3))
     tall[990:, 1] = 1

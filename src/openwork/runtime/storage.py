@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,21 @@ class Storage:
         """The number of stored entries, explicit zeros included; padding is none."""
         if all(level.compact for level in self.format.levels) and not self.overhangs:
             return int(self.values.size)
-        return len(self.coordinates()[1])
+        levels, parts = self.format.levels, self.format.parts
+        depth = max(
+            (n + 1 for n, each in enumerate(levels) if not each.full or each.arrays), default=0
+        )
+        walked = self._walk(depth)[1]
+        # Below the last sparse level every coordinate is there: they are counted, not walked.
+        count = np.ones(len(walked[0]) if walked else 1, dtype=np.int64)
+        for mode, (extent, tile) in enumerate(zip(self.shape, self.format.tiles, strict=True)):
+            known = [walked[n] for n in range(depth) if parts[n][0] == mode]
+            if not known:
+                count *= extent
+            elif tile:
+                left = extent - known[0].astype(np.int64) * tile
+                count *= known[1] < left if len(known) == 2 else np.clip(left, 0, tile)
+        return int(count.sum())
 
     @property
     def overhangs(self) -> bool:
@@ -95,9 +110,13 @@ class Storage:
 
     def entries(self) -> tuple[Array, list[Array]]:
         """The place of every entry in the values, and its coordinate in each level."""
+        return self._walk(len(self.format.levels))
+
+    def _walk(self, depth: int) -> tuple[Array, list[Array]]:
+        """The entries of the level at `depth`: their places, and the coordinates so far."""
         places = np.zeros(1, dtype=np.int64)
         columns: list[Array] = []
-        for run, column, below in self.runs():
+        for run, column, below in islice(self.runs(), depth):
             columns, places = [*(each[run] for each in columns), column], below
         return places, columns
 

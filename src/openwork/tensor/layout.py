@@ -91,9 +91,13 @@ def _title(storage: Storage, n: int) -> str:
 def _stored(storage: Storage) -> list[Array | None]:
     """For each level which places hold an entry; None where all do. The rest is padding."""
     format = storage.format
-    if all(level.compact for level in format.levels) and not storage.overhangs:
-        return [None] * len(format.levels)
-    found: list[Array | None] = []
+    found: list[Array | None] = [None] * len(format.levels)
+    if all(level.compact for level in format.levels):
+        if not storage.overhangs:
+            return found
+        if all(level.contiguous for level in format.levels):
+            return [*found[:-1], _inside(storage)]
+    found = []
     for n, (_, _, places) in enumerate(storage.runs()):
         if storage.overhangs and n + 1 == len(format.levels):
             places = storage.coordinates()[1]
@@ -101,6 +105,22 @@ def _stored(storage: Storage) -> list[Array | None]:
         there[places[places < len(there)]] = True
         found.append(there)
     return found
+
+
+def _inside(storage: Storage) -> Array:
+    """Which of the first values are within the shape: from their places up to the root."""
+    places = np.arange(min(storage.values.size, MOST_CELLS))
+    format = storage.format
+    coords = np.zeros((len(storage.shape), len(places)), dtype=np.int64)
+    for n in reversed(range(len(format.levels))):
+        level, view = format.levels[n], storage.level_view(n)
+        ends = np.asarray(level.end(view, np.arange(view.parents)))
+        parents = np.searchsorted(ends, places, side="right")
+        mode, part = format.parts[n]
+        times = format.tiles[mode] if part == 0 else 1
+        coords[mode] += np.asarray(level.coordinate(view, parents, places)) * times
+        places = parents
+    return np.asarray((coords < np.array(storage.shape)[:, None]).all(axis=0))
 
 
 def _row(fact: ArrayFact, array: Array, runs: Runs, there: Array | None) -> Row:
