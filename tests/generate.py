@@ -115,11 +115,20 @@ class Case:
         )
 
 
-def random_case(rng: random.Random, *, max_order: int = 4, nonfinite: bool = False) -> Case:
-    """Draw a case; with `nonfinite`, a sum of products of data that holds NaN and infinities."""
+def random_case(
+    rng: random.Random,
+    *,
+    max_order: int = 4,
+    nonfinite: bool = False,
+    formats: random.Random | None = None,
+) -> Case:
+    """Draw a case; with `nonfinite`, a sum of products of data that holds NaN and infinities.
+
+    `formats`: draws formats with levels other than dense and compressed ones, too.
+    """
     for _ in range(1000):
         try:
-            return _Draw(rng, max_order, nonfinite).case()
+            return _Draw(rng, max_order, nonfinite, formats).case()
         except (ParseError, Unsafe):
             continue
     raise AssertionError("no legal statement in 1000 draws")
@@ -170,8 +179,10 @@ _SMALL = (1, 1, 2, 2, 3, 3, 4, 5)
 class _Draw:
     """One attempt: the variables, the accesses that leaves are taken from, and their data."""
 
-    def __init__(self, rng: random.Random, max_order: int, nonfinite: bool) -> None:
-        self.rng, self.max_order, self.nonfinite = rng, max_order, nonfinite
+    def __init__(
+        self, rng: random.Random, max_order: int, nonfinite: bool, other: random.Random | None
+    ) -> None:
+        self.rng, self.max_order, self.nonfinite, self.other = rng, max_order, nonfinite, other
         self.semiring: Semiring | None = None
         if not nonfinite and rng.random() < 0.08:
             self.semiring = rng.choice(_SEMIRINGS)
@@ -197,25 +208,25 @@ class _Draw:
         return SUPPORTED[self.rng.choices(list(SUPPORTED), weights)[0]]
 
     def format(self, order: int) -> Format:
+        levels = [Compressed if self.rng.random() < 0.55 else Dense for _ in range(order)]
         natural = self.rng.random() < 0.65
         modes = list(range(order)) if natural else self.rng.sample(range(order), order)
-        if self.rng.random() < 0.6:
-            levels = [Compressed if self.rng.random() < 0.55 else Dense for _ in range(order)]
+        if self.other is None or self.other.random() < 0.6:
             return Format(levels, modes)
-        return self.unusual(modes)
+        return self.unusual(modes, self.other)
 
-    def unusual(self, modes: list[int]) -> Format:
+    def unusual(self, modes: list[int], rng: random.Random) -> Format:
         """A format with any of the levels, perhaps in blocks, perhaps ending in coordinates."""
-        tiles = [self.rng.choice((0, 0, 2, 3)) if self.rng.random() < 0.3 else 0 for _ in modes]
+        tiles = [rng.choice((0, 0, 2, 3)) if rng.random() < 0.3 else 0 for _ in modes]
         order = [*modes, *(m for m in modes if tiles[m])]
-        levels = [self.rng.choice(_LEVELS) for _ in order]
-        first = self.rng.randrange(len(order)) if order and self.rng.random() < 0.3 else len(order)
+        levels = [rng.choice(_LEVELS) for _ in order]
+        first = rng.randrange(len(order)) if order and rng.random() < 0.3 else len(order)
         if len(order) - first > 1:  # a list of coordinates from here on
             inner = [Singleton(unique=False)] * (len(order) - first - 2)
             levels[first:] = [Compressed(unique=False), *inner, Singleton]
-        if levels and first and not tiles[modes[0]] and self.rng.random() < 0.15:
+        if levels and first and not tiles[modes[0]] and rng.random() < 0.15:
             levels[0] = Permuted(3)
-        if len(order) == 2 and not any(tiles) and self.rng.random() < 0.15:
+        if len(order) == 2 and not any(tiles) and rng.random() < 0.15:
             levels = [Dense, Diagonals]
         return Format(levels, order, tiles)
 

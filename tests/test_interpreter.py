@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from tests.generate import Case, assert_agrees, random_case
+from tests.generate import Case, assert_agrees
 from tests.schedules import random_schedule
-from tests.test_property import statement_of
+from tests.test_property import case_of, statement_of
 
 from openwork.algebra import operators as ops
 from openwork.errors import InternalError
@@ -120,7 +120,7 @@ def run_case(case: Case, stmt: Statement | None = None) -> None:
 def test_the_interpreter_agrees_with_the_reference(chunk: int) -> None:
     failures = []
     for seed in range(FIRST_SEED + chunk, FIRST_SEED + CASES, CHUNKS):
-        case = random_case(random.Random(seed), nonfinite=seed % 9 == 0)
+        case = case_of(seed)
         try:
             run_case(case)
         except (AssertionError, InternalError) as error:
@@ -135,7 +135,7 @@ def test_scheduled_programs_neither_race_nor_stray(chunk: int) -> None:
     """Every read is within bounds and of something written, and threads keep out of each other."""
     failures = []
     for seed in range(FIRST_SEED + 10_000 + chunk, FIRST_SEED + 10_000 + CASES, CHUNKS):
-        case = random_case(random.Random(seed), nonfinite=seed % 9 == 0)
+        case = case_of(seed)
         stmt = random_schedule(random.Random(seed), statement_of(case))
         try:
             run_case(case, stmt)

@@ -121,9 +121,10 @@ def seeds_of(chunk: int) -> range:
     return range(SEED + chunk, SEED + CASES, CHUNKS)
 
 
-def case_of(seed: int) -> Case:
-    """The case with this seed."""
-    return random_case(random.Random(seed), nonfinite=seed % NONFINITE == 0)
+def case_of(seed: int, unusual: bool = True) -> Case:
+    """The case with this seed; with `unusual` formats, or only dense and compressed levels."""
+    formats = random.Random(f"formats of {seed}") if unusual else None
+    return random_case(random.Random(seed), nonfinite=seed % NONFINITE == 0, formats=formats)
 
 
 def compare(case: Case, result: Masked) -> None:
