@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from openwork.program import nodes as p
+from openwork.program.dead import without_dead
 from openwork.program.device import (
     BUILTIN,
     LENGTHS,
@@ -174,7 +175,7 @@ class _Host:
         if work.scratch:  # memory for the units is for a grid that may be smaller
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
-        body = cast(p.Block, bottom_up(_status)(body))
+        body = without_dead(cast(p.Block, bottom_up(_status)(body)))
         if self.aligned:
             operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
             body = vectorized(body, operands, work.taken)

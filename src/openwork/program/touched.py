@@ -19,11 +19,6 @@ class Touched:
     first: Names = frozenset()
     many: Names = frozenset()
 
-    @property
-    def everything(self) -> Names:
-        """All of them."""
-        return self.loads | self.first | self.many
-
     def meets(self, later: Touched) -> bool:
         """Whether a thread may find something undone that another was to do before."""
         stores, theirs = self.first | self.many, later.first | later.many

@@ -12,7 +12,7 @@ What is accumulated in an entry that only parents choose is kept in a register u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,9 +120,9 @@ class Tracked:
             whole = Pos(driver.fused, driver.fused, driver.access)
             code, window, scope = Recovery(self.ctx).positions(whole, scope)
         access = driver.access
-        held = self._held(loop.body, driver, scope)
+        held = self.held(loop.body, driver, scope)
         complete = self.ctx.writes_all_of(written(loop.body), access)
-        chosen = self.ctx.provenance.roots_of(written(loop.body).vars)
+        chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
         skips = not complete and bool(chosen & set(driver.variables))
         scope = replace(scope, whole=scope.whole and not skips)
         base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
@@ -130,7 +130,7 @@ class Tracked:
         parents, before, scope = self._first_parents(loop.body, driver, window, scope)
         total: list[p.Stmt] = []
         if held is not None:
-            total, scope = self._start(held, scope)
+            total, scope = self.start(held, scope)
         if held is not None and self.segments is not None and window.fixed is None:
             body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
@@ -282,13 +282,22 @@ class Tracked:
         recovery = Recovery(self.ctx)
         code, places, scope = recovery.places(access, driver.first, everything, position, scope)
         more, scope = self.reach(driver, list(places[:-1]), position, scope, track=False)
-        skips = bool(self.ctx.provenance.roots_of(written(body).vars) & set(variables))
-        scope = replace(scope, whole=scope.whole and not skips)
+        chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
+        scope = replace(scope, whole=scope.whole and not chosen & set(variables))
         return block(*code, *more, self.lower(at_each(variables, body), scope))
+
+    def _coordinates(
+        self, variables: tuple[IndexVar, ...], access: Access
+    ) -> Iterator[IndexVar]:
+        """Those of `variables` that are no places among positions, which are all visited."""
+        for var in variables:
+            pos = self.ctx.provenance.space(var) if self.ctx.on_gpu else None
+            if pos is None or pos.access != access:
+                yield var
 
     # -- sums that last while a parent lasts ----------------------------------------------------
 
-    def _held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
+    def held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
         """What can be summed up in a register while the parents stay the same."""
         tile, body = self._tile(body)
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
@@ -315,7 +324,7 @@ class Tracked:
             return None, body
         return (body.var, int(width.value.real)), body.body
 
-    def _start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
+    def start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
         base = f"{self.ctx.names.of(held.original.lhs.tensor)}_sum"
         type = held.total.dtype.name
         name, scope = scope.fresh(base, type, lasting=True)

@@ -62,8 +62,11 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     threads = [loop for loop in loops if loop.unit == "thread"]
     if _needs_one_thread(stmts):
         return Geometry(1, 1)
+    if warps:  # loops for threads beside those for warps take all threads of the block
+        threads = [n for w in warps for n in walk(w) if isinstance(n, p.For) and n.unit == "thread"]
     combines = [x for x in threads if x.reductions or x.group]
-    lanes = max([x.lanes or (_WARP if warps else _USUAL_THREADS) for x in threads], default=1)
+    usual = _WARP if warps else _USUAL_THREADS
+    lanes = max([x.units or x.lanes or usual for x in threads], default=1)
     group = max([x.group for x in threads], default=0)
     if warps or (combines and lanes <= _WARP):
         lanes = max(min(_power(lanes), _WARP), group)
@@ -71,7 +74,7 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
         lanes = -(-lanes // _WARP) * _WARP
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
-    count = max([x.lanes or _USUAL_WARPS for x in warps], default=1)
+    count = max([x.units or x.lanes or _USUAL_WARPS for x in warps], default=1)
     return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes)
 
 
@@ -151,6 +154,8 @@ class Distribution:
                 return self._sequence(body, active)
             case p.For() if s.unit:
                 return self._unit(s, active)
+            case p.For(simd=True) if not self._alone(active) and _independent(s):
+                return self._unit(replace(s, unit="thread", simd=False), active)
             case p.For() | p.While():
                 inner = self._sequence((s.body,), active)
                 around = () if self._alone(active) else self._around(s.body, active)
@@ -226,6 +231,8 @@ class Distribution:
     def _unit(self, loop: p.For, active: tuple[str, ...]) -> p.Block:
         first, count, most = self._share(loop, active)
         inside = (*active, loop.unit)
+        if loop.unit == "thread" and "warp" not in active:
+            inside = (*active, "warp", "thread")
         private = [t for s in loop.private for t in self._stmt(s, inside).body]
         if loop.group > 1 and self.geometry.lanes > 1 and not loop.reductions:
             body = converged(loop, first, count, most, self._fresh)
@@ -235,7 +242,8 @@ class Distribution:
         if not self._alone(inside) and not most:
             # Iterations are independent of each other, but have their workspaces in one place.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
-            again = touched(loop.body).everything & memory
+            inner = touched(loop.body)
+            again = (inner.first | inner.many) & memory
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(
@@ -303,6 +311,15 @@ _MOST_REGISTERS = 128  # elements of a workspace that may stay in registers
 
 def _bytes(type: str) -> int:
     return SUPPORTED[type].itemsize if type in SUPPORTED else 16
+
+
+def _independent(loop: p.For) -> bool:
+    """Whether a loop only stores, and each iteration to a place of its own."""
+    return all(isinstance(s, p.Store) and s.op is None for s in _statements(loop.body))
+
+
+def _statements(s: p.Stmt) -> tuple[p.Stmt, ...]:
+    return s.body if isinstance(s, p.Block) else (s,)
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

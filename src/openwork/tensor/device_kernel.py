@@ -104,6 +104,7 @@ class DeviceKernel(Kernel):
         self._native = True
         self._functions: dict[str, Any] = {}
         self._numbers: dict[tuple[str, int], int] = {}
+        self._kept: dict[str, Any] = {}
         known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
         self._compiled = self._binder.compile(
             tuple(known.get(var.name) for var in self._binder.operands)
@@ -119,14 +120,14 @@ class DeviceKernel(Kernel):
         binding = self._latest
         if binding is None or out is not None or binder.converts or not binding.fits(given, shape):
             binding = self._latest = binder.bind(given, operands, shape, out is not None)
-            self._numbers = {}
+            self._numbers, self._kept = {}, {}
         try:
             try:
                 storage = self._run(binding, operands, old, out)
             except PositionOverflow:
                 binder.widen(binding)
                 binding = self._latest = binder.bind(given, operands, shape, out is not None)
-                self._numbers = {}
+                self._numbers, self._kept = {}, {}
                 storage = self._run(binding, operands, old, out)
         except BoundBroken:
             raise broken_bound(plan) from None
@@ -160,7 +161,7 @@ class DeviceKernel(Kernel):
             scalars = {**sizes, "room": room, **{r.name: room for r in compiled.device.rooms}}
             run = Run(
                 device, compiled.device, functions, dict(arrays), scalars, not compiled.narrow,
-                self._numbers,
+                self._numbers, self._kept,
             )  # fmt: skip
             made = [a for a in compiled.program.arguments if a.role == "made"]
             if made:

@@ -82,9 +82,11 @@ class Parts:
 
 def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
     """A thread for each row (thesis, A.9): best where rows are short and alike."""
-    row = Parts(stmt).inside[0]
+    parts = Parts(stmt)
+    row = parts.inside[0]
     return (
-        stmt.split(row, "block", "thread", threads)
+        _ordered(stmt, parts)
+        .split(row, "block", "thread", threads)
         .parallelize("block", "GPUBlock", "NoRaces")
         .parallelize("thread", "GPUThread", "NoRaces")
     )
@@ -101,7 +103,8 @@ def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> St
             hint="spmm_rows, or position_split",
         )
     return (
-        stmt.split(row, "block", "warp", threads // group)
+        _ordered(stmt, parts)
+        .split(row, "block", "warp", threads // group)
         .pos(inner, "place", parts.sparse)
         .split("place", "round", "lane", group)
         .order("block", "warp", "lane", "round")
@@ -130,15 +133,9 @@ def _positions(stmt: Statement, parts: Parts) -> Statement:
 
 def position_split(stmt: Statement, each: int = 8, threads: int = THREADS) -> Statement:
     """Threads take `each` entries, however they lie in rows, and keep track of the row (A.11)."""
-    parts = Parts(stmt)
-    if parts.columns or parts.summed:
-        raise ScheduleError(
-            f"position_split is for results without columns, not for {stmt}",
-            code="E314",
-            hint="spmm_positions",
-        )
+    parts = _without_columns(stmt, "position_split")
     return (
-        _positions(stmt, parts)
+        _positions(_ordered(stmt, parts), parts)
         .split("place", "block", "tile", threads * each)
         .split("tile", "thread", "entry", each)
         .parallelize("block", "GPUBlock", "IgnoreRaces")
@@ -150,19 +147,48 @@ def position_segments(
     stmt: Statement, each: int = 1, group: int = WARP, threads: int = THREADS
 ) -> Statement:
     """Threads take `each` entries, and groups of them combine what belongs to one row (Sgap)."""
-    parts = Parts(stmt)
-    if parts.columns or parts.summed:
-        raise ScheduleError(
-            f"position_segments is for results without columns, not for {stmt}",
-            code="E314",
-            hint="spmm_positions, or atomic_parallel",
-        )
-    split = _positions(stmt, parts).split("place", "block", "tile", threads * each)
+    parts = _without_columns(stmt, "position_segments")
+    split = _positions(_ordered(stmt, parts), parts).split("place", "block", "tile", threads * each)
     if each > 1:
         split = split.split("tile", "thread", "entry", each)
     return split.parallelize("block", "GPUBlock", "IgnoreRaces").parallelize(
         "thread" if each > 1 else "tile", "GPUGroup", group_size=group, reduction="segment"
     )
+
+
+def position_staged(
+    stmt: Statement, each: int = 8, group: int = 8, threads: int = THREADS
+) -> Statement:
+    """Blocks compute the terms of a tile of entries into shared memory, side by side; then groups of
+    threads sum up the segments of it that belong to one row. Best where rows are uneven, or few.
+    """
+    parts = _without_columns(stmt, "position_staged")
+    terms = stmt.assignment.rhs
+    return (
+        _positions(_ordered(stmt, parts), parts)
+        .split("place", "block", "tile", threads * each)
+        .precompute(terms, "tile", "stage")
+        .unroll("stage", each)
+        .parallelize("block", "GPUBlock", "IgnoreRaces")
+        .parallelize("stage", "GPUThread", "NoRaces")
+        .parallelize("tile", "GPUGroup", group_size=group, reduction="segment")
+    )
+
+
+def _ordered(stmt: Statement, parts: Parts) -> Statement:
+    """Loops in the order of the sparse operand's levels, so that nothing is converted."""
+    return stmt.order(*parts.inside, *parts.columns, *parts.summed)
+
+
+def _without_columns(stmt: Statement, recipe: str) -> Parts:
+    parts = Parts(stmt)
+    if parts.columns or parts.summed:
+        raise ScheduleError(
+            f"{recipe} is for results without columns, not for {stmt}",
+            code="E314",
+            hint="spmm_positions",
+        )
+    return parts
 
 
 # -- results with columns -----------------------------------------------------------------------
@@ -201,7 +227,7 @@ def spmm_rows(
     """Some threads for each row, side by side along the columns, that walk it together."""
     parts = Parts(stmt)
     row, *inner = parts.inside
-    stmt, columns, lanes = _columns(stmt, parts, vector)
+    stmt, columns, lanes = _columns(_ordered(stmt, parts), parts, vector)
     *strip, lane, part = columns
     product = stmt.assignment.rhs
     stmt = stmt.split(row, "block", "warp", threads // lanes)
@@ -226,8 +252,7 @@ def spmm_positions(
 ) -> Statement:
     """Units of threads take `each` entries, side by side along the columns (A.4 and A.8)."""
     parts = Parts(stmt)
-    stmt = stmt.order(*parts.inside, *parts.columns)
-    stmt, columns, lanes = _columns(stmt, parts, vector)
+    stmt, columns, lanes = _columns(_ordered(stmt, parts), parts, vector)
     *strip, lane, part = columns
     stmt = _positions(stmt, parts)
     stmt = stmt.split("place", "block", "tile", threads // lanes * each)
@@ -262,7 +287,7 @@ def sddmm(
     while group < WARP and (length is None or group * part < length):
         group *= 2
     summed: IndexVar | str = inner
-    stmt = stmt.order(*parts.inside, inner)
+    stmt = _ordered(stmt, parts)
     if length is not None:
         stmt, summed = stmt.bound(inner, "term", length, "MaxExact"), "term"
     stmt = _positions(stmt, parts)
@@ -393,7 +418,7 @@ def _some_rows(
 ) -> Statement:
     """{<g row, c col>, 1}: listing 4 of Sgap."""
     rows, *inner = parts.inside
-    stmt, units = _split_columns(stmt, column, parts, col)
+    stmt, units = _split_columns(_ordered(stmt, parts), column, parts, col)
     stmt = stmt.split(rows, "block", "tile", row * max(1, threads // units))
     stmt = stmt.split("tile", "warp", "line", row)
     stmt = stmt.order("block", "warp", "line", "unit", "part", *inner)
