@@ -117,9 +117,7 @@ class Context:
         if found in self.inspected:
             return found
         tile = Name(f"{found.name}_at")
-        child: Expr = tile * length
-        if level + 1 < last:
-            child = self.tile_starts(access, level + 1, last, length)[tile]
+        child = self._tile_start(access, level + 1, last, length, tile)
         count = (self.positions(access, last) + (length - 1)) / length + 1
         start = Helper("last_at_most", (pos, Value(0), self.positions(access, level), child))
         fill = block(Store(found, tile, start))
@@ -128,6 +126,17 @@ class Context:
             For(tile, Value(0), count, fill, "where tiles begin", simd=True),
         ]
         return found
+
+    def _tile_start(self, access: Access, level: int, last: int, length: int, tile: Name) -> Expr:
+        """The position at `level` above the first one of a tile, or that itself."""
+        if level == last:
+            return tile * length
+        child = self._tile_start(access, level + 1, last, length, tile)
+        kind = access.tensor.format.levels[level + 1]
+        found = kind.parent(self.view(access, level + 1), child)
+        if isinstance(found, Expr):
+            return found
+        return self.tile_starts(access, level, last, length)[tile]
 
     def boundaries(self, access: Access, level: int) -> Array:
         """The array of `level` in which the parent of a position can be searched."""

@@ -34,10 +34,17 @@ class Touched:
         return Touched(self.loads - local, self.first - local, self.many - local)
 
 
+def independent(loop: p.For) -> bool:
+    """Whether a loop without dependences only stores, so that threads can share it as they like."""
+    body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
+    return loop.simd and all(isinstance(s, p.Store) and s.op is None for s in body)
+
+
 def touched(node: Node, shared: bool = False) -> Touched:
     """What `node` touches; `shared`: threads are apart here."""
     found = Touched()
-    shared = shared or (isinstance(node, p.For) and node.unit in ("warp", "thread"))
+    if isinstance(node, p.For):
+        shared = shared or node.unit in ("warp", "thread") or independent(node)
     match node:
         case p.Load(array=array):
             found = Touched(loads=frozenset([array.name]))

@@ -286,9 +286,7 @@ class Tracked:
         scope = replace(scope, whole=scope.whole and not chosen & set(variables))
         return block(*code, *more, self.lower(at_each(variables, body), scope))
 
-    def _coordinates(
-        self, variables: tuple[IndexVar, ...], access: Access
-    ) -> Iterator[IndexVar]:
+    def _coordinates(self, variables: tuple[IndexVar, ...], access: Access) -> Iterator[IndexVar]:
         """Those of `variables` that are no places among positions, which are all visited."""
         for var in variables:
             pos = self.ctx.provenance.space(var) if self.ctx.on_gpu else None

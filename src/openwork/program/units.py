@@ -30,7 +30,7 @@ from openwork.program.device import (
 )
 from openwork.program.groups import converged
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.program.touched import Touched, touched
+from openwork.program.touched import Touched, independent, touched
 from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
@@ -107,9 +107,11 @@ class Distribution:
     local: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
     one_block: bool = False
+    planes: int = 1  # dimensions of the grid
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """All of it."""
+        self.planes = max(_planes(s) for s in stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
         declared = [
@@ -154,7 +156,7 @@ class Distribution:
                 return self._sequence(body, active)
             case p.For() if s.unit:
                 return self._unit(s, active)
-            case p.For(simd=True) if not self._alone(active) and _independent(s):
+            case p.For(simd=True) if not self._alone(active) and independent(s):
                 return self._unit(replace(s, unit="thread", simd=False), active)
             case p.For() | p.While():
                 inner = self._sequence((s.body,), active)
@@ -185,8 +187,11 @@ class Distribution:
         """A store that threads come to together is done by the first of them."""
         first: list[Expr] = []
         g = self.geometry
+        if self.planes > 1 and active.count("block") == 1:
+            first.append(compare("==", BLOCK_Y, 0))
         if self._alone(active):
-            return block(s)
+            whether = p.every(first)
+            return block(s if whether is None else p.If(whether, block(s)))
         if "warp" not in active and "thread" not in active:
             first.append(compare("==", THREAD, 0))
         elif "thread" not in active:
@@ -313,13 +318,10 @@ def _bytes(type: str) -> int:
     return SUPPORTED[type].itemsize if type in SUPPORTED else 16
 
 
-def _independent(loop: p.For) -> bool:
-    """Whether a loop only stores, and each iteration to a place of its own."""
-    return all(isinstance(s, p.Store) and s.op is None for s in _statements(loop.body))
-
-
-def _statements(s: p.Stmt) -> tuple[p.Stmt, ...]:
-    return s.body if isinstance(s, p.Block) else (s,)
+def _planes(node: Node) -> int:
+    """How many loops for blocks are inside of each other."""
+    mine = isinstance(node, p.For) and node.unit == "block"
+    return int(mine) + max(map(_planes, children(node)), default=0)
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

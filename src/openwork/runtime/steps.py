@@ -34,7 +34,8 @@ class Device(Protocol):
     def number(self, array: Any, index: int) -> int: ...
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
-    ) -> None: ...
+    ) -> Any: ...
+    def repeat(self, launched: Any, old: Any, new: Any) -> None: ...
     @property
     def blocks(self) -> int: ...
 
@@ -52,9 +53,12 @@ class Run:
     numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
     kept: dict[str, Any] = field(default_factory=dict)  # arrays that inspectors filled before
     ready: set[str] = field(default_factory=set)
+    launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
+    repeats: bool = True
 
     def all(self) -> None:
         """Every step."""
+        self.repeats = not self.program.reports
         if self.program.reports:
             self.arrays[STATUS.name] = self.device.empty(1, np.dtype("int32"), zeroed=True)
         self.follow(self.program.host)
@@ -76,6 +80,7 @@ class Run:
                 n = self.value(count)
                 made = self.device.empty(n, np.dtype(array.type), zeroed) if n else None
                 self.arrays[array.name] = made
+                self.repeats = self.repeats and kept
                 if kept:
                     self.kept[array.name] = made
             case Launch(kernel=kernel):
@@ -126,7 +131,10 @@ class Run:
             self.arrays[s.array.name] = self.device.empty(count, np.dtype(s.array.type), s.zeroed)
         args = [self.scalars[n.name] for n in kernel.scalars]
         args += [self.arrays[a.name] for a in kernel.arrays]
-        self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
+        self.repeats = self.repeats and not kernel.scratch
+        done = self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
+        if not kernel.written <= self.kept.keys():
+            self.launched.append(done)
 
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
         blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]

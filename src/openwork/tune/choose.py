@@ -12,10 +12,12 @@ from openwork.tensor.statement import Statement
 from openwork.tune import recipes
 from openwork.tune.recipes import Parts
 
-# Where the longest row has so many times the entries of the mean one, rows are cut by entries.
-_SKEWED = 24
-# Rows that a GPU is busy with; fewer are cut by entries, too.
-_FEW_ROWS = 20_000
+# Microseconds that an entry of a row takes the threads that walk the row, where they wait for
+# memory: of a matrix times a vector, and times a matrix.
+_WAIT_VECTOR, _WAIT_MATRIX = 0.06, 0.25
+# Entries of all rows together that a GPU gets done in a microsecond, at most.
+_RATE = 250_000.0
+_LEAST = 8.0  # microseconds that any kernel may take
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,9 @@ class Rows:
     mean: float
     longest: int
 
-    @property
-    def even(self) -> bool:
-        """Whether rows can be given to threads as they are."""
-        return self.count >= _FEW_ROWS and self.longest <= _SKEWED * max(1.0, self.mean)
+    def even(self, wait: float) -> bool:
+        """Whether the longest row is done, at `wait` for each entry, before all others are."""
+        return self.longest * wait <= max(_LEAST, self.count * self.mean / _RATE)
 
 
 _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
@@ -65,8 +66,8 @@ def choose(stmt: Statement) -> Statement | None:
         if levels == (Dense, Compressed):
             return _matrix(stmt, parts, rows_of(storage))
         if parts.columns:
-            return recipes.spmm_positions(stmt)
-        return recipes.position_split(stmt)
+            return recipes.spmm_positions(stmt, _entries(parts))
+        return recipes.position_staged(stmt)
     except ScheduleError:
         return None
 
@@ -74,13 +75,23 @@ def choose(stmt: Statement) -> Statement | None:
 def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
     """A sparse matrix in rows, times a vector or a matrix."""
     if parts.columns:
-        return recipes.spmm_rows(stmt) if rows.even else recipes.spmm_positions(stmt)
-    if not rows.even:
-        return recipes.position_segments(stmt, each=4)
-    group = 2
-    while group < 32 and group * 2 < rows.mean:
-        group *= 2
-    return recipes.group_per_row(stmt, group)
+        if rows.even(_WAIT_MATRIX):
+            return recipes.spmm_rows(stmt)
+        return recipes.spmm_positions(stmt, _entries(parts))
+    if not rows.even(_WAIT_VECTOR):
+        return recipes.position_staged(stmt, group=_group(rows.mean))
+    return recipes.group_per_row(stmt, _group(rows.mean))
+
+
+def _group(mean: float) -> int:
+    """Threads of a row: fewer than its entries, so that each has some under way."""
+    return 2 if mean < 5 else 4 if mean < 64 else 8 if mean < 256 else 32
+
+
+def _entries(parts: Parts) -> int:
+    """Entries that a unit of threads takes: more where there is more to do for each."""
+    columns = parts.extent(parts.one_column) or 32
+    return 16 if columns <= 8 else 64 if columns <= 64 else 128
 
 
 Statement.gpu_recipe = staticmethod(choose)

@@ -159,8 +159,10 @@ def position_segments(
 def position_staged(
     stmt: Statement, each: int = 8, group: int = 8, threads: int = THREADS
 ) -> Statement:
-    """Blocks compute the terms of a tile of entries into shared memory, side by side; then groups of
-    threads sum up the segments of it that belong to one row. Best where rows are uneven, or few.
+    """Blocks compute the terms of a tile of entries into shared memory, side by side.
+
+    Then groups of threads sum up the segments of it that belong to one row. Best where rows are
+    uneven, or few.
     """
     parts = _without_columns(stmt, "position_staged")
     terms = stmt.assignment.rhs
@@ -268,7 +270,7 @@ def spmm_positions(
 
 
 def sddmm(
-    stmt: Statement, each: int = 8, vector: int | None = None, threads: int = THREADS
+    stmt: Statement, each: int = 16, vector: int | None = None, threads: int = THREADS
 ) -> Statement:
     """Some threads for each entry of the pattern, that combine their parts of the dot product."""
     parts = Parts(stmt)
