@@ -13,7 +13,8 @@ GPU_CASES ?= 2000
 # The tests that run generated kernels.
 KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py \
 	tests/test_kernel_calls.py tests/test_parallel_nodes.py tests/schedule/test_commands.py \
-	tests/schedule/test_corner_cases.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py
+	tests/schedule/test_corner_cases.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
+	tests/tensor/test_files.py tests/tensor/test_files_broken.py tests/tensor/test_files_fuzz.py
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
@@ -53,6 +54,12 @@ check: setup ## lint, formatting, types
 
 fuzz: setup ## random expressions, formats and types against the reference (N=20000)
 	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests
+
+# SECONDS=3600 goes on for an hour; SEED=1 goes on with other cases than SEED=0.
+.PHONY: fuzz-files
+fuzz-files: setup
+	OPENWORK_FUZZ_SECONDS=$(or $(SECONDS),60) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
+	  $(PYTEST) -s tests/tensor/test_files_fuzz.py
 
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py

@@ -98,10 +98,78 @@ def mttkrp(data: str, t: ow.Tensor, rng: np.random.Generator) -> Case:
     return Case(f"MTTKRP {t.order}", data, t.nnz, moved, True, scatter @ rows, make)
 
 
-MATRIX_KERNELS: dict[str, Callable[..., Case]] = {
+# Products of more terms than this take too long, or too much memory, for a turn.
+MOST_TERMS = 60_000_000
+
+
+def _assembled(
+    kernel: str, data: str, a: Any, b: Any, expected: Any, make: Callable[[Peer], Call | None]
+) -> Case:
+    """A case with a sparse result, whose rows are in order."""
+    expected = sp.csr_array(expected)
+    expected.sort_indices()
+    moved = csr_bytes(a) + csr_bytes(b) + csr_bytes(expected)
+    return Case(kernel, data, a.nnz, moved, False, expected.data, make)
+
+
+def _product(kernel: str, again: bool, data: str, a: Any, b: Any) -> Case | None:
+    terms = int(np.diff(b.indptr)[a.indices].sum(dtype=np.int64))
+    if terms > MOST_TERMS:
+        return None
+    make: Callable[[Peer], Call | None] = lambda peer: (  # noqa: E731
+        peer.product_again(a, b) if again else peer.product(a, b)
+    )
+    return _assembled(kernel, data, a, b, a @ b, make)
+
+
+def square(data: str, a: Any, rng: np.random.Generator) -> Case | None:
+    """C(i,k) = A(i,j) A(j,k), of a square matrix"""
+    fits = a.shape[0] == a.shape[1]
+    return _product("A*A", False, data, a, a.copy()) if fits else None
+
+
+def gram(data: str, a: Any, rng: np.random.Generator) -> Case | None:
+    """C(i,k) = A(i,j) B(j,k), where B is the transpose of A, in CSR too"""
+    return _product("A*A^T", False, data, a, _transposed(a))
+
+
+def square_again(data: str, a: Any, rng: np.random.Generator) -> Case | None:
+    """C(i,k) = A(i,j) A(j,k), where the pattern of C is known from before"""
+    fits = a.shape[0] == a.shape[1]
+    return _product("A*A again", True, data, a, a.copy()) if fits else None
+
+
+def plus(data: str, a: Any, rng: np.random.Generator) -> Case | None:
+    """C(i,j) = A(i,j) + B(i,j), where B is the transpose of a square A"""
+    if a.shape[0] != a.shape[1]:
+        return None
+    b = _transposed(a)
+    return _assembled("A+B", data, a, b, a + b, lambda peer: peer.plus(a, b))
+
+
+def times(data: str, a: Any, rng: np.random.Generator) -> Case | None:
+    """C(i,j) = A(i,j) B(i,j), where B is the transpose of a square A"""
+    if a.shape[0] != a.shape[1]:
+        return None
+    b = _transposed(a)
+    return _assembled("A.*B", data, a, b, a.multiply(b), lambda peer: peer.times(a, b))
+
+
+def _transposed(a: Any) -> Any:
+    b = sp.csr_array(a.T.tocsr())
+    b.sort_indices()
+    return b
+
+
+MATRIX_KERNELS: dict[str, Callable[..., Case | None]] = {
     "SpMV": spmv,
     **{f"SpMM {width}": partial(spmm, width) for width in WIDTHS},
     "SDDMM": sddmm,
+    "A*A": square,
+    "A*A^T": gram,
+    "A*A again": square_again,
+    "A+B": plus,
+    "A.*B": times,
 }
 
 
@@ -114,7 +182,9 @@ def cases(quick: bool, only: str = "") -> Iterator[Case]:
     for name, matrix in all_matrices(quick):
         for kernel, make in MATRIX_KERNELS.items():
             if only in f"{kernel} on {name}":
-                yield make(name, matrix, rng)
+                case = make(name, matrix, rng)
+                if case is not None:
+                    yield case
     for name, tensor in all_tensors(quick):
         if only in f"MTTKRP {tensor.order} on {name}":
             yield mttkrp(name, tensor, rng)

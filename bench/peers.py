@@ -55,6 +55,22 @@ class Peer:
         """M(i,j) = T(i,k,l,...) D(k,j) F(l,j) ..."""
         return None
 
+    def product(self, a: Any, b: Any) -> Call | None:
+        """C(i,k) = A(i,j) B(j,k), sparse"""
+        return None
+
+    def product_again(self, a: Any, b: Any) -> Call | None:
+        """The same, with the pattern of C known from before; or all over again"""
+        return self.product(a, b)
+
+    def plus(self, a: Any, b: Any) -> Call | None:
+        """C(i,j) = A(i,j) + B(i,j), sparse"""
+        return None
+
+    def times(self, a: Any, b: Any) -> Call | None:
+        """C(i,j) = A(i,j) B(i,j), sparse"""
+        return None
+
     def values(self, result: Any, dense: bool) -> Any:
         """What a call returned as an array of NumPy: all of it if dense, else the stored values."""
         return result
@@ -102,6 +118,24 @@ class Openwork(Peer):
         text = f"M(i,j) = T(i,{','.join(inner)}) * {product}"
         tensors = _named(T=t, **dict(zip(names, factors, strict=True)))
         return ow.parse(text, **tensors, M=_dense(t.shape[0], factors[0].shape[1])).compile()
+
+    def product(self, a: Any, b: Any) -> Call:
+        return self._product(a, b)
+
+    def product_again(self, a: Any, b: Any) -> Call:
+        return self._product(a, b).symbolic()
+
+    def _product(self, a: Any, b: Any) -> Any:
+        C = ow.empty((a.shape[0], b.shape[1]), format=ow.CSR)
+        return ow.parse("C(i,k) = A(i,j) * B(j,k)", **_named(A=a, B=b), C=C).compile()
+
+    def plus(self, a: Any, b: Any) -> Call:
+        C = ow.empty(a.shape, format=ow.CSR)
+        return ow.parse("C(i,j) = A(i,j) + B(i,j)", **_named(A=a, B=b), C=C).compile()
+
+    def times(self, a: Any, b: Any) -> Call:
+        C = ow.empty(a.shape, format=ow.CSR)
+        return ow.parse("C(i,j) = A(i,j) * B(i,j)", **_named(A=a, B=b), C=C).compile()
 
     def values(self, result: Any, dense: bool) -> Any:
         return result.storage.values.reshape(result.shape if dense else -1)
@@ -170,6 +204,23 @@ class SciPy(Peer):
 
     def spmm(self, a: Any, x: Any) -> Call:
         return lambda: a @ x
+
+    def product(self, a: Any, b: Any) -> Call:
+        """Its rows are not in order."""
+        return lambda: a @ b
+
+    def plus(self, a: Any, b: Any) -> Call:
+        return lambda: a + b
+
+    def times(self, a: Any, b: Any) -> Call:
+        return lambda: a.multiply(b)
+
+    def values(self, result: Any, dense: bool) -> Any:
+        if dense:
+            return result
+        found = sp.csr_array(result)
+        found.sort_indices()
+        return found.data
 
     def mttkrp(self, t: ow.Tensor, factors: list[Any]) -> Call:
         """A sum of scaled rows: one row of a product of factors for each entry, then A X."""
@@ -275,7 +326,21 @@ class Torch(Peer):
         values, sample = A.values(), self._torch.sparse.sampled_addmm
         return lambda: sample(A, U, Vt, beta=0.0).values().mul_(values)
 
+    def product(self, a: Any, b: Any) -> Call | None:
+        """Sparse results take MKL."""
+        A, B = self._csr(a), self._csr(b)
+        return (lambda: A @ B) if self._torch.backends.mkl.is_available() else None
+
+    def plus(self, a: Any, b: Any) -> Call | None:
+        A, B = self._csr(a), self._csr(b)
+        return (lambda: A + B) if self._torch.backends.mkl.is_available() else None
+
     def values(self, result: Any, dense: bool) -> Any:
+        if result.layout == self._torch.sparse_csr:
+            parts = (result.values(), result.col_indices(), result.crow_indices())
+            found = sp.csr_array(tuple(part.numpy() for part in parts), tuple(result.shape))
+            found.sort_indices()
+            return found.data
         return result.numpy()
 
 
@@ -310,6 +375,18 @@ class GraphBLAS(Peer):
             return A.ewise_mult(dots, gb.binary.times).new()
 
         return call
+
+    def product(self, a: Any, b: Any) -> Call:
+        A, B = (self._gb.io.from_scipy_sparse(m) for m in (a, b))
+        return lambda: A.mxm(B, self._gb.semiring.plus_times).new()
+
+    def plus(self, a: Any, b: Any) -> Call:
+        A, B = (self._gb.io.from_scipy_sparse(m) for m in (a, b))
+        return lambda: A.ewise_add(B, self._gb.binary.plus).new()
+
+    def times(self, a: Any, b: Any) -> Call:
+        A, B = (self._gb.io.from_scipy_sparse(m) for m in (a, b))
+        return lambda: A.ewise_mult(B, self._gb.binary.times).new()
 
     def values(self, result: Any, dense: bool) -> Any:
         return result.to_dense(fill_value=0.0) if dense else result.to_coo()[2]

@@ -29,6 +29,9 @@ TARGETS = (
     Target(("SpMM 128",), BEST, 1.0),
     Target(("SDDMM",), "NumPy gather", 20.0),
     Target(("SDDMM",), "torch", 3.0),
+    Target(("A*A", "A*A^T"), "SciPy", 1.7),
+    Target(("A*A again",), "SciPy", 2.55),
+    Target(("A+B", "A.*B"), "SciPy", 2.5),
     Target(("MTTKRP 3", "MTTKRP 4", "MTTKRP 5"), "C by hand", 1.0),
 )
 

@@ -19,8 +19,19 @@ from openwork.algebra import operators as ops
 from openwork.algebra.operators import Semiring
 from openwork.algebra.types import SUPPORTED, DType, Number, number, promote
 from openwork.errors import ParseError
-from openwork.format.formats import Format
-from openwork.format.levels import Compressed, Dense
+from openwork.format.formats import Format, dense
+from openwork.format.levels import (
+    Bitmap,
+    Compressed,
+    Dense,
+    Diagonals,
+    Lengths,
+    Padded,
+    Permuted,
+    Range,
+    Singleton,
+    Sliced,
+)
 from openwork.index.checks import check, extents
 from openwork.index.einstein import explicit
 from openwork.index.nodes import (
@@ -38,7 +49,7 @@ from openwork.index.show import show
 from openwork.index.under import under
 from openwork.runtime.reference import Masked, evaluate, masked_to_coo
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.pack import pack
+from openwork.tensor.pack import pack, unpack
 from openwork.tree import walk
 
 
@@ -104,11 +115,20 @@ class Case:
         )
 
 
-def random_case(rng: random.Random, *, max_order: int = 4, nonfinite: bool = False) -> Case:
-    """Draw a case; with `nonfinite`, a sum of products of data that holds NaN and infinities."""
+def random_case(
+    rng: random.Random,
+    *,
+    max_order: int = 4,
+    nonfinite: bool = False,
+    formats: random.Random | None = None,
+) -> Case:
+    """Draw a case; with `nonfinite`, a sum of products of data that holds NaN and infinities.
+
+    `formats`: draws formats with levels other than dense and compressed ones, too.
+    """
     for _ in range(1000):
         try:
-            return _Draw(rng, max_order, nonfinite).case()
+            return _Draw(rng, max_order, nonfinite, formats).case()
         except (ParseError, Unsafe):
             continue
     raise AssertionError("no legal statement in 1000 draws")
@@ -151,14 +171,18 @@ _COMPARISONS = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 _LITERALS = (0, 1, 2, 3, -1, 0.5, 2.0, -1.5, 0.0, 1.0, True)
 _SEMIRINGS = (ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES)
 _SEMIRING_TYPES = ("float64", "float32", "int32", "int64")
+_LEVELS = (Dense, Dense, Compressed, Compressed, Lengths, Padded, Sliced(2), Range, Bitmap,
+           Compressed(bits=8), Compressed(bits=16))  # fmt: skip
 _SMALL = (1, 1, 2, 2, 3, 3, 4, 5)
 
 
 class _Draw:
     """One attempt: the variables, the accesses that leaves are taken from, and their data."""
 
-    def __init__(self, rng: random.Random, max_order: int, nonfinite: bool) -> None:
-        self.rng, self.max_order, self.nonfinite = rng, max_order, nonfinite
+    def __init__(
+        self, rng: random.Random, max_order: int, nonfinite: bool, other: random.Random | None
+    ) -> None:
+        self.rng, self.max_order, self.nonfinite, self.other = rng, max_order, nonfinite, other
         self.semiring: Semiring | None = None
         if not nonfinite and rng.random() < 0.08:
             self.semiring = rng.choice(_SEMIRINGS)
@@ -186,7 +210,25 @@ class _Draw:
     def format(self, order: int) -> Format:
         levels = [Compressed if self.rng.random() < 0.55 else Dense for _ in range(order)]
         natural = self.rng.random() < 0.65
-        return Format(levels, range(order) if natural else self.rng.sample(range(order), order))
+        modes = list(range(order)) if natural else self.rng.sample(range(order), order)
+        if self.other is None or self.other.random() < 0.6:
+            return Format(levels, modes)
+        return self.unusual(modes, self.other)
+
+    def unusual(self, modes: list[int], rng: random.Random) -> Format:
+        """A format with any of the levels, perhaps in blocks, perhaps ending in coordinates."""
+        tiles = [rng.choice((0, 0, 2, 3)) if rng.random() < 0.3 else 0 for _ in modes]
+        order = [*modes, *(m for m in modes if tiles[m])]
+        levels = [rng.choice(_LEVELS) for _ in order]
+        first = rng.randrange(len(order)) if order and rng.random() < 0.3 else len(order)
+        if len(order) - first > 1:  # a list of coordinates from here on
+            inner = [Singleton(unique=False)] * (len(order) - first - 2)
+            levels[first:] = [Compressed(unique=False), *inner, Singleton]
+        if levels and first and not tiles[modes[0]] and rng.random() < 0.15:
+            levels[0] = Permuted(3)
+        if len(order) == 2 and not any(tiles) and rng.random() < 0.15:
+            levels = [Dense, Diagonals]
+        return Format(levels, order, tiles)
 
     def variables(self, order: int) -> tuple[IndexVar, ...]:
         if self.rng.random() < 0.08:
@@ -215,10 +257,11 @@ class _Draw:
         values = np.full(shape, fill, dtype)
         drawn = np.array([self.value(dtype) for _ in range(size)], dtype).reshape(shape)
         values[given] = drawn[given]
-        sparse = [n for n, level in enumerate(format.levels) if not level.full]
-        below = format.order[sparse[-1] + 1 :] if sparse else range(len(shape))
-        stored = given.any(axis=tuple(below), keepdims=True) if sparse else np.array(True)
-        present = np.array(np.broadcast_to(stored, shape))
+        kept = given if not format.is_dense else np.ones(shape, bool)
+        coords = np.argwhere(kept).T.reshape(len(shape), int(kept.sum()))
+        stored, _ = unpack(pack(coords, values[kept].reshape(-1), shape, format, fill))
+        present = np.zeros(shape, bool)
+        present[tuple(stored)] = True
         return Operand(values, present, shape, format, dtype, fill)
 
     def value(self, dtype: DType) -> Number:
@@ -298,7 +341,7 @@ class _Draw:
                 rhs = rhs if var in lhs_vars else Reduce(ops.ADD, var, rhs)
         result_format, op = self.format(order), None
         if self.rng.random() < 0.15:
-            result_format = Format([Dense] * order, result_format.order)
+            result_format = dense(order, tuple(dict.fromkeys(result_format.order)))
             least = 0 if self.nonfinite else 1
             op = self.rng.choices((ops.ADD, ops.MIN, ops.MAX), (4, least, least))[0]
         dtype = rhs.dtype

@@ -11,9 +11,12 @@ import numpy as np
 
 from openwork.errors import ScheduleError
 from openwork.index.checks import extents
-from openwork.loops.nest import loop_variables, provenance_of
+from openwork.index.nodes import Access, Apply, IndexVar
+from openwork.loops.nest import loop_variables, paths, provenance_of
+from openwork.loops.nodes import ParallelUnit
 from openwork.loops.options import Option, attempt, candidates
 from openwork.tensor.statement import Statement
+from openwork.tree import walk
 
 _FACTORS = (1, 2, 3, 4, 5, 7, 16)
 _PARTS = (1, 2, 3, 5)
@@ -36,8 +39,8 @@ def random_schedule(rng: random.Random, stmt: Statement) -> Statement:
 
 def random_command(rng: random.Random, stmt: Statement) -> Statement:
     """`stmt` after one more command; the kind of command is drawn first."""
-    if rng.random() < 0.12:
-        return _promised(rng, stmt)
+    if rng.random() < 0.25:
+        return rng.choice((_promised, _ordered, _precomputed, _ignoring))(rng, stmt)
     option = random_option(rng, stmt)
     if option is None:
         return stmt
@@ -89,6 +92,8 @@ def _promised(rng: random.Random, stmt: Statement) -> Statement:
     if not plain:
         return stmt
     var = rng.choice(plain)
+    if any(block.inner == var for block in stmt._planned[0].blocks):
+        return stmt  # how far it runs depends on the block
     size = _extent(stmt, var)
     names = [f"{var}_{n}" for n in ("a", "b")]
     try:
@@ -106,7 +111,53 @@ def _promised(rng: random.Random, stmt: Statement) -> Statement:
         return stmt
 
 
+def _ordered(rng: random.Random, stmt: Statement) -> Statement:
+    """All loops in another order, which may ask for other conversions than before."""
+    variables = loop_variables(stmt._base)
+    for _ in range(4):
+        try:
+            return stmt.order(*rng.sample(variables, len(variables)))
+        except ScheduleError:
+            continue
+    return stmt
+
+
+def _precomputed(rng: random.Random, stmt: Statement) -> Statement:
+    """A workspace over several loops, or over none."""
+    tries = [
+        (path, expr)
+        for path in paths(stmt._base.loops)
+        for expr in walk(path.assign.rhs)
+        if isinstance(expr, (Apply, Access))
+    ]
+    rng.shuffle(tries)
+    taken = {n.name for n in walk(stmt._base.loops) if isinstance(n, IndexVar)}
+    for path, expr in tries[:6]:
+        some = [v for v in path.variables if rng.random() < 0.5]
+        rng.shuffle(some)
+        names = [v if rng.random() < 0.3 else f"{v}_{len(taken)}" for v in some]
+        try:
+            return stmt.precompute(expr, some, names)
+        except ScheduleError:
+            continue
+    return stmt
+
+
+def _ignoring(rng: random.Random, stmt: Statement) -> Statement:
+    """Races ignored where there are none."""
+    variables = loop_variables(stmt._base)
+    var = rng.choice(variables) if variables else None
+    unit = rng.choice(list(ParallelUnit))
+    try:
+        if var is not None:
+            stmt.parallelize(var, unit, "NoRaces")
+            return stmt.parallelize(var, unit, "IgnoreRaces")
+    except ScheduleError:
+        pass
+    return stmt
+
+
 def _extent(stmt: Statement, var: Any) -> int:
-    known = extents(stmt.assignment)[var]
+    known = extents(stmt._planned[0].assignment)[var]
     assert known is not None
     return int(np.int64(known))

@@ -28,7 +28,7 @@ def has_in_order(text: str, *patterns: str) -> None:
 
 ENTRIES = r"for \(int64_t pA2 = A_pos2\[i\]; pA2 < A_pos2\[i \+ 1\]; pA2\+\+\)"
 SPLIT = r"for \(int64_t \w+ = 0; \w+ < \w+_end; \w+\+\+\)"
-SHARED = r"#pragma omp parallel for .*\n\s*for \(int64_t part = 0; part < threads; part\+\+\)"
+SHARED = r"#pragma omp parallel for .*\n\s*for \(int64_t part = 0; part < \w+; part\+\+\)"
 TRACK = r"while \(pA2 == A_pos2\[pA1 \+ 1\]\) \{\s*pA1\+\+;\s*\}"
 ROW_ENDS = r"if \(pA2 \+ 1 == A_pos2\[pA1 \+ 1\]\)"
 

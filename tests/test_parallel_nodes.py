@@ -311,7 +311,7 @@ def test_a_reduction_in_a_loop_that_is_not_last() -> None:
     inner = shared(
         p.Set(total, x[I], ops.ADD),
         reductions=(p.Reduction(total, ops.ADD, value(0.0, "float64")),),
-        polls=True,
+        polls=1,
     )
     store = p.Store(y, J, p.Apply(ops.MUL, (total, p.Convert(J, "float64")), "float64"))
     start = p.Declare(total, value(0.0, "float64"))
@@ -407,7 +407,7 @@ def test_chunks(chunk: int, more: dict[str, Any]) -> None:
 def test_an_interrupted_loop_ends() -> None:
     x, y = np.arange(10_000.0), np.zeros(10_000)
     for more in ({"chunk": 3}, {"simd": True}, {}):
-        whole = program(shared(DOUBLE, polls=True, **more))
+        whole = program(shared(DOUBLE, polls=1, **more))
         arrays = [x, np.zeros(1, np.int32), y]
         assert run_compiled(whole, arrays, (10_000, 10_000), 4, stop=1) == INTERRUPTED
     assert not y.any()
@@ -462,7 +462,7 @@ def nested(*private_use: p.Stmt, unfit: bool = False) -> p.Program:
         *private_use,
         p.Store(y, I, p.Apply(ops.MUL, (work[0], p.Convert(J, "float64")), "float64"), ops.ADD),
     )
-    inner = shared(body, private=(p.Allocate(work, size),), cleanup=(p.Free(work),), polls=True)
+    inner = shared(body, private=(p.Allocate(work, size),), cleanup=(p.Free(work),), polls=1)
     return program(p.For(J, p.Value(0), M, p.block(inner)))
 
 

@@ -121,9 +121,10 @@ def seeds_of(chunk: int) -> range:
     return range(SEED + chunk, SEED + CASES, CHUNKS)
 
 
-def case_of(seed: int) -> Case:
-    """The case with this seed."""
-    return random_case(random.Random(seed), nonfinite=seed % NONFINITE == 0)
+def case_of(seed: int, unusual: bool = True) -> Case:
+    """The case with this seed; with `unusual` formats, or only dense and compressed levels."""
+    formats = random.Random(f"formats of {seed}") if unusual else None
+    return random_case(random.Random(seed), nonfinite=seed % NONFINITE == 0, formats=formats)
 
 
 def compare(case: Case, result: Masked) -> None:
@@ -134,10 +135,24 @@ def compare(case: Case, result: Masked) -> None:
     )
 
 
+@pytest.fixture
+def several_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small kernels run on several threads too."""
+    before = thread_count()
+    monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
+    set_num_threads(3)
+    yield
+    set_num_threads(before)
+
+
 @pytest.mark.fuzz
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.usefixtures("several_threads")
 def test_kernels_agree_with_the_reference(chunk: int) -> None:
+    """On several threads, which assemble sparse results in pieces, and half of them on one."""
+    if chunk % 2:
+        set_num_threads(1)
     seeds = seeds_of(chunk)
     cases = [case_of(seed) for seed in seeds]
     failures = []
@@ -151,16 +166,6 @@ def test_kernels_agree_with_the_reference(chunk: int) -> None:
     if failures:
         count = f"{len(failures)} of {len(cases)} cases differ from the reference"
         pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
-
-
-@pytest.fixture
-def several_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small kernels run on several threads too."""
-    before = thread_count()
-    monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
-    set_num_threads(3)
-    yield
-    set_num_threads(before)
 
 
 @pytest.mark.fuzz

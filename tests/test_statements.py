@@ -67,6 +67,14 @@ def test_adding_zero_at_the_end_does_not_move_the_sum(format: ow.Format) -> None
         check(text, A @ x + z, y=ow.empty(6), **given)
 
 
+def test_sums_of_nothing_are_absent_together() -> None:
+    B = ow.tensor(np.diag([2.0, 0, 0]), format=ow.CSR, name="B")
+    C = ow.tensor(np.diag([0, 3.0, 0]), format=ow.CSR, name="C")
+    zero, y = ow.tensor(np.zeros(3), name="zero"), ow.empty((3,), name="y")
+    text = "y(i) = (sum(j, B(i,j)) + sum(k, C(i,k))) / zero(i)"
+    check(text, [np.inf, np.inf, 0], y=y, B=B, C=C, zero=zero)
+
+
 @every_format
 def test_the_diagonal(format: ow.Format) -> None:
     A = numbers(6, 6)

@@ -10,6 +10,7 @@ from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
 from openwork.loops.default import scheduled
+from openwork.loops.pieces import in_pieces
 from openwork.loops.plan import Plan, names_of, plan, shared_by_threads
 from openwork.loops.verify import verify_loops
 from openwork.program.build import lower_plan
@@ -65,7 +66,7 @@ def front(
     if default:
         planned = trace.run(
             "scheduled.txt",
-            lambda: shared_by_threads(scheduled(planned, trace), trace),
+            lambda: in_pieces(shared_by_threads(scheduled(planned, trace), trace), trace),
             _loops,
         )
     return planned

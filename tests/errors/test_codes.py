@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -244,6 +245,15 @@ def test_operands_that_do_not_fit_the_operator() -> None:
         A.sum(axis=2)
 
 
+@provokes("E206")
+def test_a_pattern_that_is_never_settled() -> None:
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    C = ow.empty((3, 3), format=ow.CSR, name="C")
+    stmt = ow.parse("C(i,j) += A(i,j)", A=A, C=C)
+    with refused("E206", ow.ShapeError, "C keeps its old entries", hint="another result"):
+        stmt.compile().symbolic()
+
+
 @provokes("E205")
 def test_an_impossible_shape() -> None:
     with refused("E205", ow.ShapeError, "mode 1 cannot have the extent -2"):
@@ -343,6 +353,17 @@ def test_a_sparse_result_out_of_order() -> None:
         stmt.schedule("split(j,j0,j1,2), reorder(j1,j0)")
 
 
+@provokes("E313")
+def test_a_result_that_cannot_be_assembled_so() -> None:
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    y, x = ow.empty(3, format=ow.CSF(1), name="y"), ow.tensor(np.ones(3), name="x")
+    sums = ow.parse("y(j) = A(i,j) * x(i)", A=A, x=x, y=y)
+    with refused("E313", ow.ScheduleError, "y cannot be assembled in pieces", hint="serial"):
+        sums.assemble("count")
+    with refused("E313", ow.ScheduleError, "y is dense, so there is nothing", hint="threads"):
+        spmv().schedule("assemble(count)")
+
+
 # --- Formats and objects -----------------------------------------------------------------------
 
 
@@ -378,6 +399,13 @@ def test_a_format_that_the_foreign_library_cannot_hold() -> None:
 def test_an_object_that_cannot_become_a_tensor() -> None:
     with refused("E405", ow.FormatError, "dict cannot become a tensor", hint="NumPy arrays"):
         ow.tensor({"rows": 3})
+
+
+@provokes("E406")
+def test_entries_that_a_level_cannot_hold() -> None:
+    format = ow.Format([ow.Compressed, ow.Singleton])
+    with refused("E406", ow.FormatError, "one coordinate for each parent", hint="unique=False"):
+        ow.tensor([[1, 2], [0, 3]], format=format)
 
 
 # --- Data --------------------------------------------------------------------------------------
@@ -447,12 +475,35 @@ def test_data_that_breaks_a_bound() -> None:
         kernel()
 
 
+@provokes("E509")
+def test_a_pattern_that_has_changed() -> None:
+    i, j = ow.indices("i j")
+    A = ow.tensor(np.eye(3), format=ow.CSR, name="A")
+    B = ow.tensor(np.tri(3), format=ow.CSR, name="B")
+    C = ow.empty((3, 3), format=ow.CSR, name="C")
+    plan = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().symbolic()
+    with refused("E509", ow.DataError, "A has another pattern", hint="kernel.symbolic"):
+        plan(A=B)
+
+
 @provokes("E508")
 def test_split_points_that_do_not_cut() -> None:
     points = lambda tensors, parts: [0, 2, 1]  # noqa: E731
     kernel = spmv().divide("i", "i0", "i1", 2, split_points=points).compile()
     with refused("E508", ow.DataError, "split_points of i gave [0 2 1]", hint="3 rising"):
         kernel()
+
+
+@provokes("E510")
+def test_a_kind_of_file_that_needs_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    (tmp_path / "a.bsp.h5").write_bytes(b"")
+    with refused("E510", ow.DataError, "need the package h5py", hint="openwork[hdf5]"):
+        ow.read(tmp_path / "a.bsp.h5")
+    with refused("E510", ow.DataError, "need the package h5py", hint="openwork[hdf5]"):
+        ow.write(tmp_path / "a.bsp.h5", ow.tensor([1.0]))
 
 
 @provokes("E601")

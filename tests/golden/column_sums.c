@@ -1,5 +1,6 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
 
 #ifdef __linux__
@@ -18,19 +19,25 @@ static void *huge(void *array, size_t bytes) {
 }
 
 
+// Memory for `count` elements, all zero.
+static void *zeros(int64_t count, size_t size, int32_t *status) {
+  void *array = __builtin_calloc((size_t)count + 1, size);
+  if (!array) *status = 1;
+  return huge(array, ((size_t)count + 1) * size);
+}
+
+// How many words a map of `size` keys takes, with its summaries.
+static int64_t mark_words(int64_t size) {
+  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6;
+  return words + first + ((first + 63) >> 6);
+}
+
 // Memory for `count` elements.
 static void *room_for(int64_t count, size_t size, int32_t *status) {
   const size_t bytes = ((size_t)count + 1) * size;
   void *array = __builtin_malloc(bytes);
   if (!array) *status = 1;
   return huge(array, bytes);
-}
-
-// Memory for `count` elements, all zero.
-static void *zeros(int64_t count, size_t size, int32_t *status) {
-  void *array = __builtin_calloc((size_t)count + 1, size);
-  if (!array) *status = 1;
-  return huge(array, ((size_t)count + 1) * size);
 }
 
 // The next capacity: enough, and at least twice as much as before.
@@ -47,60 +54,35 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
   return array;
 }
 
-static void sift_list(int64_t *keys, int64_t root, int64_t count) {
-  for (;;) {
-    int64_t child = 2 * root + 1;
-    if (child >= count) return;
-    if (child + 1 < count && keys[child] < keys[child + 1]) child++;
-    if (keys[root] >= keys[child]) return;
-    { const int64_t t = keys[root]; keys[root] = keys[child]; keys[child] = t; }
-    root = child;
-  }
+// Note that `key` is there.
+static inline void mark(uint64_t *marks, int64_t size, int64_t key) {
+  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
+  uint64_t *word = &marks[second + first + (key >> 6)];
+  const uint64_t known = *word;
+  *word = known | (uint64_t)1 << (key & 63);
+  if (known) return;
+  marks[second + (key >> 12)] |= (uint64_t)1 << (key >> 6 & 63);
+  marks[key >> 18] |= (uint64_t)1 << (key >> 12 & 63);
 }
 
-// Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
-static void sort_list(int64_t *keys, int64_t count, int64_t depth) {
-  while (count > 24) {
-    if (depth-- == 0) {
-      for (int64_t root = count / 2; root-- > 0;) sift_list(keys, root, count);
-      for (int64_t last = count; last-- > 1;) {
-        { const int64_t t = keys[0]; keys[0] = keys[last]; keys[last] = t; }
-        sift_list(keys, 0, last);
+// The keys that are there in order, and how many; then none is.
+static int64_t list_keys(uint64_t *marks, int64_t size, int64_t *keys) {
+  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
+  uint64_t *lower = marks + second, *map = lower + first;
+  int64_t count = 0;
+  for (int64_t n = 0; n < second; n++) {
+    for (uint64_t a = marks[n]; a; a &= a - 1) {
+      const int64_t at = n << 6 | __builtin_ctzll(a);
+      for (uint64_t b = lower[at]; b; b &= b - 1) {
+        const int64_t word = at << 6 | __builtin_ctzll(b);
+        for (uint64_t c = map[word]; c; c &= c - 1) keys[count++] = word << 6 | __builtin_ctzll(c);
+        map[word] = 0;
       }
-      return;
+      lower[at] = 0;
     }
-    const int64_t a = keys[0], b = keys[count / 2], c = keys[count - 1];
-    const int64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
-    int64_t left = -1, right = count;
-    for (;;) {
-      do left++; while (keys[left] < pivot);
-      do right--; while (keys[right] > pivot);
-      if (left >= right) break;
-      { const int64_t t = keys[left]; keys[left] = keys[right]; keys[right] = t; }
-    }
-    sort_list(keys, right + 1, depth);
-    keys += right + 1;
-    count -= right + 1;
+    marks[n] = 0;
   }
-  for (int64_t n = 1; n < count; n++) {
-    const int64_t key = keys[n];
-    int64_t at = n;
-    for (; at > 0 && keys[at - 1] > key; at--) { keys[at] = keys[at - 1]; }
-    keys[at] = key;
-  }
-}
-
-// The keys that were seen, in order: sorted, or read off the marks where those are few.
-static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t size) {
-  int64_t depth = 2;
-  for (int64_t n = count; n > 0; n /= 2) depth += 2;
-  if (size / 4 > count * depth) {
-    sort_list(keys, count, depth);
-    return;
-  }
-  int64_t at = 0;
-  for (int64_t key = 0; key < size && at < count; key++)
-    if (seen[key]) keys[at++] = key;
+  return count;
 }
 
 // forall i:
@@ -118,14 +100,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict A_pos2 = arrays[2];
   const double *restrict A_vals = arrays[3];
   double *W_vals = 0;
-  _Bool *W_seen = 0;
+  uint64_t *W_marks = 0;
   int64_t *W_keys = 0;
   int32_t *R_pos1 = 0;
   int32_t *R_crd1 = 0;
   double *R_vals = 0;
   int32_t status = 0;
-  W_vals = room_for(i_size, sizeof(double), &status);
-  W_seen = zeros(i_size, sizeof(_Bool), &status);
+  W_vals = zeros(i_size, sizeof(double), &status);
+  W_marks = zeros(mark_words(i_size), sizeof(uint64_t), &status);
   W_keys = room_for(i_size, sizeof(int64_t), &status);
   if (status) goto done;
   int64_t W_count = 0;
@@ -142,21 +124,15 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   R_pos1[0] = 0;
   // every j
   for (int64_t j = 0; j < j_size; j++) {
-    if (*stop) break;
+    if (!(j & 63) && *stop) break;
     // stored i of A
     for (int64_t pA2 = A_pos2[j]; pA2 < A_pos2[j + 1]; pA2++) {
       const int64_t i = A_crd2[pA2];
-      if (W_seen[i]) {
-        W_vals[i] += A_vals[pA2];
-      } else {
-        W_seen[i] = 1;
-        W_keys[W_count] = i;
-        W_count++;
-        W_vals[i] = A_vals[pA2];
-      }
+      mark(W_marks, i_size, i);
+      W_vals[i] += A_vals[pA2];
     }
   }
-  sort_keys(W_keys, W_count, W_seen, i_size);
+  W_count = list_keys(W_marks, i_size, W_keys);
   if (nR1 + W_count > R1_room) {
     R1_room = larger(R1_room, nR1 + W_count);
     R_crd1 = resize(R_crd1, R1_room, sizeof(int32_t), &status);
@@ -170,11 +146,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     R_crd1[nR1] = i;
     nR1++;
   }
-  // forget the keys
+  // forget the values
   for (int64_t W_at = 0; W_at < W_count; W_at++) {
-    W_seen[W_keys[W_at]] = 0;
+    W_vals[W_keys[W_at]] = 0.0;
   }
-  W_count = 0;
   if (2147483647 < nR1) {
     status = 3;
     goto done;
@@ -183,7 +158,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   if (*stop) status = 2;
 done:
   __builtin_free(W_vals);
-  __builtin_free(W_seen);
+  __builtin_free(W_marks);
   __builtin_free(W_keys);
   if (status == 0) {
     arrays[4] = R_pos1;

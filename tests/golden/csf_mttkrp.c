@@ -32,6 +32,7 @@ static inline void ask_for(const void *at) {
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t j_size = sizes[3];
   const int64_t k_size = sizes[4];
   const int64_t l_size = sizes[5];
@@ -50,10 +51,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t A2_size = A_pos2[A_pos1[1]];
   const _Bool B_far = 4194304 < j_size * l_size * 8;
   // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part, threads);
-    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part, shares);
+    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part + 1, shares);
     // stored i of A
     for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
       if (*stop) break;

@@ -22,6 +22,7 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int32_t *restrict A_pos1 = arrays[2];
   const int32_t *restrict A_pos2 = arrays[4];
   const int32_t *restrict A_crd3 = arrays[5];
@@ -30,10 +31,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[8];
   double *restrict R_vals = arrays[9];
   // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part, threads);
-    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part, shares);
+    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], part + 1, shares);
     // stored i of A
     for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
       if (*stop) break;

@@ -26,6 +26,20 @@ static void *room_for(int64_t count, size_t size, int32_t *status) {
   return huge(array, bytes);
 }
 
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
 // The next capacity: enough, and at least twice as much as before.
 static int64_t larger(int64_t capacity, int64_t needed) {
   return needed > 2 * capacity ? needed : 2 * capacity;
@@ -45,6 +59,7 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
 //     R(i,j) = A(i,j) + B(i,j)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
   const int64_t room = sizes[1];
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
@@ -53,80 +68,210 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict B_crd2 = arrays[4];
   const int32_t *restrict B_pos2 = arrays[5];
   const double *restrict B_vals = arrays[6];
+  int64_t *R2_first = 0;
   int32_t *R_pos2 = 0;
   int32_t *R_crd2 = 0;
   double *R_vals = 0;
+  int32_t **own_crd2_shelf = 0;
+  int64_t own_crd2_shelf_count = 0;
+  double **own_vals_shelf = 0;
+  int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
+  int32_t failed = 0;
+  const int64_t pieces = (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) > 1 ? (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) : 1;
+  R2_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R_pos2 = room_for(i_size + 1, sizeof(int32_t), &status);
   if (status) goto done;
-  int64_t nR2 = 0;
-  int64_t R2_room = 0;
-  if (nR2 + room > R2_room) {
-    R2_room = larger(R2_room, nR2 + room);
-    R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
-    R_vals = resize(R_vals, R2_room, sizeof(double), &status);
-    if (status) goto done;
+  own_crd2_shelf_count = pieces;
+  own_crd2_shelf = __builtin_calloc((size_t)own_crd2_shelf_count, sizeof *own_crd2_shelf);
+  if (!own_crd2_shelf) {
+    status = 1;
+    goto done;
   }
-  R_pos2[0] = 0;
-  // every i
-  for (int64_t i = 0; i < i_size; i++) {
-    if (*stop) break;
-    int64_t pA2 = A_pos2[i];
-    const int64_t pA2_end = A_pos2[i + 1];
-    int64_t pB2 = B_pos2[i];
-    const int64_t pB2_end = B_pos2[i + 1];
-    if (nR2 + (pA2_end - pA2) + (pB2_end - pB2) > R2_room) {
-      R2_room = larger(R2_room, nR2 + (pA2_end - pA2) + (pB2_end - pB2));
-      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
-      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
-      if (status) goto done;
-    }
-    // j of A and B, in order
-    while (pA2 < pA2_end && pB2 < pB2_end) {
-      const int64_t jA = A_crd2[pA2];
-      const int64_t jB = B_crd2[pB2];
-      if (jA == jB) {
-        const int64_t j = jA;
-        R_vals[nR2] = A_vals[pA2] + B_vals[pB2];
-        R_crd2[nR2] = j;
-        nR2++;
-        pA2++;
-        pB2++;
-      } else {
-        const int64_t j = jA < jB ? jA : jB;
-        const double B_val = B_vals[pB2];
-        const double A_val = A_vals[pA2];
-        R_vals[nR2] = jB == j ? B_val : A_val;
-        R_crd2[nR2] = j;
-        nR2++;
-        pA2 += jA == j;
-        pB2 += jB == j;
+  own_vals_shelf_count = pieces;
+  own_vals_shelf = __builtin_calloc((size_t)own_vals_shelf_count, sizeof *own_vals_shelf);
+  if (!own_vals_shelf) {
+    status = 1;
+    goto done;
+  }
+  {
+    int64_t piece_next_chunk = 0;
+    const int64_t piece_chunks_end = pieces;
+    // threads take 1 iterations at a time
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int32_t status = 0;
+      int32_t *own_crd2 = 0;
+      double *own_vals = 0;
+      for (;;) {
+        const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
+        if (piece_first >= piece_chunks_end || *stop) break;
+        const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+        // compute each piece into arrays of its own
+        for (int64_t piece = piece_first; piece < piece_limit; piece++) {
+          const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
+          const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
+          int64_t own2 = 0;
+          int64_t own2_room = 0;
+          if (own2 + room / pieces + 1 > own2_room) {
+            own2_room = larger(own2_room, own2 + room / pieces + 1);
+            own_crd2 = resize(own_crd2, own2_room, sizeof(int32_t), &status);
+            own_vals = resize(own_vals, own2_room, sizeof(double), &status);
+            if (status) goto leave_1;
+          }
+          const int64_t i_lo = piece_lo;
+          const int64_t i_hi = piece_hi;
+          // i of this run
+          for (int64_t i = i_lo; i < i_hi; i++) {
+            if (!(i & 63) && *stop) break;
+            int64_t pA2 = A_pos2[i];
+            const int64_t pA2_end = A_pos2[i + 1];
+            int64_t pB2 = B_pos2[i];
+            const int64_t pB2_end = B_pos2[i + 1];
+            if (own2 + (pA2_end - pA2) + (pB2_end - pB2) > own2_room) {
+              own2_room = larger(own2_room, own2 + (pA2_end - pA2) + (pB2_end - pB2));
+              own_crd2 = resize(own_crd2, own2_room, sizeof(int32_t), &status);
+              own_vals = resize(own_vals, own2_room, sizeof(double), &status);
+              if (status) goto leave_1;
+            }
+            // j of A and B, in order
+            while (pA2 < pA2_end && pB2 < pB2_end) {
+              const int64_t jA = A_crd2[pA2];
+              const int64_t jB = B_crd2[pB2];
+              if (jA == jB) {
+                const int64_t j = jA;
+                own_vals[own2] = A_vals[pA2] + B_vals[pB2];
+                own_crd2[own2] = j;
+                own2++;
+                pA2++;
+                pB2++;
+              } else {
+                const int64_t j = jA < jB ? jA : jB;
+                const double B_val = B_vals[pB2];
+                const double A_val = A_vals[pA2];
+                own_vals[own2] = jB == j ? B_val : A_val;
+                own_crd2[own2] = j;
+                own2++;
+                pA2 += jA == j;
+                pB2 += jB == j;
+              }
+            }
+            // rest of B
+            while (pB2 < pB2_end) {
+              const int64_t j = B_crd2[pB2];
+              own_vals[own2] = B_vals[pB2];
+              own_crd2[own2] = j;
+              own2++;
+              pB2++;
+            }
+            // rest of A
+            while (pA2 < pA2_end) {
+              const int64_t j = A_crd2[pA2];
+              own_vals[own2] = A_vals[pA2];
+              own_crd2[own2] = j;
+              own2++;
+              pA2++;
+            }
+            R_pos2[i + 1] = own2;
+          }
+          R2_first[piece + 1] = own2;
+          own_crd2_shelf[piece] = own_crd2;
+          own_crd2 = 0;
+          own_vals_shelf[piece] = own_vals;
+          own_vals = 0;
+        }
+      }
+leave_1:;
+      __builtin_free(own_crd2);
+      __builtin_free(own_vals);
+      if (status) {
+#pragma omp atomic write
+        failed = status;
       }
     }
-    // rest of B
-    while (pB2 < pB2_end) {
-      const int64_t j = B_crd2[pB2];
-      R_vals[nR2] = B_vals[pB2];
-      R_crd2[nR2] = j;
-      nR2++;
-      pB2++;
+    if (failed) {
+      status = failed;
+      goto done;
     }
-    // rest of A
-    while (pA2 < pA2_end) {
-      const int64_t j = A_crd2[pA2];
-      R_vals[nR2] = A_vals[pA2];
-      R_crd2[nR2] = j;
-      nR2++;
-      pA2++;
+    if (*stop) {
+      status = 2;
+      goto done;
     }
-    R_pos2[i + 1] = nR2;
   }
+  R2_first[0] = 0;
+  // where each piece begins
+  for (int64_t piece_at = 0; piece_at < pieces; piece_at++) {
+    R2_first[piece_at + 1] = R2_first[piece_at] + R2_first[piece_at + 1];
+  }
+  const int64_t nR2 = R2_first[pieces];
   if (2147483647 < nR2) {
     status = 3;
     goto done;
   }
+  int64_t R2_room = 0;
+  if (pieces == 1) {
+    R_crd2 = own_crd2_shelf[0];
+    own_crd2_shelf[0] = 0;
+    R_vals = own_vals_shelf[0];
+    own_vals_shelf[0] = 0;
+  } else {
+    if (nR2 + 1 > R2_room) {
+      R2_room = larger(R2_room, nR2 + 1);
+      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
+      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
+      if (status) goto done;
+    }
+    {
+      int64_t piece_next_chunk = 0;
+      const int64_t piece_chunks_end = pieces;
+      // threads take 1 iterations at a time
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+      for (int64_t part = 0; part < threads; part++) {
+        for (;;) {
+          const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
+          if (piece_first >= piece_chunks_end || *stop) break;
+          const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+          // put the pieces together
+          for (int64_t piece = piece_first; piece < piece_limit; piece++) {
+            const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
+            const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
+            int32_t *own_crd2 = own_crd2_shelf[piece];
+            own_crd2_shelf[piece] = 0;
+            double *own_vals = own_vals_shelf[piece];
+            own_vals_shelf[piece] = 0;
+#pragma omp simd
+            for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
+              R_pos2[R_at + 1] += R2_first[piece];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+            }
+            __builtin_free(own_crd2);
+            own_crd2 = 0;
+            __builtin_free(own_vals);
+            own_vals = 0;
+          }
+        }
+      }
+    }
+  }
+  R_pos2[0] = 0;
+  __builtin_free(R2_first);
+  R2_first = 0;
   if (*stop) status = 2;
 done:
+  __builtin_free(R2_first);
+  for (int64_t n = 0; own_crd2_shelf && n < own_crd2_shelf_count; n++)
+    __builtin_free(own_crd2_shelf[n]);
+  __builtin_free(own_crd2_shelf);
+  for (int64_t n = 0; own_vals_shelf && n < own_vals_shelf_count; n++)
+    __builtin_free(own_vals_shelf[n]);
+  __builtin_free(own_vals_shelf);
   if (status == 0) {
     arrays[7] = R_pos2;
     sizes[4] = i_size + 1;

@@ -39,6 +39,7 @@ static inline void ask_for(const void *at) {
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int64_t j_size = sizes[3];
   const int64_t k_size = sizes[4];
@@ -50,10 +51,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[6];
   const int64_t A2_size = A_pos2[i_size];
   // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, threads);
-    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, shares);
+    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, shares);
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       if (*stop) break;

@@ -1,5 +1,6 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
 
 #ifdef __linux__
@@ -33,6 +34,26 @@ static void *zeros(int64_t count, size_t size, int32_t *status) {
   return huge(array, ((size_t)count + 1) * size);
 }
 
+// How many words a map of `size` keys takes, with its summaries.
+static int64_t mark_words(int64_t size) {
+  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6;
+  return words + first + ((first + 63) >> 6);
+}
+
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
 // The next capacity: enough, and at least twice as much as before.
 static int64_t larger(int64_t capacity, int64_t needed) {
   return needed > 2 * capacity ? needed : 2 * capacity;
@@ -47,60 +68,35 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
   return array;
 }
 
-static void sift_list(int64_t *keys, int64_t root, int64_t count) {
-  for (;;) {
-    int64_t child = 2 * root + 1;
-    if (child >= count) return;
-    if (child + 1 < count && keys[child] < keys[child + 1]) child++;
-    if (keys[root] >= keys[child]) return;
-    { const int64_t t = keys[root]; keys[root] = keys[child]; keys[child] = t; }
-    root = child;
-  }
+// Note that `key` is there.
+static inline void mark(uint64_t *marks, int64_t size, int64_t key) {
+  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
+  uint64_t *word = &marks[second + first + (key >> 6)];
+  const uint64_t known = *word;
+  *word = known | (uint64_t)1 << (key & 63);
+  if (known) return;
+  marks[second + (key >> 12)] |= (uint64_t)1 << (key >> 6 & 63);
+  marks[key >> 18] |= (uint64_t)1 << (key >> 12 & 63);
 }
 
-// Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
-static void sort_list(int64_t *keys, int64_t count, int64_t depth) {
-  while (count > 24) {
-    if (depth-- == 0) {
-      for (int64_t root = count / 2; root-- > 0;) sift_list(keys, root, count);
-      for (int64_t last = count; last-- > 1;) {
-        { const int64_t t = keys[0]; keys[0] = keys[last]; keys[last] = t; }
-        sift_list(keys, 0, last);
+// The keys that are there in order, and how many; then none is.
+static int64_t list_keys(uint64_t *marks, int64_t size, int64_t *keys) {
+  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
+  uint64_t *lower = marks + second, *map = lower + first;
+  int64_t count = 0;
+  for (int64_t n = 0; n < second; n++) {
+    for (uint64_t a = marks[n]; a; a &= a - 1) {
+      const int64_t at = n << 6 | __builtin_ctzll(a);
+      for (uint64_t b = lower[at]; b; b &= b - 1) {
+        const int64_t word = at << 6 | __builtin_ctzll(b);
+        for (uint64_t c = map[word]; c; c &= c - 1) keys[count++] = word << 6 | __builtin_ctzll(c);
+        map[word] = 0;
       }
-      return;
+      lower[at] = 0;
     }
-    const int64_t a = keys[0], b = keys[count / 2], c = keys[count - 1];
-    const int64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
-    int64_t left = -1, right = count;
-    for (;;) {
-      do left++; while (keys[left] < pivot);
-      do right--; while (keys[right] > pivot);
-      if (left >= right) break;
-      { const int64_t t = keys[left]; keys[left] = keys[right]; keys[right] = t; }
-    }
-    sort_list(keys, right + 1, depth);
-    keys += right + 1;
-    count -= right + 1;
+    marks[n] = 0;
   }
-  for (int64_t n = 1; n < count; n++) {
-    const int64_t key = keys[n];
-    int64_t at = n;
-    for (; at > 0 && keys[at - 1] > key; at--) { keys[at] = keys[at - 1]; }
-    keys[at] = key;
-  }
-}
-
-// The keys that were seen, in order: sorted, or read off the marks where those are few.
-static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t size) {
-  int64_t depth = 2;
-  for (int64_t n = count; n > 0; n /= 2) depth += 2;
-  if (size / 4 > count * depth) {
-    sort_list(keys, count, depth);
-    return;
-  }
-  int64_t at = 0;
-  for (int64_t key = 0; key < size && at < count; key++)
-    if (seen[key]) keys[at++] = key;
+  return count;
 }
 
 // forall i:
@@ -112,6 +108,7 @@ static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t s
 //         W(j) += A(i,k) * B(k,j)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
   const int64_t room = sizes[1];
   const int64_t i_size = sizes[2];
   const int64_t j_size = sizes[3];
@@ -121,79 +118,202 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict B_crd2 = arrays[4];
   const int32_t *restrict B_pos2 = arrays[5];
   const double *restrict B_vals = arrays[6];
-  double *W_vals = 0;
-  _Bool *W_seen = 0;
-  int64_t *W_keys = 0;
+  int64_t *R2_first = 0;
   int32_t *R_pos2 = 0;
   int32_t *R_crd2 = 0;
   double *R_vals = 0;
+  int32_t **own_crd2_shelf = 0;
+  int64_t own_crd2_shelf_count = 0;
+  double **own_vals_shelf = 0;
+  int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
-  W_vals = room_for(j_size, sizeof(double), &status);
-  W_seen = zeros(j_size, sizeof(_Bool), &status);
-  W_keys = room_for(j_size, sizeof(int64_t), &status);
-  if (status) goto done;
-  int64_t W_count = 0;
+  int32_t failed = 0;
+  const int64_t pieces = (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) > 1 ? (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) : 1;
+  R2_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R_pos2 = room_for(i_size + 1, sizeof(int32_t), &status);
   if (status) goto done;
-  int64_t nR2 = 0;
-  int64_t R2_room = 0;
-  if (nR2 + room > R2_room) {
-    R2_room = larger(R2_room, nR2 + room);
-    R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
-    R_vals = resize(R_vals, R2_room, sizeof(double), &status);
-    if (status) goto done;
+  own_crd2_shelf_count = pieces;
+  own_crd2_shelf = __builtin_calloc((size_t)own_crd2_shelf_count, sizeof *own_crd2_shelf);
+  if (!own_crd2_shelf) {
+    status = 1;
+    goto done;
   }
-  R_pos2[0] = 0;
-  // every i
-  for (int64_t i = 0; i < i_size; i++) {
-    if (*stop) break;
-    // stored k of A
-    for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-      const int64_t k = A_crd2[pA2];
-      const double A_val = A_vals[pA2];
-      // stored j of B
-      for (int64_t pB2 = B_pos2[k]; pB2 < B_pos2[k + 1]; pB2++) {
-        const int64_t j = B_crd2[pB2];
-        if (W_seen[j]) {
-          W_vals[j] += A_val * B_vals[pB2];
-        } else {
-          W_seen[j] = 1;
-          W_keys[W_count] = j;
-          W_count++;
-          W_vals[j] = A_val * B_vals[pB2];
+  own_vals_shelf_count = pieces;
+  own_vals_shelf = __builtin_calloc((size_t)own_vals_shelf_count, sizeof *own_vals_shelf);
+  if (!own_vals_shelf) {
+    status = 1;
+    goto done;
+  }
+  {
+    int64_t piece_next_chunk = 0;
+    const int64_t piece_chunks_end = pieces;
+    // threads take 1 iterations at a time
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int32_t status = 0;
+      double *W_vals = 0;
+      uint64_t *W_marks = 0;
+      int64_t *W_keys = 0;
+      int32_t *own_crd2 = 0;
+      double *own_vals = 0;
+      W_vals = zeros(j_size, sizeof(double), &status);
+      W_marks = zeros(mark_words(j_size), sizeof(uint64_t), &status);
+      W_keys = room_for(j_size, sizeof(int64_t), &status);
+      if (status) goto leave_1;
+      int64_t W_count = 0;
+      for (;;) {
+        const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
+        if (piece_first >= piece_chunks_end || *stop) break;
+        const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+        // compute each piece into arrays of its own
+        for (int64_t piece = piece_first; piece < piece_limit; piece++) {
+          const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
+          const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
+          int64_t own2 = 0;
+          int64_t own2_room = 0;
+          if (own2 + room / pieces + 1 > own2_room) {
+            own2_room = larger(own2_room, own2 + room / pieces + 1);
+            own_crd2 = resize(own_crd2, own2_room, sizeof(int32_t), &status);
+            own_vals = resize(own_vals, own2_room, sizeof(double), &status);
+            if (status) goto leave_1;
+          }
+          const int64_t i_lo = piece_lo;
+          const int64_t i_hi = piece_hi;
+          // i of this run
+          for (int64_t i = i_lo; i < i_hi; i++) {
+            if (*stop) break;
+            // stored k of A
+            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+              const int64_t k = A_crd2[pA2];
+              const double A_val = A_vals[pA2];
+              // stored j of B
+              for (int64_t pB2 = B_pos2[k]; pB2 < B_pos2[k + 1]; pB2++) {
+                const int64_t j = B_crd2[pB2];
+                mark(W_marks, j_size, j);
+                W_vals[j] += A_val * B_vals[pB2];
+              }
+            }
+            W_count = list_keys(W_marks, j_size, W_keys);
+            if (own2 + W_count > own2_room) {
+              own2_room = larger(own2_room, own2 + W_count);
+              own_crd2 = resize(own_crd2, own2_room, sizeof(int32_t), &status);
+              own_vals = resize(own_vals, own2_room, sizeof(double), &status);
+              if (status) goto leave_1;
+            }
+            // stored j of W
+            for (int64_t pW1 = 0; pW1 < W_count; pW1++) {
+              const int64_t j = W_keys[pW1];
+              own_vals[own2] = W_vals[W_keys[pW1]];
+              own_crd2[own2] = j;
+              own2++;
+            }
+            // forget the values
+            for (int64_t W_at = 0; W_at < W_count; W_at++) {
+              W_vals[W_keys[W_at]] = 0.0;
+            }
+            R_pos2[i + 1] = own2;
+          }
+          R2_first[piece + 1] = own2;
+          own_crd2_shelf[piece] = own_crd2;
+          own_crd2 = 0;
+          own_vals_shelf[piece] = own_vals;
+          own_vals = 0;
         }
       }
+leave_1:;
+      __builtin_free(W_vals);
+      __builtin_free(W_marks);
+      __builtin_free(W_keys);
+      __builtin_free(own_crd2);
+      __builtin_free(own_vals);
+      if (status) {
+#pragma omp atomic write
+        failed = status;
+      }
     }
-    sort_keys(W_keys, W_count, W_seen, j_size);
-    if (nR2 + W_count > R2_room) {
-      R2_room = larger(R2_room, nR2 + W_count);
-      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
-      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
-      if (status) goto done;
+    if (failed) {
+      status = failed;
+      goto done;
     }
-    // stored j of W
-    for (int64_t pW1 = 0; pW1 < W_count; pW1++) {
-      const int64_t j = W_keys[pW1];
-      R_vals[nR2] = W_vals[W_keys[pW1]];
-      R_crd2[nR2] = j;
-      nR2++;
+    if (*stop) {
+      status = 2;
+      goto done;
     }
-    // forget the keys
-    for (int64_t W_at = 0; W_at < W_count; W_at++) {
-      W_seen[W_keys[W_at]] = 0;
-    }
-    W_count = 0;
-    R_pos2[i + 1] = nR2;
   }
+  R2_first[0] = 0;
+  // where each piece begins
+  for (int64_t piece_at = 0; piece_at < pieces; piece_at++) {
+    R2_first[piece_at + 1] = R2_first[piece_at] + R2_first[piece_at + 1];
+  }
+  const int64_t nR2 = R2_first[pieces];
   if (2147483647 < nR2) {
     status = 3;
     goto done;
   }
+  int64_t R2_room = 0;
+  if (pieces == 1) {
+    R_crd2 = own_crd2_shelf[0];
+    own_crd2_shelf[0] = 0;
+    R_vals = own_vals_shelf[0];
+    own_vals_shelf[0] = 0;
+  } else {
+    if (nR2 + 1 > R2_room) {
+      R2_room = larger(R2_room, nR2 + 1);
+      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
+      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
+      if (status) goto done;
+    }
+    {
+      int64_t piece_next_chunk = 0;
+      const int64_t piece_chunks_end = pieces;
+      // threads take 1 iterations at a time
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+      for (int64_t part = 0; part < threads; part++) {
+        for (;;) {
+          const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
+          if (piece_first >= piece_chunks_end || *stop) break;
+          const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+          // put the pieces together
+          for (int64_t piece = piece_first; piece < piece_limit; piece++) {
+            const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
+            const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
+            int32_t *own_crd2 = own_crd2_shelf[piece];
+            own_crd2_shelf[piece] = 0;
+            double *own_vals = own_vals_shelf[piece];
+            own_vals_shelf[piece] = 0;
+#pragma omp simd
+            for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
+              R_pos2[R_at + 1] += R2_first[piece];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+            }
+            __builtin_free(own_crd2);
+            own_crd2 = 0;
+            __builtin_free(own_vals);
+            own_vals = 0;
+          }
+        }
+      }
+    }
+  }
+  R_pos2[0] = 0;
+  __builtin_free(R2_first);
+  R2_first = 0;
   if (*stop) status = 2;
 done:
-  __builtin_free(W_vals);
-  __builtin_free(W_seen);
-  __builtin_free(W_keys);
+  __builtin_free(R2_first);
+  for (int64_t n = 0; own_crd2_shelf && n < own_crd2_shelf_count; n++)
+    __builtin_free(own_crd2_shelf[n]);
+  __builtin_free(own_crd2_shelf);
+  for (int64_t n = 0; own_vals_shelf && n < own_vals_shelf_count; n++)
+    __builtin_free(own_vals_shelf[n]);
+  __builtin_free(own_vals_shelf);
   if (status == 0) {
     arrays[7] = R_pos2;
     sizes[5] = i_size + 1;

@@ -21,6 +21,7 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -28,13 +29,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, threads);
-    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, shares);
+    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, shares);
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
-      if (*stop) break;
+      if (!(i & 63) && *stop) break;
       double R_sum = 0.0;
       // stored j of A
       for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

@@ -19,16 +19,17 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int64_t j_size = sizes[3];
   const double *restrict A_vals = arrays[1];
   const double *restrict B_vals = arrays[2];
   double *restrict R_vals = arrays[3];
   // threads take contiguous parts
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t i_first = cut_even(0, i_size, part, threads);
-    const int64_t i_limit = cut_even(0, i_size, part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t i_first = cut_even(0, i_size, part, shares);
+    const int64_t i_limit = cut_even(0, i_size, part + 1, shares);
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       if (*stop) break;

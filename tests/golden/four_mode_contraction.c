@@ -99,14 +99,20 @@ static void sort_both_int64(int64_t *keys, int64_t *slots, int64_t count, int64_
       { const int64_t t = keys[left]; keys[left] = keys[right]; keys[right] = t; } { const int64_t t = slots[left]; slots[left] = slots[right]; slots[right] = t; }
     }
     sort_both_int64(keys, slots, right + 1, depth);
-    keys += right + 1; slots += right + 1;
+    keys += right + 1;
+    slots += right + 1;
     count -= right + 1;
   }
   for (int64_t n = 1; n < count; n++) {
-    const int64_t key = keys[n]; const int64_t slot = slots[n];
+    const int64_t key = keys[n];
+    const int64_t slot = slots[n];
     int64_t at = n;
-    for (; at > 0 && keys[at - 1] > key; at--) { keys[at] = keys[at - 1]; slots[at] = slots[at - 1]; }
-    keys[at] = key; slots[at] = slot;
+    for (; at > 0 && keys[at - 1] > key; at--) {
+      keys[at] = keys[at - 1];
+      slots[at] = slots[at - 1];
+    }
+    keys[at] = key;
+    slots[at] = slot;
   }
 }
 

@@ -23,6 +23,7 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -31,10 +32,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   const int64_t i0_end = (i_size + 31) / 32;
   // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, part, threads) + 31) / 32;
-    const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, part + 1, threads) + 31) / 32;
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, part, shares) + 31) / 32;
+    const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, part + 1, shares) + 31) / 32;
     for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
       if (*stop) break;
       const int64_t i_lo = i0 * 32;

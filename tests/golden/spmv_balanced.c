@@ -31,6 +31,7 @@ static int64_t balanced_cut_int32(const int32_t *pos, int64_t begin, int64_t end
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -38,10 +39,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   // threads take contiguous parts
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t p0_first = cut_even(0, 8, part, threads);
-    const int64_t p0_limit = cut_even(0, 8, part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t p0_first = cut_even(0, 8, part, shares);
+    const int64_t p0_limit = cut_even(0, 8, part + 1, shares);
     for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
       if (*stop) break;
       const int64_t p_lo = balanced_cut_int32(A_pos2, 0, i_size, p0, 8);

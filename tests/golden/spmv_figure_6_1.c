@@ -27,6 +27,7 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -37,12 +38,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA2_end = A_pos2[i_size];
   const int64_t p0_end = (pA2_end - pA2_begin + 15) / 16;
   // threads take contiguous parts
-#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t p0_first = cut_even(0, p0_end, part, threads);
-    const int64_t p0_limit = cut_even(0, p0_end, part + 1, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t p0_first = cut_even(0, p0_end, part, shares);
+    const int64_t p0_limit = cut_even(0, p0_end, part + 1, shares);
     for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
-      if (*stop) break;
+      if (!(p0 & 63) && *stop) break;
       const int64_t p_lo = pA2_begin + p0 * 16;
       const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
       int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);

@@ -179,8 +179,8 @@ def test_texts_say_what_the_schedule_asks_for(kernels: dict[str, tuple[Any, Any]
 
 
 ILLEGAL = [
-    ("parallelize(i,GPUThread,NoRaces), parallelize(j,GPUBlock,Atomics)", "E313", "not inside"),
-    ("split(i,a,b,4), parallelize(a,GPUBlock,NoRaces), parallelize(b,CPUThread,NoRaces)", "E313",
+    ("parallelize(i,GPUThread,NoRaces), parallelize(j,GPUBlock,Atomics)", "E315", "not inside"),
+    ("split(i,a,b,4), parallelize(a,GPUBlock,NoRaces), parallelize(b,CPUThread,NoRaces)", "E315",
      "CPU or on a GPU"),
     ("parallelize(j,GPUThread,NoRaces)", "E307", "same entries"),
     ("parallelize(j,GPUBlock,ParallelReduction)", "E307", "blocks do not meet"),
@@ -202,7 +202,7 @@ def test_illegal_schedules(text: str, code: str, words: str) -> None:
 
 
 def test_a_nest_for_a_gpu_is_not_compiled_for_a_cpu() -> None:
-    with pytest.raises(ow.ScheduleError, match="E313"):
+    with pytest.raises(ow.ScheduleError, match="E315"):
         r.thread_per_row(spmv()).compile()
 
 
@@ -215,7 +215,7 @@ def test_a_nest_for_a_gpu_is_not_compiled_for_a_cpu() -> None:
     ],
 )  # fmt: skip
 def test_illegal_points_of_atomic_parallelism(point: dict[str, Any]) -> None:
-    with pytest.raises(ow.ScheduleError, match="E314"):
+    with pytest.raises(ow.ScheduleError, match="E316"):
         r.atomic_parallel(spmm(4), **point)
 
 

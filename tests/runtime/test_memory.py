@@ -13,7 +13,8 @@ FLOAT64 = np.dtype("float64")
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "LARGE", 1 << 20)  # so that the tests need less of it
     memory.release()
 
 

@@ -224,6 +224,10 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
         "E305",
         "the work of a cannot be balanced: a counts runs of i",
     ),
+    ("spmv", "divide(i,a,b,4,balance=nnz), divide(a,c,d,3,balance=nnz)",
+     "E305", "the work of a cannot be balanced: a counts runs of i_pos"),
+    ("spmv", "divide(i,a,b,4,balance=nnz), divide(b,c,d,3,balance=nnz)",
+     "E305", "the work of b cannot be balanced: b counts places in a run of i_pos"),
     (
         "spmv",
         "pos(j,p,A), divide(p,c,d,3,balance=nnz)",
@@ -693,17 +697,6 @@ def test_other_refusals_of_values() -> None:
             "no loop is over A(i,j) alone, so there is nothing to compute ahead")  # fmt: skip
 
 
-def test_a_workspace_with_a_hash_table_is_not_made_by_threads() -> None:
-    stmt = ow.assign(R[i, j, k], V[i, j, k] * F[i, j, k]).precompute(
-        V[i, j, k], [j, k], ["jw", "kw"]
-    )
-    refused(
-        lambda: stmt.parallelize(i, "CPUThread"),
-        "E308",
-        "i has a workspace with a hash table inside, which grows on the way",
-    )
-
-
 @pytest.mark.parametrize("name", ["", "A(i,j)", "a,b", "w w"])
 def test_the_name_of_a_workspace(name: str) -> None:
     refused(
@@ -733,6 +726,7 @@ NOTHING: dict[str, tuple[Callable[[Statement], Any], str]] = {
     "bound value": (lambda t: t.bound(i, "b", None, "MinExact"), "bound takes i, ib, value, kind"),
     "bound kind": (lambda t: t.bound(i, "b", 3, None), "bound takes i, ib, value, kind"),
     "stream": (lambda t: t.stream(None), "stream takes result"),
+    "assemble": (lambda t: t.assemble(None), "assemble takes strategy"),
     "expression": (lambda t: t.precompute(None, j, "jw"), PRECOMPUTE),
     "precompute over": (lambda t: t.precompute("A(i,j)*x(j)", None, "jw"), PRECOMPUTE),
 }

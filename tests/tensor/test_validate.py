@@ -168,7 +168,7 @@ def test_other_integers_and_strides_are_converted() -> None:
     pos = np.array(POS, dtype=np.uint8)
     crd = np.array([0, 9, 3, 9, 1, 9], dtype=np.int16)[::2]
     A = from_arrays(CSR, (3, 4), [(), (pos, crd)], np.arange(6.0)[::2])
-    assert A.storage.widths == ("int64", "int64")
+    assert A.storage.widths == ("int16", "int64")
     assert A.storage.values.flags.c_contiguous
     assert A.to_numpy().tolist() == [[0, 0, 0, 2], [0, 0, 0, 0], [0, 4, 0, 0]]
 

@@ -1,15 +1,31 @@
-"""Formats: a level for each mode, and which mode each level stores."""
+"""Formats: levels from the outermost in, and the mode that each one stores; names; text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from openwork.errors import FormatError, Span
-from openwork.format.levels import LEVELS, Compressed, Dense, Level
+from openwork.format.levels import (
+    LEVELS,
+    Bitmap,
+    Compressed,
+    Dense,
+    Diagonals,
+    Lengths,
+    Level,
+    Padded,
+    Permuted,
+    Range,
+    Singleton,
+    Sliced,
+)
+from openwork.format.types import dependent_type
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -17,9 +33,13 @@ class Format:
     """How a tensor is stored: levels from the outermost in, and the mode that each one stores.
 
     Args:
-        levels: one level per mode, the outermost first.
+        levels: one level per mode, the outermost first; two for a mode that is stored in blocks.
         order: `order[l]` is the mode that level `l` stores; left out, level `l` stores mode `l`.
+        tiles: for each mode the size of its blocks, 0 for none. The first level of a mode with
+            blocks stores which block, the second the coordinate within the block.
 
+    >>> from openwork.format.formats import CSC
+    >>> from openwork.format.levels import Dense
     >>> Format([Dense, Compressed], order=(1, 0)) == CSC
     True
     >>> print(CSC)
@@ -28,11 +48,18 @@ class Format:
 
     levels: tuple[Level, ...]
     order: tuple[int, ...]
+    tiles: tuple[int, ...]
 
-    def __init__(self, levels: Sequence[Level], order: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        order: Sequence[int] | None = None,
+        tiles: Sequence[int] | None = None,
+    ) -> None:
         try:
             levels = tuple(levels)
             order = tuple(range(len(levels))) if order is None else tuple(order)
+            tiles = (0,) * len(levels) if tiles is None else tuple(tiles)
         except TypeError as error:
             raise FormatError(
                 f"a format is made of levels and an order of modes: {error}",
@@ -44,63 +71,172 @@ class Format:
                 raise FormatError(
                     f"{level!r} is not a level",
                     code="E401",
-                    hint="levels are ow.Dense, ow.Compressed",
+                    hint=f"levels are {', '.join(f'ow.{name}' for name in LEVELS)}",
                 )
-        if sorted(order) != list(range(len(levels))):
-            raise FormatError(
-                f"order {order} does not name each of the {len(levels)} modes once", code="E401"
-            )
+        _check_modes(levels, order, tiles)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "order", order)
+        object.__setattr__(self, "tiles", tiles)
 
     @property
     def ndim(self) -> int:
         """The number of modes."""
-        return len(self.levels)
+        return len(self.tiles)
+
+    @property
+    def tiled(self) -> bool:
+        """Whether some mode is stored in blocks."""
+        return any(self.tiles)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[int, int | None], ...]:
+        """For each level its mode, and which part: None all, 0 the block, 1 within the block."""
+        seen: set[int] = set()
+        found: list[tuple[int, int | None]] = []
+        for mode in self.order:
+            found.append((mode, (1 if mode in seen else 0) if self.tiles[mode] else None))
+            seen.add(mode)
+        return tuple(found)
+
+    def extents(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """The extent of each level for a tensor of this shape; None where it is not known.
+
+        >>> from openwork.format.formats import BSR
+        >>> BSR(2, 3).extents((7, 7))
+        (4, 3, 2, 3)
+        """
+        found: list[Any] = []
+        for mode, part in self.parts:
+            extent, tile = shape[mode], self.tiles[mode]
+            blocks = None if extent is None or not tile else -(-extent // tile)
+            found.append(extent if part is None else blocks if part == 0 else tile)
+        return tuple(found)
 
     @property
     def is_dense(self) -> bool:
-        """Whether every coordinate of every mode is stored."""
+        """Whether every coordinate of every mode is stored, in blocks or not."""
         return all(level.full for level in self.levels)
 
+    @property
+    def plain(self) -> bool:
+        """Whether a dense tensor lies in memory as an array does."""
+        return all(level.full and not level.arrays for level in self.levels) and not self.tiled
+
     def level_of(self, mode: int) -> int:
-        """The level that stores `mode`."""
+        """The level that stores `mode`; the outer one, if it is stored in blocks."""
         return self.order.index(mode)
 
     def permuted(self, modes: Sequence[int]) -> Format:
         """The format of the same storage once new mode `m` is old mode `modes[m]`."""
         new = {old: position for position, old in enumerate(modes)}
-        return Format(self.levels, tuple(new[mode] for mode in self.order))
+        tiles = tuple(self.tiles[mode] for mode in modes)
+        return Format(self.levels, tuple(new[mode] for mode in self.order), tiles)
 
     def __str__(self) -> str:
-        return ", ".join(f"{n}({m})" for n, m in zip(self.levels, self.order, strict=True)) or "()"
+        marks = {None: "", 0: "/", 1: "%"}
+        return ", ".join(
+            f"{level}({mode}{marks[part]}{self.tiles[mode] if part is not None else ''})"
+            for level, (mode, part) in zip(self.levels, self.parts, strict=True)
+        ) or "()"  # fmt: skip
+
+    def type(self, entry: str = "value", shape: Sequence[int] | None = None) -> str:
+        """The dependent type of the storage: arrays whose lengths depend on where they lie.
+
+        `[x -> T]_n` is an array of `n` times `T`, which may depend on `x`: a coordinate, or a
+        position where coordinates are stored. Numbers instead of `m` and `n` if a shape is given.
+
+        >>> CSR.type("float64")
+        '[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m'
+        >>> BSR(2, 3).type("float64")
+        '[ib -> [(int32, [[float64]_3]_2)]_(pos[ib+1]-pos[ib])]_(m/2)'
+        """
+        extents = None if shape is None else self.extents(shape)
+        return dependent_type(self.levels, self.parts, self.tiles, entry, extents)
 
     def __repr__(self) -> str:
-        for name, known in NAMED.items():
-            if known == self:
-                return f"ow.{name}"
-        natural = self.order == tuple(range(self.ndim))
-        if self.is_dense:
-            return f"ow.dense({self.ndim}{'' if natural else f', order={self.order}'})"
-        if natural and all(level is Compressed for level in self.levels):
-            return f"ow.CSF({self.ndim})"
+        known = name_of(self)
+        if known is not None:
+            return f"ow.{known}"
         levels = ", ".join(map(repr, self.levels))
-        return f"ow.Format([{levels}]{'' if natural else f', order={self.order}'})"
+        natural = self.order == tuple(range(self.ndim))
+        order = "" if natural else f", order={self.order}"
+        return f"ow.Format([{levels}]{order}{f', tiles={self.tiles}' if self.tiled else ''})"
+
+
+def _check_modes(levels: Sequence[Level], order: Sequence[int], tiles: Sequence[int]) -> None:
+    """Each mode has one level, or two if it is stored in blocks."""
+    modes = len(tiles)
+    if any(isinstance(t, bool) or not isinstance(t, int) or t < 0 for t in tiles):
+        raise FormatError(f"{tuple(tiles)} are no sizes of blocks", code="E401")
+    wanted = sorted([*range(modes), *(m for m, tile in enumerate(tiles) if tile)])
+    if sorted(order) != wanted or len(levels) != len(order):
+        raise FormatError(
+            f"order {tuple(order)} does not name each of the {modes} modes once"
+            + (f", twice where there are blocks, for {len(levels)} levels" if any(tiles) else ""),
+            code="E401",
+        )
 
 
 def dense(ndim: int, order: Sequence[int] | None = None) -> Format:
     """All `ndim` modes dense; row-major, or as `order` says (`dense(2, (1, 0))`: column-major)."""
-    return Format([Dense] * _modes(ndim), order)
+    return Format([Dense] * _count(ndim, "modes", 0), order)
 
 
 def CSF(ndim: int, order: Sequence[int] | None = None) -> Format:
     """Compressed sparse fibres: all `ndim` modes compressed."""
-    return Format([Compressed] * _modes(ndim), order)
+    return Format([Compressed] * _count(ndim, "modes", 0), order)
 
 
-def _modes(count: int) -> int:
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-        raise FormatError(f"{count!r} is not a number of modes", code="E401")
+def COO(ndim: int, order: Sequence[int] | None = None) -> Format:
+    """Coordinates: one list of entries, sorted, with a coordinate per mode.
+
+    >>> print(COO(2))
+    Compressed(unique=False)(0), Singleton(1)
+    """
+    modes = _count(ndim, "modes", 1)
+    if modes == 1:
+        return CSF(1, order)
+    inner = [Singleton(unique=False)] * (modes - 2)
+    return Format([Compressed(unique=False), *inner, Singleton], order)
+
+
+def BSR(rows: int, columns: int) -> Format:
+    """Rows of dense blocks of `rows` x `columns`; they need not divide the shape."""
+    tiles = (_count(rows, "rows of a block"), _count(columns, "columns of a block"))
+    return Format([Dense, Compressed, Dense, Dense], (0, 1, 0, 1), tiles)
+
+
+def CSB(rows: int, columns: int) -> Format:
+    """Sparse blocks of `rows` x `columns` with coordinates of 16 bits (or 8) within the block.
+
+    Few bytes per entry, and blocks of the vector that stay in the cache.
+    """
+    tiles = (_count(rows, "rows of a block"), _count(columns, "columns of a block"))
+    if max(tiles) > 2**15:
+        raise FormatError(
+            f"coordinates of 16 bits do not reach over blocks of {max(tiles)}",
+            code="E401",
+            hint="at most 32768 rows and columns",
+        )
+    widths = [8 if tile <= 2**7 else 16 for tile in tiles]
+    inner = [Compressed(unique=False, bits=widths[0]), Singleton(bits=widths[1])]
+    return Format([Dense, Compressed, *inner], (0, 1, 0, 1), tiles)
+
+
+def SELL(height: int, sigma: int | None = None) -> Format:
+    """Sliced ELLPACK: slices of `height` rows, each padded to its longest row.
+
+    With `sigma`, rows are sorted by length in windows of so many rows, so that less is padded.
+    """
+    sliced = Sliced(_count(height, "rows in a slice"))
+    if sigma is None:
+        return Format([Dense, sliced])
+    return Format([Permuted(_count(sigma, "rows in a window")), sliced])
+
+
+def _count(count: int, what: str, least: int = 1) -> int:
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
+        raise FormatError(f"{count!r} is not a number of {what}", code="E401")
     return int(count)
 
 
@@ -108,9 +244,71 @@ CSR = Format([Dense, Compressed])
 CSC = Format([Dense, Compressed], order=(1, 0))
 DCSR = Format([Compressed, Compressed])
 DCSC = Format([Compressed, Compressed], order=(1, 0))
-NAMED: dict[str, Format] = {"CSR": CSR, "CSC": CSC, "DCSR": DCSR, "DCSC": DCSC}
+ELL = Format([Dense, Padded])
+LIL = Format([Dense, Lengths])
+DIA = Format([Dense, Diagonals])
+BANDED = Format([Dense, Range])
+BITMAP = Format([Dense, Bitmap])
 
-_LEVEL = re.compile(r"\s*([A-Za-z]+)\s*(?:\(\s*(\d+)\s*\))?\s*(,|$)")
+NAMED: dict[str, Format] = {
+    "CSR": CSR,
+    "CSC": CSC,
+    "DCSR": DCSR,
+    "DCSC": DCSC,
+    "ELL": ELL,
+    "LIL": LIL,
+    "DIA": DIA,
+    "banded": BANDED,
+    "bitmap": BITMAP,
+}
+
+_MAKERS: dict[str, Callable[..., Format]] = {
+    "dense": dense,
+    "CSF": CSF,
+    "COO": COO,
+    "BSR": BSR,
+    "CSB": CSB,
+    "SELL": SELL,
+}
+
+
+def name_of(format: Format) -> str | None:
+    """The name that makes `format`, if it has one."""
+    for name, known in NAMED.items():
+        if known == format:
+            return name
+    natural = format.order == tuple(range(format.ndim))
+    order = "" if natural else f", order={format.order}"
+    for guess, made in _guesses(format):
+        if made == format:
+            return guess if natural or format.tiled else f"{guess[:-1]}{order})"
+    return None
+
+
+def _guesses(format: Format) -> Iterator[tuple[str, Format]]:
+    """Formats with names that this one might be."""
+    order = None if format.tiled else format.order
+    ndim = format.ndim
+    yield f"dense({ndim})", dense(ndim, order)
+    yield f"CSF({ndim})", CSF(ndim, order)
+    if ndim > 1:
+        yield f"COO({ndim})", COO(ndim, order)
+    if ndim == 2 and all(0 < tile <= 2**15 for tile in format.tiles):
+        rows, columns = format.tiles
+        yield f"BSR({rows}, {columns})", BSR(rows, columns)
+        yield f"CSB({rows}, {columns})", CSB(rows, columns)
+    height = getattr(format.levels[-1], "height", None) if format.levels else None
+    if ndim == 2 and height is not None and format.order == (0, 1):
+        sigma = getattr(format.levels[0], "sigma", None)
+        told = f"SELL({height})" if sigma is None else f"SELL({height}, {sigma})"
+        yield told, SELL(height, sigma)
+
+
+_LEVEL = re.compile(
+    r"\s*([A-Za-z]+)\s*((?:\(\s*[^()]*\))*)\s*(,|$)",
+)
+_MODE = re.compile(r"\(\s*(\d+)\s*(?:([/%])\s*(\d+)\s*)?\)\s*$")
+_NAMED_CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)\s*$")
 
 
 def parse_format(text: str) -> Format:
@@ -118,27 +316,58 @@ def parse_format(text: str) -> Format:
 
     >>> parse_format("CSC") == parse_format("Dense(1), Compressed(0)") == CSC
     True
+    >>> parse_format("BSR(3, 3)") == parse_format(str(BSR(3, 3))) == BSR(3, 3)
+    True
     """
-    if text.strip() in NAMED:
-        return NAMED[text.strip()]
+    stripped = text.strip()
+    if stripped in NAMED:
+        return NAMED[stripped]
+    call = _NAMED_CALL.match(text)
+    if call is not None and call[1] in _MAKERS:
+        try:
+            return _MAKERS[call[1]](*(int(number) for number in call[2].split(",")))
+        except TypeError as error:
+            raise FormatError(str(error), code="E403", span=Span(text, 0, len(text))) from error
     levels: list[Level] = []
-    modes: list[int | None] = []
+    order: list[int] = []
+    tiles: dict[int, int] = {}
     at = 0
-    while at < len(text) and text.strip() != "()":
+    while at < len(text) and stripped != "()":
         match = _LEVEL.match(text, at)
         if match is None or match[1] not in LEVELS:
-            raise FormatError(
-                "this is not a level",
-                code="E403",
-                span=Span(text, at, match.end() if match else len(text)),
-                hint=f"write a name ({', '.join(NAMED)}) or levels such as "
-                f"'Dense(0), Compressed(1)'; the levels are {', '.join(LEVELS)}",
-            )
-        levels.append(LEVELS[match[1]])
-        modes.append(None if match[2] is None else int(match[2]))
+            raise _no_level(text, at, match.end() if match else len(text))
+        mode = _MODE.search(match[2])
+        order.append(len(order) if mode is None else int(mode[1]))
+        if mode is not None and mode[2]:
+            tiles[order[-1]] = int(mode[3])
+        told = match[2][: mode.start()] if mode else match[2]
+        levels.append(_changed(LEVELS[match[1]], told, text, at, match.end()))
         at = match.end()
-    order = [position if mode is None else mode for position, mode in enumerate(modes)]
-    return Format(levels, order)
+    modes = max(order, default=-1) + 1
+    return Format(levels, order, [tiles.get(mode, 0) for mode in range(modes)])
+
+
+def _changed(level: Level, told: str, text: str, at: int, end: int) -> Level:
+    """`level` with the properties in `(32, unique=False)`."""
+    words = [word.strip() for word in told.strip()[1:-1].split(",") if word.strip()]
+    values = {"True": True, "False": False, "None": None}
+    try:
+        positional = [int(word) for word in words if "=" not in word]
+        pairs = [word.split("=", 1) for word in words if "=" in word]
+        named = {k.strip(): values[v.strip()] if v.strip() in values else int(v) for k, v in pairs}
+        return level(*positional, **named) if words else level
+    except (ValueError, TypeError) as error:
+        raise _no_level(text, at, end) from error
+
+
+def _no_level(text: str, at: int, end: int) -> FormatError:
+    return FormatError(
+        "this is not a level",
+        code="E403",
+        span=Span(text, at, end),
+        hint=f"write a name ({', '.join(NAMED)}) or levels such as "
+        f"'Dense(0), Compressed(1)'; the levels are {', '.join(LEVELS)}",
+    )
 
 
 def as_format(spec: Format | str) -> Format:

@@ -148,6 +148,9 @@ class TensorVar(Node):
         if len(self.shape) != self.format.ndim:
             raise InternalError(f"{self.name}: shape {self.shape} for {self.format.ndim} modes")
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # tensors of one statement differ in their names
+
     @property
     def ndim(self) -> int:
         """The number of modes."""

@@ -8,8 +8,9 @@ rest of the statement reads that temporary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
@@ -19,7 +20,11 @@ from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
 from openwork.loops.presence import key_format, presence_matters, sparse_along
 from openwork.loops.result import Append, Assembly
-from openwork.tree import Node, substitute, walk
+from openwork.tree import Node, children, substitute, walk
+
+# From so many elements on a workspace is large for every thread to have one (64 MB of values and
+# keys), and one entry in so many is too few to pay for it.
+LARGE, THIN = 1 << 22, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Concretizer:
     assembly: Assembly
     extents: dict[IndexVar, int | None]
     names: Iterator[str]
+    stored: float | None = None  # entries of all operands together, if that is known
+    made: list[TensorVar] = field(default_factory=list)  # temporaries
 
     def build(
         self, at: int, lhs: Access, op: Op | None, rhs: Expr, bound: frozenset[IndexVar]
@@ -86,14 +93,25 @@ class Concretizer:
         access = Access(temporary, open_vars)
         guarded = False
         appends = isinstance(self.assembly, Append) and lhs.tensor == self.result
-        if presence_matters(lhs, op, substitute(rhs, {reduction: access}), access, appends):
-            if any(sparse_along(body, v) for v in open_vars):
-                access = Access(replace(temporary, format=key_format(len(open_vars))), open_vars)
+        after = substitute(rhs, {reduction: access})
+        if presence_matters(lhs, op, after, access, appends, self.made):
+            if sparse_along(body, open_vars, self.made):
+                keyed = key_format(len(open_vars), self._is_thin(open_vars, bound))
+                access = Access(replace(temporary, format=keyed), open_vars)
             else:
-                guarded = any(sparse_along(body, v) for v in chain)
+                guarded = sparse_along(body, chain, self.made)
+        self.made.append(access.tensor)
         producer = self.build(at, access, reduction.op, reduction, bound)
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)
+
+    def _is_thin(self, open_vars: tuple[IndexVar, ...], bound: frozenset[IndexVar]) -> bool:
+        """Whether a workspace over `open_vars` would be large, and nearly empty each time."""
+        extent = math.prod(self.extents[v] or 0 for v in open_vars)
+        rows = math.prod(self.extents[v] or 1 for v in bound)
+        if self.stored is None or extent < LARGE:
+            return False
+        return self.stored / max(1, rows) * THIN < extent
 
 
 def _reductions(expr: Expr) -> list[Reduce]:
@@ -112,11 +130,7 @@ def _outer_reductions(node: Node) -> Iterator[Reduce]:
 
 
 def _expr_children(node: Node) -> Iterator[Node]:
-    for value in vars(node).values():
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (v for v in value if isinstance(v, Expr))
+    return (child for child in children(node) if isinstance(child, Expr))
 
 
 def _chain(reduction: Reduce) -> tuple[tuple[IndexVar, ...], Expr]:

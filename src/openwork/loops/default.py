@@ -42,7 +42,7 @@ def _factored(plan: Plan, trace: Trace) -> Plan:
     for path in found:
         reduced, column = _reductions(path)
         op = path.assign.rhs.op if isinstance(path.assign.rhs, Apply) else None
-        if op is None or column is None:
+        if op is None or not (op.commutes and op.associates) or column is None:
             continue
         for n in range(1, len(reduced)):
             inner = set(reduced[n:])
@@ -89,10 +89,12 @@ def _with_lanes(plan: Plan, trace: Trace) -> Plan:
     """Sum a dot product along memory in lanes, and multiply by the rest once."""
     for path in list(paths(plan.loops)):
         expr = _dot(path)
-        if expr is None:
+        lanes = _LANES // path.assign.lhs.dtype.itemsize
+        if expr is None or any(
+            b.inner == path.variables[-1] and b.size < 2 * lanes for b in plan.blocks
+        ):
             continue
         var = path.variables[-1]
-        lanes = _LANES // path.assign.lhs.dtype.itemsize
         outer, inner, own = (IndexVar(f"{var}{end}") for end in ("0", "1", "1w"))
         rest = path.assign.rhs != expr
         try:

@@ -23,7 +23,7 @@ _COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
 
 
 def check_gpu(path: Path, provenance: Provenance) -> None:
-    """Raise E313 unless the tagged loops of `path` are nested as a GPU's units are."""
+    """Raise E315 unless the tagged loops of `path` are nested as a GPU's units are."""
     tagged = [loop for loop in path.loops if loop.tag is not None]
     on_gpu = [loop for loop in tagged if loop.tag is not None and loop.tag.unit.on_gpu]
     if not on_gpu:
@@ -32,7 +32,7 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
         if loop not in on_gpu:
             raise ScheduleError(
                 f"{loop.var} is for {_unit(loop)}, but {on_gpu[0].var} for {_unit(on_gpu[0])}",
-                code="E313",
+                code="E315",
                 hint="one nest runs on a CPU or on a GPU",
             )
     for outer, inner in pairwise(on_gpu):
@@ -43,7 +43,7 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
         raise ScheduleError(
             f"{inner.var} is inside of {outer.var}, but {_unit(inner)} is not inside of "
             f"{_unit(outer)}",
-            code="E313",
+            code="E315",
             hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, and one "
             "for GPUThread or GPUGroup",
         )
@@ -63,7 +63,7 @@ def _check_workspaces(loop: Forall) -> None:
                 raise ScheduleError(
                     f"{inner.var} fills {where.temporary}, which each block over {loop.var} has "
                     "for itself, and blocks do not meet",
-                    code="E313",
+                    code="E315",
                     hint=f"parallelize {inner.var} for GPUWarp or GPUThread",
                 )
 
@@ -124,11 +124,11 @@ def uses_gpu(plan: Plan) -> bool:
 
 
 def check_for_cpu(plan: Plan) -> None:
-    """Raise E313 if a loop is for a GPU, which a CPU has not."""
+    """Raise E315 if a loop is for a GPU, which a CPU has not."""
     for node in walk(plan.loops):
         if isinstance(node, Forall) and node.tag is not None and node.tag.unit.on_gpu:
             raise ScheduleError(
                 f"{node.var} is for {node.tag.unit.value}, but the target is a CPU",
-                code="E313",
+                code="E315",
                 hint='compile(target="cuda"), or "cuda-emulated" where there is no GPU',
             )

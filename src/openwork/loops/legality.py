@@ -12,6 +12,7 @@ from openwork.index.nodes import Access, IndexVar
 from openwork.loops.gpu import check_gpu
 from openwork.loops.nest import Path, completed, paths, provenance_of
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
@@ -26,18 +27,35 @@ def check_nest(plan: Plan) -> Plan:
     Raises:
         ScheduleError: E304 for storage out of order, E305 for positions whose parents are unknown,
             E312 for a result out of order, E307 for races, E308 for loops that cannot be shared,
-            E313 for loops of a GPU that are not nested as its units are.
+            E313 for a result that is assembled in pieces that cannot be cut, E315 for loops of a
+            GPU that are not nested as its units are.
     """
     provenance = provenance_of(plan)
     for path in paths(plan.loops):
         known = completed(provenance, path.variables)
         _check_storage(path, known)
+        _check_blocks(plan, path, known, provenance)
         _check_positions(plan, path, known, provenance)
         _check_runs(path, known, provenance)
+        _check_coordinates(path, provenance)
         if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
             _check_append(path, provenance)
         _check_tags(plan, path, provenance)
+    _check_pieces(plan)
     return plan
+
+
+def _check_pieces(plan: Plan) -> None:
+    """A result that is assembled in pieces has an outermost loop that can be cut."""
+    if not isinstance(plan.assembly, Append) or plan.assembly.strategy == "serial":
+        return
+    fault = whole(plan)
+    if fault is not None:
+        raise ScheduleError(
+            f"{plan.result} cannot be assembled in pieces: {fault}",
+            code="E313",
+            hint="keep a loop over its first mode outermost, or use assemble(serial)",
+        )
 
 
 def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
@@ -54,6 +72,21 @@ def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
                         hint=f"keep {outer} outside of {inner}, or store {access.tensor} in the "
                         "other order",
                     )
+
+
+def _check_blocks(
+    plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance
+) -> None:
+    """How far a block reaches is known only once it is known which block it is."""
+    for block in plan.blocks:
+        within = [n for n, v in enumerate(path.variables) if block.inner in provenance.roots(v)]
+        if within and known.get(block.outer, within[0]) >= within[0]:
+            raise ScheduleError(
+                f"{block.inner} runs within a block of {block.var}, and which one is not known "
+                f"there: {', '.join(map(str, path.variables))}",
+                code="E304",
+                hint=f"keep {block.outer} outside of {block.inner}",
+            )
 
 
 def _check_positions(
@@ -137,6 +170,27 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
                 code="E304",
                 hint=f"keep {outer} outside of {inner}",
             )
+
+
+def _check_coordinates(path: Path, provenance: Provenance) -> None:
+    """What is indexed by positions is not reached by runs of their coordinates."""
+    back = [
+        relation
+        for var in path.variables
+        for above in provenance.ancestors(var)
+        if above != var and isinstance(relation := provenance.above.get(above), Coord)
+    ]
+    for access in path.accesses() if back else ():
+        for relation in back:
+            counted = {provenance.same_values(v) for v in provenance.ancestors(relation.parent)}
+            for var in access.vars:
+                if provenance.space(var) is not None and provenance.same_values(var) in counted:
+                    raise ScheduleError(
+                        f"{access.tensor} is indexed by the positions {var}, which runs of the "
+                        f"coordinates {relation.child} do not know",
+                        code="E305",
+                        hint=f"leave {relation.child} whole, or use coord before precompute",
+                    )
 
 
 def drives_alone(pos: Pos, body: Stmt, provenance: Provenance) -> bool:
@@ -239,8 +293,7 @@ def check_parallel(
         raise ScheduleError(
             f"{plan.result} is sparse and appended to in order, which only one thread can do",
             code="E308",
-            hint="make the result dense, or give it the format of an operand that it shares the "
-            "pattern of",
+            hint="let assemble(append) or assemble(count) give pieces of it to threads",
         )
     together = walked_together(loop, around, provenance)
     if len(together) > 1 or (together and not vanishes(loop.body, together[0], provenance)):
@@ -250,7 +303,7 @@ def check_parallel(
             code="E308",
             hint=f"split {loop.var} and parallelize the outer part",
         )
-    if tag.unit is not ParallelUnit.CPUVector:
+    if tag.unit.on_gpu:
         hashed = [
             node.temporary
             for node in walk(loop.body)

@@ -130,13 +130,15 @@ class Where(Stmt):
     """`consumer` reads `temporary`, which `producer` has just computed from nothing.
 
     `guarded`: the producer may find no entry at all, and then the temporary is absent, which to the
-    consumer is not the same as its identity.
+    consumer is not the same as its identity. `swept`: what the consumer has read it resets, so that
+    all is at the identity again for the next producer.
     """
 
     consumer: Stmt
     producer: Stmt
     temporary: TensorVar
     guarded: bool = False
+    swept: bool = False
 
     __str__ = Stmt.__str__
 

@@ -11,7 +11,7 @@ from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.loops.nest import loop_variables, loops_of, provenance_of
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan import Plan
-from openwork.loops.result import accesses_of
+from openwork.loops.result import STRATEGIES, accesses_of
 from openwork.loops.schedule import Command, run, understand
 from openwork.tree import walk
 
@@ -110,6 +110,7 @@ def candidates(
                     roots = provenance.roots_of(n for n in walk(expr) if isinstance(n, IndexVar))
                     if isinstance(expr, (Apply, Access)) and provenance.roots(loop.var) & roots:
                         yield "precompute", (expr, loop.var, fresh(f"{loop.var}w"))
+    yield from (("assemble", (strategy,)) for strategy in STRATEGIES)
     yield "stream", (plan.user_result.name,)
 
 

@@ -107,8 +107,9 @@ def choose_order(
     operands: Sequence[Access],
     result: Access,
     costs: Costs,
+    always: frozenset[Edge] = frozenset(),
 ) -> Order:
-    """The cheapest loop order, with the accesses that have to be converted for it."""
+    """The cheapest loop order that keeps `always`, with the accesses to be converted for it."""
     candidates = [access for access, edges in constraints.items() if edges]
     entries = {a: costs.stored(a) for a in operands}
     # Slightly less than its operands together, so that one conversion beats several.
@@ -117,7 +118,7 @@ def choose_order(
     def tries() -> Iterator[Order]:
         # One operand alone is walked as it is stored; only conflicting orders call for conversions.
         for misfits in _subsets(candidates) if len(candidates) > 1 else [frozenset[Access]()]:
-            edges = {e for a, es in constraints.items() if a not in misfits for e in es}
+            edges = {e for a, es in constraints.items() if a not in misfits for e in es} | always
             for order in _orders(variables, edges, [*operands, result]):
                 yield Order(order, misfits)
 
@@ -140,7 +141,7 @@ def choose_order(
         tables = [runs_of(n, order) for n in range(len(operands))]
         return costs.work(order.vars, tables) + conversions
 
-    everything = next(_orders(variables, set(), [*operands, result]))
+    everything = next(_orders(variables, set(always), [*operands, result]))
     unordered = Order(everything, frozenset(candidates))
     chosen, least = unordered, cost(unordered, float("inf"))
     for order in islice(tries(), _MOST_TRIED):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openwork.errors import ScheduleError
+from openwork.format.formats import Format
+from openwork.format.levels import Compressed, Dense
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
 from openwork.loops.nodes import (
+    Assign,
     Forall,
     OutputRaceStrategy,
     ParallelUnit,
     Stmt,
     SuchThat,
     Tag,
-    Where,
     nest_of,
     relations_of,
 )
@@ -29,6 +31,7 @@ from openwork.loops.order import (
     walk_edges,
 )
 from openwork.loops.result import Append, Assembly, Shared, accesses_of, choose_assembly
+from openwork.loops.tiles import Block, tile
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
@@ -56,11 +59,13 @@ class Plan:
     result: TensorVar
     user_result: TensorVar
     streams: bool = False  # the result is written past the cache
+    blocks: tuple[Block, ...] = ()
+    native: Format | None = None  # of the result as the user stores it, seen through the blocks
 
     @property
     def converts_result(self) -> bool:
         """Whether the result is computed in another format than asked for."""
-        return self.result.format != self.user_result.format
+        return self.result.format != (self.native or self.user_result.format)
 
 
 def plan(
@@ -79,11 +84,17 @@ def plan(
     if assignment.op is not None and not user_result.format.is_dense:
         assignment, old = _read_old_value(assignment)
         derived.append(old)
+    tiled = tile(assignment, trace)
+    assignment = tiled.assignment
+    derived += [Derived(new, old.name) for old, new in tiled.flat]
     assembly = choose_assembly(assignment)
-    order = _order(assignment, assembly, sizes or {}, wanted)
+    if not isinstance(assembly, Shared):
+        assignment = _with_appendable_result(assignment, trace)
+    order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
     if isinstance(assembly, Shared) and order.misfits & {assembly.operand, assignment.lhs}:
         assembly = Append()
-        order = _order(assignment, assembly, sizes or {}, wanted)
+        assignment = _with_appendable_result(assignment, trace)
+        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
     assignment, more = _convert(assignment, order, trace)
     if isinstance(assembly, Append):
         # Converted to one format, the result may have an operand's pattern after all.
@@ -92,10 +103,14 @@ def plan(
             assignment, converted_assembly, order
         ):
             assembly = converted_assembly
+    stored = _stored(assignment, sizes or {}, (*derived, *more))
+    loops = _built(assignment, assembly, order, stored)
+    if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
+        assembly = Append()
+        assignment = _with_appendable_result(assignment, trace)
+        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
+        loops = _built(assignment, assembly, order, stored)
     _note(assembly, assignment, trace)
-    names = fresh_names(names_of(assignment))
-    builder = Concretizer(order.vars, assignment.lhs.tensor, assembly, extents(assignment), names)
-    loops = builder.build(0, assignment.lhs, assignment.op, assignment.rhs, frozenset())
     return Plan(
         assignment,
         loops,
@@ -103,7 +118,48 @@ def plan(
         (*derived, *more),
         assignment.lhs.tensor,
         user_result,
+        blocks=tiled.blocks,
+        native=tiled.native,
     )
+
+
+def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
+    """Compute a result whose levels cannot be appended to in a format whose levels can."""
+    tensor = assignment.lhs.tensor
+    levels = tensor.format.levels
+    if all((level.full and not level.arrays) or level.appends for level in levels):
+        return assignment
+    kinds = [Dense if level.full else Compressed for level in levels]
+    made = Format(kinds, tensor.format.order)
+    trace.decide(f"{tensor}: computed as {made!r}, then converted to {tensor.format!r}")
+    lhs = replace(assignment.lhs, tensor=replace(tensor, format=made))
+    return replace(assignment, lhs=lhs)
+
+
+def _stored(
+    assignment: Assignment, sizes: dict[str, float], derived: tuple[Derived, ...]
+) -> float | None:
+    """How many entries all operands have together, if that is known."""
+    origin = {d.var.name: d.source for d in derived}
+    read = {access.tensor.name for access in accesses_of(assignment.rhs)}
+    known = [sizes.get(origin.get(name, name)) for name in read]
+    return None if None in known else sum(size or 0.0 for size in known)
+
+
+def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: float | None) -> Stmt:
+    names = fresh_names(names_of(assignment))
+    lhs = assignment.lhs
+    builder = Concretizer(order.vars, lhs.tensor, assembly, extents(assignment), names, stored)
+    return builder.build(0, lhs, assignment.op, assignment.rhs, frozenset())
+
+
+def _walks(loops: Stmt, assembly: Shared, lhs: Access) -> bool:
+    """Whether the operand whose pattern the result has is there wherever the result is written.
+
+    In an order that somebody asked for, the sums may be taken before, into temporaries.
+    """
+    written = [n for n in walk(loops) if isinstance(n, Assign) and n.lhs == lhs]
+    return all(any(n == assembly.operand for n in walk(assign)) for assign in written)
 
 
 def names_of(assignment: Assignment) -> frozenset[str]:
@@ -126,6 +182,7 @@ def _order(
     assembly: Assembly,
     sizes: dict[str, float],
     wanted: tuple[IndexVar, ...] | None,
+    blocks: tuple[Block, ...],
 ) -> Order:
     operands = accesses_of(assignment.rhs)
     result = assignment.lhs
@@ -142,7 +199,10 @@ def _order(
     if wanted is not None and set(wanted) == set(variables):
         _check_wanted(wanted, constraints)
         return Order(wanted, frozenset())
-    return choose_order(variables, constraints, operands, result, Costs(extents(assignment), sizes))
+    # Blocks are stored whole: all of their variables outside of all within.
+    always = frozenset((one.outer, other.inner) for one in blocks for other in blocks)
+    costs = Costs(extents(assignment), sizes)
+    return choose_order(variables, constraints, operands, result, costs, always)
 
 
 def _check_wanted(wanted: tuple[IndexVar, ...], constraints: dict[Access, frozenset[Edge]]) -> None:
@@ -208,31 +268,24 @@ def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
                 f"{name}: has the pattern of {operand.tensor}, whose index arrays it shares"
             )
         case Append():
-            trace.decide(f"{name}: assembled by appending in one serial pass")
+            trace.decide(f"{name}: its pattern is found while it is computed")
         case _:
             trace.decide(f"{name}: dense, written in place")
 
 
 def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
     """Give the outermost loop to threads when its iterations write to different places."""
-    loops, assignment, assembly = nest_of(plan.loops), plan.assignment, plan.assembly
+    loops, assignment = nest_of(plan.loops), plan.assignment
 
     def change(loop: Forall) -> Stmt:
-        if isinstance(assembly, Append):
-            trace.decide("serial: a result is appended to in order")
-            return loop
-        if any(
-            isinstance(n, Where) and n.temporary.ndim > 1 and not n.temporary.format.is_dense
-            for n in walk(loop)
-        ):
-            trace.decide("serial: a workspace with a hash table grows on the way")
-            return loop
         if loop.var not in assignment.lhs.vars:
             trace.decide(f"serial: iterations of {loop.var} write to the same entries")
             return loop
         trace.decide(f"{loop.var}: parallel over threads, no two iterations write to one entry")
         return replace(loop, tag=Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces))
 
+    if isinstance(plan.assembly, Append):
+        return plan
     relations = relations_of(plan.loops)
     tagged = tag_outermost(loops, change)
     return replace(plan, loops=SuchThat(tagged, relations) if relations else tagged)

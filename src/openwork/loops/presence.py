@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import chain, combinations
+
 from openwork.algebra.operators import Op
 from openwork.algebra.types import number
 from openwork.format.formats import Format
 from openwork.format.levels import KeyLevel
 from openwork.index.absence import without
-from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar
+from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, TensorVar
 from openwork.loops.result import accesses_of
 from openwork.tree import walk
 
 
-def presence_matters(lhs: Access, op: Op | None, rhs: Expr, read: Access, appends: bool) -> bool:
+def presence_matters(
+    lhs: Access,
+    op: Op | None,
+    rhs: Expr,
+    read: Access,
+    appends: bool,
+    temporaries: Collection[TensorVar],
+) -> bool:
     """Whether `lhs op= rhs` does something else where `read` is absent than at its identity.
 
     A result that is appended to gets no entry; and an absent operand annihilates even what is
@@ -25,7 +35,7 @@ def presence_matters(lhs: Access, op: Op | None, rhs: Expr, read: Access, append
     return any(
         isinstance(node, Apply)
         and (node.op.annihilator is not None or node.op.left_annihilator is not None)
-        and any(isinstance(without(a, (read,)), Absent) for a in node.args if _reads(a, read))
+        and any(_hinges(a, [read], temporaries) for a in node.args if _reads(a, read))
         for node in walk(rhs)
     )
 
@@ -34,19 +44,43 @@ def _reads(expr: Expr, access: Access) -> bool:
     return any(node == access for node in walk(expr))
 
 
-def key_format(modes: int) -> Format:
+def key_format(modes: int, hashed: bool = False) -> Format:
     """The storage of a workspace that lists the keys of its entries."""
-    return Format([KeyLevel(owns=n == 0, unique=n == modes - 1) for n in range(modes)])
+    hashed |= modes > 1
+    return Format(
+        [KeyLevel(owns=n == 0, unique=n == modes - 1, hashed=hashed) for n in range(modes)]
+    )
 
 
-def sparse_along(expr: Expr, var: IndexVar) -> bool:
-    """Whether nothing is left of `expr` where operands that are sparse along `var` are absent."""
-    sparse = [
-        access
-        for access in accesses_of(expr)
-        if any(
-            v == var and not level.full
-            for level, v in zip(access.tensor.format.levels, access.level_vars, strict=True)
-        )
+def sparse_along(
+    expr: Expr, variables: Collection[IndexVar], temporaries: Collection[TensorVar]
+) -> bool:
+    """Whether `expr` may have an entry at some values of `variables` and none at others."""
+    sparse = [a for a in accesses_of(expr) if _is_sparse(a, variables)]
+    return _hinges(expr, sparse, temporaries)
+
+
+def _is_sparse(access: Access, variables: Collection[IndexVar]) -> bool:
+    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(var in variables and not level.full for level, var in levels)
+
+
+def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[TensorVar]) -> bool:
+    """Whether `expr` may have no entry because `some` have none.
+
+    Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`; temporaries
+    may be, as sums of nothing.
+    """
+    others = [
+        a
+        for a in accesses_of(expr)
+        if a not in some and (a.tensor in temporaries or not a.tensor.format.is_dense)
     ]
-    return bool(sparse) and isinstance(without(expr, sparse), Absent)
+    if not some or not isinstance(without(expr, [*some, *others]), Absent):
+        return False
+    cases = chain.from_iterable(combinations(others, n) for n in range(len(others) + 1))
+    return any(
+        isinstance(without(expr, [*some, *gone]), Absent)
+        and not isinstance(without(expr, gone), Absent)
+        for gone in cases
+    )

@@ -49,14 +49,15 @@ def reads_of(stmt: Stmt, tensor: TensorVar) -> list[Access]:
 
 
 def vanishes(body: Stmt, access: Access, provenance: Provenance) -> bool:
-    """Whether nothing is left of `body` where `access` has no entry.
+    """Whether nothing is left of `body` where `access` has no entry."""
+    return restrict(body, [access]) is None or bool(followers(body, access, provenance))
 
-    A workspace that is indexed by positions of `access` has entries at those only.
-    """
-    return restrict(body, [access]) is None or any(
-        pos is not None and pos.access == access
-        for node in walk(body)
-        if isinstance(node, Access)
-        for var in node.vars
-        for pos in [provenance.space(var)]
-    )
+
+def followers(body: Stmt, access: Access, provenance: Provenance) -> list[Access]:
+    """The workspaces in `body` that are indexed by positions of `access`: absent where it is."""
+    found = (n for n in walk(body) if isinstance(n, Access))
+    return [
+        node
+        for node in dict.fromkeys(found)
+        if any((pos := provenance.space(v)) is not None and pos.access == access for v in node.vars)
+    ]

@@ -24,8 +24,17 @@ class Shared:
 
 @dataclass(frozen=True)
 class Append:
-    """Coordinates are appended in order while the result is computed."""
+    """Coordinates are appended in order while the result is computed.
 
+    `strategy`: in one "serial" pass; or for pieces of the outermost loop, which threads take: each
+    to arrays of its own that are put together at last ("append"), or after all pieces have been
+    counted, in place ("count").
+    """
+
+    strategy: str = "serial"
+
+
+STRATEGIES = ("count", "append", "serial")
 
 Assembly = InPlace | Shared | Append
 
@@ -74,6 +83,7 @@ def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
         ):
             return None
     below = set(result.level_vars[depth:])
-    if below & set(operand.level_vars):
+    alike = (operand.tensor.format.levels, operand.level_vars) == (levels, result.level_vars)
+    if below & set(operand.level_vars) and not alike:
         return None
     return depth

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -16,6 +16,7 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
+from openwork.loops.commands.assemble import assemble
 from openwork.loops.commands.bound import bound
 from openwork.loops.commands.coord import coord
 from openwork.loops.commands.divide import divide
@@ -71,6 +72,7 @@ COMMANDS: dict[str, Signature] = {
     ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
+    "assemble": _signature(assemble, "strategy:word"),
     "stream": _signature(lambda plan, result: stream(plan), "result:result"),
 }
 
@@ -101,14 +103,21 @@ class Command:
 _BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction")
 
 
+def _as_written(expr: Expr) -> Expr:
+    """`expr` with the names of the user's tensors, where it reads conversions of them."""
+    made = {n for n in walk(expr) if isinstance(n, TensorVar) and "'" in n.name}
+    return substitute(expr, {n: replace(n, name=n.name.partition("'")[0]) for n in made})
+
+
 def _written(kind: str, value: Any) -> str:
     match value:
         case Enum():
             return str(value.value)
         case Access():
-            return show(value) if kind == "expr" else show(value).replace(" ", "")
+            text = show(_as_written(value))
+            return text if kind == "expr" else text.replace(" ", "")
         case Expr() if kind == "expr":
-            return show(value)
+            return show(_as_written(value))
         case tuple():
             names = [str(v) for v in value]
             return names[0] if len(names) == 1 else f"[{','.join(names)}]"

@@ -7,7 +7,7 @@ product keeps one point, a sum of two keeps three, and `a` where not `b` keeps t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -43,14 +43,22 @@ class Lattice:
         return self.points[-1].body
 
 
-def build(body: Stmt, sparse: Sequence[Access]) -> Lattice:
-    """The lattice of a loop whose operands `sparse` may have no entry at a coordinate."""
+def build(
+    body: Stmt,
+    sparse: Sequence[Access],
+    followers: Callable[[Access], Sequence[Access]] = lambda access: (),
+) -> Lattice:
+    """The lattice of a loop whose operands `sparse` may have no entry at a coordinate.
+
+    `followers` are absent together with an operand.
+    """
     if len(sparse) > _MOST_OPERANDS:
         raise InternalError(f"{len(sparse)} sparse operands in one loop")
     kept: list[Point] = []
     for size in range(len(sparse) + 1):
         for present in map(frozenset, combinations(sparse, size)):
-            left = restrict(body, [a for a in sparse if a not in present])
+            absent = [a for a in sparse if a not in present]
+            left = restrict(body, [*absent, *(f for a in absent for f in followers(a))])
             below = _maximal([p for p in kept if p.present < present])
             if not below or any(p.body != left for p in below):
                 kept.append(Point(present, left))

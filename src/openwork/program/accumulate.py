@@ -79,12 +79,15 @@ class Accumulating:
 
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
-        size = self.ctx.names.extent(column)
-        widths = (_TILE_BYTES // lhs.dtype.itemsize, _NARROW_TILE, 1)
+        columns = self.ctx.everything(column, scope)
+        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, columns.most)
         first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
+        if columns.fixed in widths:
+            tile = Tile(column, first, columns.fixed or 1)
+            return block(*code, self._one_tile(loop, lhs, tile, scope))
         for width in widths:
-            rest = compare("<=", first + width, size)
+            rest = compare("<=", first + width, columns.hi)
             body = self._one_tile(loop, lhs, Tile(column, first, width), scope)
             comment = "columns that are left" if width == 1 else f"{width} columns in registers"
             code.append(p.While(rest, block(body, Set(first, first + width)), comment))
@@ -150,6 +153,13 @@ class Accumulating:
         if fresh and op is not None:
             return Value(op.identity_of(lhs.dtype), lhs.dtype.name)
         return place
+
+
+def _widths(widest: int, most: int | None) -> tuple[int, ...]:
+    """How many columns are summed together, the most first; all of a small block at once."""
+    if most is not None and most <= widest:
+        return tuple(dict.fromkeys((most, 1)))
+    return (widest, _NARROW_TILE, 1)
 
 
 def update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:

@@ -64,34 +64,36 @@ class Appender:
         """How many positions `level` has memory for."""
         return Name(f"R{level + 1}_room")
 
-    def _block(self, level: int) -> Expr:
+    def per(self, level: int) -> Expr:
         """Positions per entry of `level` in the full levels right below it."""
         below = self.below(level)
         end = len(self.result.level_vars) if below is None else below
         return self.names.size(self.result.level_vars[level + 1 : end])
 
-    def _array(self, level: int, fact: ArrayFact) -> Array:
+    def array(self, level: int, fact: ArrayFact) -> Array:
+        """An index array of the result."""
         return self.names.array(self.result.tensor, level, fact.name)
 
-    def _facts(self, level: int, per: str) -> list[ArrayFact]:
+    def facts(self, level: int, per: str) -> list[ArrayFact]:
+        """The index arrays of `level` with an entry per parent, or per child."""
         return [f for f in self.result.tensor.format.levels[level].arrays if f.per == per]
 
-    def _growing(self, level: int) -> tuple[Growing, ...]:
+    def growing(self, level: int) -> tuple[Growing, ...]:
         """The arrays that have an entry for each position of `level`."""
-        arrays = [Growing(self._array(level, f), Value(1)) for f in self._facts(level, "child")]
+        arrays = [Growing(self.array(level, f), Value(1)) for f in self.facts(level, "child")]
         below = self.below(level)
         if below is None:
-            arrays.append(Growing(self.names.values(self.result.tensor), self._block(level)))
+            arrays.append(Growing(self.names.values(self.result.tensor), self.per(level)))
         else:
             arrays += [
-                Growing(self._array(below, f), self._block(level), f.extra, below in self.gaps)
-                for f in self._facts(below, "parent")
+                Growing(self.array(below, f), self.per(level), f.extra, below in self.gaps)
+                for f in self.facts(below, "parent")
             ]
         return tuple(arrays)
 
-    def reserve(self, level: int, more: Expr) -> Grow:
+    def reserve(self, level: int, more: Expr) -> list[Stmt]:
         """Room for `more` positions of `level`."""
-        return Grow(self.room(level), self.count(level) + more, self._growing(level))
+        return [Grow(self.room(level), self.count(level) + more, self.growing(level))]
 
     def enter(self, level: int) -> list[Stmt]:
         """Code before the subtree of a new position of `level`, for which there is room."""
@@ -101,7 +103,7 @@ class Appender:
         """Keep the position that was entered, if anything below it was appended since `start`."""
         count, below = self.count(level), self.below(level)
         keep: list[Stmt] = [
-            Store(self._array(level, f), count, coordinate) for f in self._facts(level, "child")
+            Store(self.array(level, f), count, coordinate) for f in self.facts(level, "child")
         ]
         keep.append(Set(count, count + 1))
         if below is None or start is None:
@@ -113,8 +115,8 @@ class Appender:
     def close(self, level: int, parent: Expr) -> list[Stmt]:
         """Record where the run of `parent` in `level` ends."""
         return [
-            Store(self._array(level, f), parent + 1, self.count(level))
-            for f in self._facts(level, "parent")
+            Store(self.array(level, f), parent + 1, self.count(level))
+            for f in self.facts(level, "parent")
         ]
 
     def _clear_block(self, level: int) -> list[Stmt]:
@@ -122,7 +124,7 @@ class Appender:
         tensor = self.result.tensor
         if level + 1 == len(self.result.level_vars):
             return []
-        size, at = self._block(level), Name("R_at")
+        size, at = self.per(level), Name("R_at")
         fill = Value(number(tensor.fill, tensor.dtype), tensor.dtype.name)
         store = Store(self.names.values(tensor), self.count(level) * size + at, fill)
         return [For(at, Value(0), size, block(store), "a new block of R", simd=True)]
@@ -132,38 +134,46 @@ class Appender:
         code: list[Stmt] = []
         first = self.sparse[0]
         parents = self.names.size(self.result.level_vars[:first])
-        for fact in self._facts(first, "parent"):
-            array = self._array(first, fact)
+        for fact in self.facts(first, "parent"):
+            array = self.array(first, fact)
             code.append(Allocate(array, parents + fact.extra, zeroed=first in self.gaps))
         for level in self.sparse:
             code += [Declare(self.count(level), Value(0)), Declare(self.room(level), Value(0))]
-            code += [Allocate(g.array, Value(0)) for g in self._growing(level)]
+            code += [Allocate(g.array, Value(0)) for g in self.growing(level)]
         for level in self.sparse:
-            code.append(self.reserve(level, ROOM))
+            code += self.reserve(level, ROOM)
         for level in self.sparse:
             code += [
-                Store(self._array(level, f), Value(0), Value(0))
-                for f in self._facts(level, "parent")
+                Store(self.array(level, f), Value(0), Value(0)) for f in self.facts(level, "parent")
             ]
         return code
 
     def epilogue(self) -> list[Stmt]:
         """Check the counts; close the outermost run, and the runs of parents never visited."""
-        code: list[Stmt] = [
-            If(compare("<", Value(INT32_LIMIT.value), self.count(level)), block(Fail(OVERFLOWED)))
-            for level in self.sparse
-            if any(self._array(level, f).type == "int32" for f in self._facts(level, "parent"))
-        ]
+        code = self.check_counts()
         if self.sparse[0] == 0:
             code += self.close(0, Value(0))
+        return [*code, *self.close_gaps()]
+
+    def close_gaps(self) -> list[Stmt]:
+        """Close the runs of parents that were never visited."""
+        code: list[Stmt] = []
         for level in sorted(self.gaps):
             at = Name("R_at")
-            for fact in self._facts(level, "parent"):
-                array = self._array(level, fact)
+            for fact in self.facts(level, "parent"):
+                array = self.array(level, fact)
                 largest = arithmetic("max", Load(array, at), Load(array, at + 1))
                 carry = block(Store(array, at + 1, largest))
                 code.append(For(at, Value(0), self.positions(level - 1), carry, "unvisited runs"))
         return code
+
+    def check_counts(self) -> list[Stmt]:
+        """Fail if positions do not fit the arrays that hold them."""
+        return [
+            If(compare("<", Value(INT32_LIMIT.value), self.count(level)), block(Fail(OVERFLOWED)))
+            for level in self.sparse
+            if any(self.array(level, f).type == "int32" for f in self.facts(level, "parent"))
+        ]
 
     def positions(self, level: int) -> Expr:
         """How many positions `level` has in the end."""
@@ -177,7 +187,7 @@ class Appender:
         for level in self.sparse:
             for f in tensor.format.levels[level].arrays:
                 length = self.positions(level if f.per == "child" else level - 1) + f.extra
-                array = self._array(level, f)
+                array = self.array(level, f)
                 made.append(Argument(array, tensor.name, level, f.name, "made", length))
         last = self.positions(tensor.ndim - 1)
         vals = self.names.values(tensor)

@@ -57,7 +57,11 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
     temporaries = tuple(n.temporary for n in walk(plan.loops) if isinstance(n, Where))
     variables = [*roots, *(v for v in plan.assignment.lhs.vars if v not in roots)]
-    names = Names(plan.result, operands, temporaries, variables, widths, provenance.relations)
+    variables += [block.var for block in plan.blocks]
+    names = Names(
+        plan.result, operands, temporaries, variables, widths, provenance.relations,
+        blocks=plan.blocks,
+    )  # fmt: skip
     workspaces = Workspaces(names, {})
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)
@@ -65,7 +69,8 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     ctx.recover = recovery.value
     names.sizes.update({v: recovery.most(v) for v in provenance.above})
     body = Lowering(ctx).lower(nest, Scope())
-    if appender is not None and provenance.relations:
+    serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
+    if appender is not None and provenance.relations and serial:
         # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.
         levels = plan.result.format.levels
         appender.gaps |= {n for n in appender.sparse if n and levels[n - 1].full}
@@ -78,11 +83,14 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
             for s in work.setup()
         ),
         *(s for code in ctx.inspected.values() for s in code),
-        *(appender.prologue() if appender else ()),
+        *(appender.prologue() if appender and serial else ()),
         body,
-        *(appender.epilogue() if appender else ()),
+        *(appender.epilogue() if appender and serial else ()),
     )
+    variables = [v for v in variables if v not in names.inner_blocks]
     sizes = tuple(names.size_of(v) for v in variables)
+    # Nobody writes what a block has beyond the end of its mode.
+    ctx.needs_initial |= bool(plan.blocks) and plan.native is not None
     program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
     return Lowered(program, tuple(variables), None if keeps else initial_value(plan))

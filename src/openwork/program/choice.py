@@ -54,7 +54,7 @@ def choose(
     code: list[p.Stmt] = []
     table: dict[Node, Node] = {}
     for load in (n for v in values for n in walk(v) if isinstance(n, p.Load)):
-        if load not in table:
+        if load not in table and load.array.name.endswith("_vals"):
             name, scope = scope.fresh(load.array.name.removesuffix("s"), load.type)
             code.append(p.Declare(name, load, fixed=True))
             table[load] = name

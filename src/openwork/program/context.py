@@ -16,6 +16,7 @@ from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Divide
 from openwork.loops.restrict import vanishes
 from openwork.loops.result import Shared
+from openwork.loops.tiles import whole_vars
 from openwork.program.assemble import Appender
 from openwork.program.nodes import (
     Allocate,
@@ -30,7 +31,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.program.scope import Place, Scope
+from openwork.program.scope import Place, Range, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
 
@@ -48,7 +49,8 @@ class Context:
     is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
     each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
     `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
-    asks for. `recover` gives the value of a variable where it follows from those that are known.
+    asks for. `counting`: entries of the result are counted, and no values computed. `recover` gives
+    the value of a variable where it follows from those that are known.
     """
 
     plan: Plan
@@ -62,6 +64,7 @@ class Context:
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
     inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
+    counting: bool = False
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -168,10 +171,20 @@ class Context:
         last = access.tensor.ndim - 1
         operand = self.shared_operand
         if operand is None or not self.is_result(access):
-            return self.names.size(access.vars)
+            blocks = self.plan.blocks if self.is_result(access) else ()
+            return self.names.size(whole_vars(access.vars, blocks))
         depth = max(n + 1 for n, kind in enumerate(access.tensor.format.levels) if not kind.full)
         count = self.positions(operand, depth - 1)
         return count * self.names.size(access.level_vars[depth : last + 1])
+
+    def everything(self, var: IndexVar, scope: Scope) -> Range:
+        """All values of an underived variable."""
+        block = self.names.inner_blocks.get(var)
+        outer = None if block is None else self.recover(block.outer, scope)
+        end = self.names.reach_of(var, outer)
+        known = isinstance(end, Value) and block is not None
+        most = None if block is None else block.size
+        return Range(Value(0), end, everything=True, fixed=most if known else None, most=most)
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

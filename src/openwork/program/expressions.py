@@ -14,7 +14,7 @@ _ARITHMETIC = ("+", "-", "*", "/", "%", "min", "max")
 
 
 class Expr(Node):
-    """A value; `+ - * / %` on expressions is int64 index arithmetic."""
+    """A value; `+ - * / // %` on expressions is int64 index arithmetic, `< <= > &` are tests."""
 
     type: str
 
@@ -36,8 +36,23 @@ class Expr(Node):
     def __truediv__(self, other: object) -> Expr:
         return arithmetic("/", self, expr(other))
 
+    def __floordiv__(self, other: object) -> Expr:
+        return arithmetic("/", self, expr(other))
+
     def __mod__(self, other: object) -> Expr:
         return arithmetic("%", self, expr(other))
+
+    def __lt__(self, other: object) -> Expr:
+        return compare("<", self, expr(other))
+
+    def __le__(self, other: object) -> Expr:
+        return compare("<=", self, expr(other))
+
+    def __gt__(self, other: object) -> Expr:
+        return compare("<", expr(other), self)
+
+    def __and__(self, other: object) -> Expr:
+        return Binary("&&", self, expr(other))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from openwork.tree import walk
 
 # Loops of at most so many iterations are written out in full when that is asked for.
 _MOST_WRITTEN_OUT = 256
+# So many rows of a matrix do not keep anybody waiting. A power of two.
+_FEW = 64
 
 
 _UNITS = {
@@ -74,21 +76,23 @@ class Header:
         `counted`: what tells how much work each iteration has. `simd`: iterations are known to be
         independent.
         """
-        polls = self.scope.depth == 1 and any(isinstance(n, Forall) for n in walk(self.loop.body))
+        polls = polls_of(self.loop) if self.scope.depth == 1 else 0
         lo, hi = self.range.lo, self.range.hi
         made = p.For(self.counter, lo, hi, body, comment, simd=simd, polls=polls)
         tag = self.loop.tag
         if tag is not None:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
+            valued = not self.ctx.counting
         if tag is not None and tag.unit is ParallelUnit.CPUVector:
-            self.ctx.inside += private
+            # A loop that is cloned has its workspaces once.
+            self.ctx.inside += [work for work in private if work not in self.ctx.inside]
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
             made = replace(
                 made,
                 parallel=True,
                 balance=counted if tag.chunk is None else None,
-                private=tuple(s for work in private for s in work.setup()),
-                cleanup=tuple(s for work in private for s in work.cleanup()),
+                private=tuple(s for work in private for s in work.setup(valued)),
+                cleanup=tuple(s for work in private for s in work.cleanup(valued)),
                 reductions=self.reductions,
                 copies=self.copies,
                 chunk=tag.chunk,
@@ -120,6 +124,19 @@ class Header:
         if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
             return replace(made, unrolled=True, simd=False, end=Value(fixed))
         return replace(made, unroll=min(factor or 8, _MOST_WRITTEN_OUT))
+
+
+def polls_of(loop: Forall) -> int:
+    """After how many iterations an outermost loop looks at the interrupt flag.
+
+    Around a single loop a look at each iteration would cost some percent, and a few of them do not
+    take long; around more than that it costs nothing, and one alone may take long.
+    """
+    inside = [n for n in walk(loop.body) if isinstance(n, Forall)]
+    if not inside:
+        return 0
+    alone = all(not any(isinstance(n, Forall) for n in walk(each.body)) for each in inside)
+    return _FEW if alone else 1
 
 
 def _constant(size: p.Expr) -> int | None:

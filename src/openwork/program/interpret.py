@@ -47,6 +47,8 @@ def interpret(
             return failed.status, []
         except OutOfMemory:
             return NO_MEMORY, []
+        if any(memory is not None for shelf in machine.shelves.values() for memory in shelf):
+            raise InternalError("an array was left on a shelf")
         return OK, machine.made()
 
 
@@ -99,6 +101,8 @@ class _Machine(Machine):
                 return lambda: self._allocate(array, count, zeroed=False)
             case p.Allocate() | p.Grow() | p.Free():
                 return self._memory(s)
+            case p.Shelf() | p.Put() | p.Take():
+                return self._shelved(s)
             case p.Prefetch(array=array, index=index):
                 at = self.index(index)
                 return lambda: self.array(array).check(at())
@@ -189,6 +193,36 @@ class _Machine(Machine):
             case p.Grow(capacity=capacity, needed=needed):
                 enough, per = self.index(needed), [self.index(g.per) for g in s.arrays]
                 return lambda: self._grow(s, capacity.name, enough(), [each() for each in per])
+
+    def _shelved(self, s: p.Shelf | p.Put | p.Take) -> Action:
+        match s:
+            case p.Shelf(array=array, count=count):
+                size = self.index(count)
+                return lambda: self.shelves.update({array.name: [None] * size()})
+            case p.Put(array=array, number=number):
+                at = self.index(number)
+                return lambda: self._put(self.array(array), at())
+            case p.Take(array=array, number=number, into=into):
+                at = self.index(number)
+                return lambda: self._take(array.name, at(), (into or array).name)
+
+    def _put(self, memory: Memory, number: int) -> None:
+        memory.check_moved_by(self.part)
+        shelf = self.shelves[memory.name]
+        if not 0 <= number < len(shelf) or shelf[number] is not None:
+            raise InternalError(f"the shelf of {memory.name} has no free place {number}")
+        shelf[number] = self.memory.pop(memory.name)
+
+    def _take(self, name: str, number: int, into: str) -> None:
+        shelf = self.shelves[name]
+        memory = shelf[number] if 0 <= number < len(shelf) else None
+        if memory is None:
+            raise InternalError(f"the shelf of {name} has nothing at {number}")
+        if into in self.memory and len(self.memory[into].data):
+            raise InternalError(f"{into} is not empty, and would be lost")
+        shelf[number] = None
+        memory.name, memory.owner = into, self.part
+        self.memory[into] = memory
 
     def _allocate(self, array: p.Array, count: int, zeroed: bool) -> None:
         name, dtype = array.name, np.dtype(array.type)

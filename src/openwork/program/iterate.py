@@ -172,7 +172,7 @@ class Iteration:
             end = lo + sure
         code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
         part = replace(
-            run, lo=lo, hi=hi, fixed=sure, multiple=sure or 1,
+            run, lo=lo, hi=hi, fixed=sure, multiple=sure or 1, counts=window.counts,
             first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
         )  # fmt: skip
         return block(*code, self.iterate(loop, relation.parent, part, scope))
@@ -188,6 +188,8 @@ class Iteration:
         if not isinstance(relation, (Split, Divide)) or relation.outer != var:
             return block(*code, header.finish(self.lower(loop.body, inner)))
         parent = scope.ranges[relation.parent]
+        if isinstance(relation, Split) and (parent.pos or parent.within) is not None:
+            inner = replace(inner, whole=False)  # no entries, no runs
         counted = None
         if isinstance(relation, Split) and part is whole:
             counted = balance_runs(self.ctx, relation, loop.body, parent)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from openwork.algebra.types import number
 from openwork.errors import InternalError
-from openwork.index.nodes import Access
+from openwork.index.nodes import Access, Literal
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.nodes import Sequence as Then
-from openwork.loops.restrict import reads_of, restrict, vanishes
+from openwork.loops.restrict import followers, reads_of, restrict, vanishes
 from openwork.merge.lattice import build
 from openwork.program import nodes as p
 from openwork.program.accumulate import Accumulating, operator_of, update
@@ -24,13 +25,14 @@ from openwork.program.context import Context
 from openwork.program.header import keeps_sums, separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
+from openwork.program.pieces import Pieces
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope
 from openwork.program.shapes import Loop
 from openwork.program.tracked import Driver, Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
-from openwork.tree import walk
+from openwork.tree import Node, bottom_up, substitute, walk
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,16 @@ class Lowering(Accumulating):
         raise InternalError(f"no lowering for {stmt}")
 
     def _choice(self, stmt: Choice, scope: Scope) -> p.Block:
+        if self.ctx.counting:
+            return self._noted(stmt.assign, scope)
         type = stmt.assign.lhs.dtype.name
         values = [converted(lower_value(v, scope, self._read), type) for v in stmt.values]
         code, value = choose(stmt.conditions, values, scope)
         return block(*code, self._write(stmt.assign, value, scope))
 
     def _assign(self, stmt: Assign, scope: Scope) -> p.Block:
+        if self.ctx.counting:
+            return self._noted(stmt, scope)
         type = stmt.lhs.dtype.name
         return self._write(stmt, converted(lower_value(stmt.rhs, scope, self._read), type), scope)
 
@@ -75,6 +81,15 @@ class Lowering(Accumulating):
         flag = scope.flags.get(stmt.lhs.tensor)
         raised = None if flag is None else Set(flag, Value(True, "bool"))
         return block(self._store(stmt, value, scope), raised)
+
+    def _noted(self, stmt: Assign, scope: Scope) -> p.Block:
+        """That `stmt` would write something, where that is all that matters."""
+        flag = scope.flags.get(stmt.lhs.tensor)
+        raised = None if flag is None else Set(flag, Value(True, "bool"))
+        if not self.ctx.lists(stmt.lhs):
+            return block(raised)
+        work = self.ctx.workspaces.table[stmt.lhs.tensor]
+        return block(*work.insert(self._coordinates(stmt.lhs, scope), None, None), raised)
 
     def _store(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
         lhs, op = stmt.lhs, stmt.op
@@ -125,6 +140,10 @@ class Lowering(Accumulating):
             flag, scope = scope.fresh(base, "bool", lasting=True)
             scope = scope.flag(temporary, flag)
             before.append(Declare(flag, Value(False, "bool")))
+        if temporary.ndim == 0 and self.ctx.counting:
+            return block(
+                *before, self.lower(stmt.producer, scope), self._consume(stmt, flag, scope)
+            )
         if temporary.ndim == 0:
             base = f"{self.ctx.names.of(temporary)}_sum"
             name, scope = scope.fresh(base, temporary.dtype.name, lasting=True)
@@ -132,7 +151,7 @@ class Lowering(Accumulating):
             before.append(Declare(name, Value(temporary.fill, temporary.dtype.name)))
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
             return block(*before, producer, self._consume(stmt, flag, scope))
-        work = self.ctx.workspaces.add(temporary, lhs.vars)
+        work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept)
         if scope.parallel:
             self.ctx.private.add(temporary)
             self.ctx.inside += [work] if work not in self.ctx.inside else []
@@ -140,12 +159,13 @@ class Lowering(Accumulating):
         producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
         return block(
             *before,
-            *work.declare(),
-            *(work.prepare() if temporary in self.ctx.unclear else ()),
+            *(() if self.ctx.counting else work.declare()),
+            *(work.prepare() if temporary in self.ctx.unclear and not self.ctx.counting else ()),
             producer,
             *work.finish(),
             self._consume(stmt, flag, scope),
-            *work.reset(),
+            *work.reset(valued=not self.ctx.counting),
+            self.lower(_sweep(stmt), scope) if stmt.swept else None,
         )
 
     def _consume(self, stmt: Where, flag: p.Name | None, scope: Scope) -> p.Block:
@@ -172,6 +192,11 @@ class Lowering(Accumulating):
     def _forall(self, loop: Forall, scope: Scope) -> p.Block:
         """Accumulate in registers around the loop where its result stays in place."""
         lhs = written(loop.body)
+        pieces = Pieces(self.ctx, self.lower)
+        if pieces.cut(loop, scope):
+            return pieces.loops(loop, scope)
+        if self.ctx.counting and not self._counts(loop, scope):
+            return block()
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
             return self._loop(loop, scope).tile(scope.tiles[loop.var])
@@ -179,7 +204,9 @@ class Lowering(Accumulating):
         inner = replace(scope, reducing=scope.reducing or reduces)
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
             return self._shape(loop, inner)
-        if operator_of(loop) is None or self.ctx.lists(lhs) or not keeps_sums(self.ctx, loop):
+        if operator_of(loop) is None or self.ctx.lists(lhs) or self.ctx.counting:
+            return self._shape(loop, inner)
+        if not keeps_sums(self.ctx, loop):
             return self._shape(loop, inner)
         if scope.is_reached(lhs):
             return self._in_scalar(loop, lhs, scope)
@@ -187,6 +214,16 @@ class Lowering(Accumulating):
         if column is not None:
             return self._in_tiles(loop, lhs, column, scope)
         return self._shape(loop, inner)
+
+    def _counts(self, loop: Forall, scope: Scope) -> bool:
+        """Whether a loop says anything about which entries the result has."""
+        return any(
+            assign.lhs.tensor in scope.flags
+            or any(not kind.full for kind in assign.lhs.tensor.format.levels[reached:])
+            for assign in walk(loop)
+            if isinstance(assign, Assign)
+            for reached in [len(scope.reached(assign.lhs))]
+        )
 
     # -- loops ----------------------------------------------------------------------------------
 
@@ -200,7 +237,11 @@ class Lowering(Accumulating):
     def _loop(self, loop: Forall, scope: Scope, known: bool = False) -> Loop:
         found = [participant(a, loop.var, scope, known) for a in self._operands(loop.body)]
         parts = [part for part in found if part is not None]
-        lattice = build(loop.body, [part.access for part in parts if part.sparse])
+        lattice = build(
+            loop.body,
+            [part.access for part in parts if part.sparse],
+            lambda access: followers(loop.body, access, self.ctx.provenance),
+        )
         return Loop(self.ctx, self.lower, loop, lattice, parts, scope)
 
     def _walk(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
@@ -280,3 +321,20 @@ class Lowering(Accumulating):
             raise InternalError(f"{access} is used before all its levels are reached")
         index = reached[-1].position if reached else Value(0)
         return p.Load(self.ctx.names.values(access.tensor), index)
+
+
+def _sweep(stmt: Where) -> Stmt:
+    """The consumer once more, to put what it reads back to the identity."""
+    temporary = stmt.temporary
+
+    def reset(node: Node) -> Node | None:
+        if not isinstance(node, Assign):
+            return None
+        (read,) = (a for a in walk(node.rhs) if isinstance(a, Access) and a.tensor == temporary)
+        nothing = Literal(number(temporary.fill, temporary.dtype), temporary.dtype)
+        return Assign(read, substitute(node.rhs, {read: nothing}))
+
+    swept = bottom_up(reset)(stmt.consumer)
+    if not isinstance(swept, Stmt):
+        raise InternalError("a consumer has turned into something else")
+    return swept

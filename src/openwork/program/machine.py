@@ -43,6 +43,7 @@ class Machine:
         self.scalars: dict[str, Any] = dict(zip(names, sizes[1:], strict=True))
         self.scalars[p.THREADS.name] = self.threads
         self.memory: dict[str, Memory] = {}
+        self.shelves: dict[str, list[Memory | None]] = {}
         self.part: int | None = None
         self.locals = {n.array.name for n in walk(program.body) if isinstance(n, p.Local)}
         self.random = random.Random(seed)  # noqa: S311 - an order, not a secret

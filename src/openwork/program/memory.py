@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,17 @@ def balanced_cut(part: int | None, pos: Memory, begin: int, end: int, cut: int, 
     return begin + sum(each < goal for each in run)
 
 
+def cut(part: int | None, pos: Memory, begin: int, end: int, number: int, cuts: int) -> int:
+    """Where part `number` of `cuts` begins, if all have equally many rows and entries."""
+    if not 0 <= number <= cuts or cuts == 0:
+        raise InternalError(f"{pos.name} has no cut {number} of {cuts}")
+    if begin >= end:
+        return begin
+    run = [at + row for row, at in enumerate(_sorted_run(part, pos, begin, end + 1))]
+    goal = run[0] + (run[-1] - run[0]) * number // cuts
+    return begin + sum(each < goal for each in run)
+
+
 def find(
     part: int | None, table: Memory, mask: int, keys: Memory, count: int, key: int
 ) -> tuple[int, int]:
@@ -234,13 +246,43 @@ def clear(part: int | None, table: Memory, mask: int) -> None:
         table.store(at, -1, part)
 
 
-def sort_keys(part: int | None, keys: Memory, count: int, seen: Memory, size: int) -> None:
-    """Sort keys, which must be just those that were marked."""
-    listed = sorted(keys.first(count, part))
-    if listed != [key for key, mark in enumerate(seen.first(size, part)) if mark]:
-        raise InternalError(f"{seen.name} marks other keys than {keys.name} lists: {listed}")
-    for at, key in enumerate(listed):
+def _map_of(size: int) -> tuple[int, int, int]:
+    """How many words a map of `size` keys has, and its summaries."""
+    words = (size + 63) // 64
+    first = (words + 63) // 64
+    return words, first, (first + 63) // 64
+
+
+def mark_words(part: int | None, size: int) -> int:
+    """How many words a map of `size` keys takes, with its summaries."""
+    return sum(_map_of(size))
+
+
+def mark(part: int | None, marks: Memory, size: int, key: int) -> None:
+    """Note that `key` is there."""
+    if not 0 <= key < size:
+        raise InternalError(f"{marks.name} has no key {key} among {size}")
+    _, first, second = _map_of(size)
+    places = (second + first + key // 64, key), (second + key // 4096, key // 64)
+    for word, bit in (*places, (key // 2**18, key // 4096)):
+        marks.store(word, int(marks.load(word, part)) | 1 << bit % 64, part)
+
+
+def list_keys(part: int | None, marks: Memory, size: int, keys: Memory) -> int:
+    """The keys that are there in order, and how many; then none is."""
+    words, first, second = _map_of(size)
+    map = marks.first(words + first + second, part)
+    maps = map[second + first :], map[second : second + first], map[:second]
+    for lower, upper in pairwise(maps):
+        for word, held in enumerate(lower):
+            if bool(held) != bool(upper[word // 64] >> word % 64 & 1):
+                raise InternalError(f"a summary of {marks.name} is wrong about word {word}")
+    found = [64 * n + bit for n, held in enumerate(maps[0]) for bit in range(64) if held >> bit & 1]
+    for at, key in enumerate(found):
         keys.store(at, key, part)
+    for at in range(len(map)):
+        marks.store(at, 0, part)
+    return len(found)
 
 
 def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> None:
@@ -260,8 +302,11 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "gallop": lower_bound,
     "last_at_most": last_at_most,
     "balanced_cut": balanced_cut,
+    "cut": cut,
     "find": find,
     "clear": clear,
-    "sort_keys": sort_keys,
+    "mark_words": mark_words,
+    "mark": mark,
+    "list_keys": list_keys,
     "sort_pairs": sort_pairs,
 }

@@ -8,6 +8,7 @@ of an operator of the algebra, in the operator's own types. Names are ours, neve
     s ::= type name = e; | name = e; | array[e] = e; | array[e] op= e; | { s ... }
         | for (...) s | while (e) s | break; | if (e) s else s | allocate, grow, free
         | helper(e, ...); | fail
+        | shelf, put, take
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class For(Stmt):
     so many iterations whenever they are done. `simd`: no iteration depends on another. Both may be
     said of one loop, and then `reductions` and `copies` are the exceptions: what is combined.
     `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
-    write out, a hint. `polls`: look at the interrupt flag now and then.
+    write out, a hint. `polls`: after how many iterations, a power of two, to look at the
+    interrupt flag; 0 for never.
     `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of
     them at most where that is a constant. What groups of `group` threads store atomically, they
     combine first, by a reduction that is "parallel" or by "segment".
@@ -173,7 +175,7 @@ class For(Stmt):
     cleanup: tuple[Stmt, ...] = ()
     simd: bool = False
     unrolled: bool = False
-    polls: bool = False
+    polls: int = 0
     reductions: tuple[Reduction, ...] = ()
     copies: tuple[Copy, ...] = ()
     chunk: int | None = None
@@ -188,7 +190,10 @@ class For(Stmt):
 
 @dataclass(frozen=True)
 class While(Stmt):
-    """`while (condition) body`"""
+    """`while (condition) body`
+
+    `polls`: look at the interrupt flag in each iteration.
+    """
 
     condition: Expr
     body: Stmt
@@ -259,6 +264,34 @@ class Free(Stmt):
     """Give an array back."""
 
     array: Array
+
+
+@dataclass(frozen=True)
+class Shelf(Stmt):
+    """Places for `count` arrays called `array`, which outlive the iterations that make them."""
+
+    array: Array
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Put(Stmt):
+    """Put an array on its shelf, at `number`; it is no longer here."""
+
+    array: Array
+    number: Expr
+
+
+@dataclass(frozen=True)
+class Take(Stmt):
+    """Take the array at `number` from the shelf of `array`: as that, or in place of `into`.
+
+    `into` is an array that is empty until then.
+    """
+
+    array: Array
+    number: Expr
+    into: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.program.context import Context
-from openwork.program.nodes import Expr, Helper, Load, Value
+from openwork.program.nodes import Expr, Helper, Value
 from openwork.program.scope import Scope
+from openwork.program.walkers import searchable
 
 
 def positions_below(ctx: Context, access: Access, level: int, scope: Scope) -> tuple[Expr, Expr]:
@@ -28,14 +29,15 @@ def search_run(
     kind, view = access.tensor.format.levels[level], ctx.view(access, level)
     parent = ctx.parent_place(access, level, scope).position
     if kind.locates:
-        return tuple(_expr(kind.locate(view, parent, end)) for end in window)  # type: ignore[return-value]
-    stored = kind.coordinate(view, parent, Value(0))
-    if not isinstance(stored, Load):
+        begin = _expr(kind.begin(view, parent))
+        return begin + window[0], begin + window[1]
+    stored = searchable(kind, view, parent)
+    if stored is None:
         raise InternalError(f"level {level} of {access} cannot be searched")
     begin, end = run
     return (
-        Helper("lower_bound", (stored.array, begin, end, window[0])),
-        Helper("lower_bound", (stored.array, begin, end, window[1])),
+        Helper("lower_bound", (stored, begin, end, window[0])),
+        Helper("lower_bound", (stored, begin, end, window[1])),
     )
 
 

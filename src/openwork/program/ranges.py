@@ -71,8 +71,7 @@ class Ranges(Windows):
         relation = self.provenance.above.get(var)
         match relation:
             case None:
-                whole = Range(ZERO, self.ctx.names.extent(var), everything=True)
-                return [], whole, scope
+                return [], self.ctx.everything(var, scope), scope
             case Pos():
                 return self.positions(relation, scope)
             case Coord():

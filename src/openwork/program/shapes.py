@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
-from openwork.loops.nodes import Assign, Forall
+from openwork.loops.nodes import Assign
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
-from openwork.program.header import Header
+from openwork.program.header import Header, polls_of
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
 from openwork.program.parallel import balance
 from openwork.program.prefetch import asked_for, prefetches
 from openwork.program.scope import Range, Scope, Tile
 from openwork.program.visit import Visit
 from openwork.program.walkers import Participant, Walker, make_walker
-from openwork.tree import walk
 
 # Incomplete runs of so many values at most are written out with a test for each.
 _MOST_TESTED = 32
@@ -37,7 +36,7 @@ class Loop(Visit):
         parts = [part for part in self.parts if part.access in walked]
         loop = replace(self.loop, tag=None) if parts else self.loop
         walkers, scope = self._walkers(parts, scope)
-        values = self.window or Range(Value(0), self.ctx.names.extent(self.var), everything=True)
+        values = self.window or self.ctx.everything(self.var, scope)
         var, scope = scope.fresh(self.name)
         inside = None
         few = values.most is not None and values.most <= _MOST_TESTED
@@ -103,6 +102,7 @@ class Loop(Visit):
         ahead = asked_for(self.ctx, self.loop, scope, walker) or prefetches(
             self.ctx, self.parts, self.scope, walker, var
         )
+        ahead = [] if self.ctx.counting else ahead
         body = block(*recovered, here, visit, *ahead)
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
@@ -219,7 +219,7 @@ class Loop(Visit):
         return len(walkers) > 1 and all(
             point.present >= needed or point.body is None for point in self.cases
         ) and all(
-            w.segment is None and isinstance(w.coordinate_at(Value(0)), p.Load) for w in walkers
+            w.segment is None and w.stored is not None for w in walkers
         )  # fmt: skip
 
     def _gallop(self, walkers: list[Walker], var: Name, scope: Scope) -> p.Stmt:
@@ -240,9 +240,8 @@ class Loop(Visit):
         target, scope = scope.fresh(f"{self.name}_next")
         skip: list[p.Stmt] = [Declare(target, farthest, fixed=True)]
         for w in walkers:
-            stored = w.coordinate_at(Value(0))
-            if isinstance(stored, p.Load):
-                reach = p.Helper("gallop", (stored.array, w.position, w.end, target))
+            if w.stored is not None:
+                reach = p.Helper("gallop", (w.stored, w.position, w.end, target))
                 skip.append(p.Set(w.position, reach))
         return p.If(meet, together, block(*skip))
 
@@ -298,7 +297,7 @@ class Loop(Visit):
         more: Expr = Value(0)
         for begin, end in runs:
             more = more + (end - begin)
-        return [appender.reserve(level, more)]
+        return appender.reserve(level, more)
 
     def _completeness(self, complete: bool) -> Scope:
         """A loop over a result variable that skips coordinates leaves entries unwritten."""
@@ -306,7 +305,7 @@ class Loop(Visit):
         return replace(self.scope, whole=self.scope.whole and not skips)
 
     def _polls(self) -> bool:
-        return self.scope.depth == 1 and any(isinstance(n, Forall) for n in walk(self.loop.body))
+        return self.scope.depth == 1 and polls_of(self.loop) > 0
 
     def _independent(self, walkers: list[Walker]) -> bool:
         """Whether no iteration depends on another and the body is straight-line code."""

@@ -95,9 +95,11 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
 
 
 def _replace(node: Node, table: dict[Node, Node]) -> Node:
+    if not table:
+        return node
     if node in table:
         return table[node]
-    return map_children(node, lambda n: _replace(n, table)) if table else node
+    return map_children(node, lambda n: _replace(n, table))
 
 
 def _values(node: Node) -> Iterator[p.Load]:

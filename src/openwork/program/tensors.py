@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 
+from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
-from openwork.program.nodes import Array, Expr, Name, Value
+from openwork.loops.tiles import Block
+from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
 
 Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
 
@@ -40,6 +42,33 @@ def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
     return [base]
 
 
+class LevelView(SimpleNamespace):
+    """What the formulas of a level are evaluated over: its arrays, and sizes where asked for."""
+
+    def __init__(self, names: Names, access: Access, level: int, arrays: dict[str, Array]) -> None:
+        super().__init__(**arrays)
+        self._asked = (names, access, level)
+
+    @property
+    def extent(self) -> Expr:
+        """The extent of the level."""
+        names, access, level = self._asked
+        return names.extent(access.level_vars[level])
+
+    @property
+    def total(self) -> Expr:
+        """The extent of a mode of which the level counts the blocks."""
+        names, access, level = self._asked
+        outer = access.level_vars[level]
+        return names.size_of(next(b.var for b in names.blocks if b.outer == outer))
+
+    @property
+    def parents(self) -> Expr:
+        """How many places the level above has."""
+        names, access, level = self._asked
+        return names.parents(access, level)
+
+
 @dataclass(frozen=True)
 class Names:
     """The naming of one kernel."""
@@ -51,6 +80,8 @@ class Names:
     widths: Widths
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
+    blocks: tuple[Block, ...] = ()
+    standing_in: dict[str, str] = field(default_factory=dict)  # other names for a tensor's arrays
 
     @cached_property
     def tensors(self) -> dict[str, str]:
@@ -81,7 +112,23 @@ class Names:
 
     def extent(self, var: IndexVar) -> Expr:
         """The extent of the modes that `var` runs over; of a derived one, the most it can have."""
-        return self.sizes.get(var) or self.size_of(var)
+        block = self.inner_blocks.get(var)
+        return Value(block.size) if block else self.sizes.get(var) or self.size_of(var)
+
+    @cached_property
+    def inner_blocks(self) -> dict[IndexVar, Block]:
+        """The block that each variable within blocks belongs to."""
+        return {block.inner: block for block in self.blocks}
+
+    def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
+        """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
+        block = self.inner_blocks.get(var)
+        if block is None or self.widths.get((block.var.name, -1, "blocks")) == "whole":
+            return self.extent(var)
+        if outer is None:
+            raise InternalError(f"{var} runs within a block that is not known")
+        rest = self.size_of(block.var) - outer * block.size
+        return arithmetic("min", Value(block.size), rest)
 
     def size_of(self, var: IndexVar) -> Name:
         """The extent of the modes that an underived `var` runs over, as a kernel is given it."""
@@ -93,18 +140,27 @@ class Names:
 
     def values(self, tensor: TensorVar) -> Array:
         """The values of `tensor`."""
-        return Array(f"{self.of(tensor)}_vals", tensor.dtype.name)
+        name = self.standing_in.get(tensor.name) or self.of(tensor)
+        return Array(f"{name}_vals", tensor.dtype.name)
 
     def array(self, tensor: TensorVar, level: int, name: str) -> Array:
         """An index array of `tensor`."""
         width = self.widths.get((tensor.name, level, name), "int32")
-        return Array(f"{self.of(tensor)}_{name}{level + 1}", width)
+        base = self.standing_in.get(tensor.name) or self.of(tensor)
+        return Array(f"{base}_{name}{level + 1}", width)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""
         facts = access.tensor.format.levels[level].arrays
         arrays = {f.name: self.array(access.tensor, level, f.name) for f in facts}
-        return SimpleNamespace(extent=self.extent(access.level_vars[level]), **arrays)
+        return LevelView(self, access, level, arrays)
+
+    def parents(self, access: Access, level: int) -> Expr:
+        """How many places the level above `level` has."""
+        count: Expr = Value(1)
+        for n in range(level):
+            count = access.tensor.format.levels[n].children(self.view(access, n), count)
+        return count
 
     def size(self, variables: Sequence[IndexVar]) -> Expr:
         """The product of the extents of `variables`."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
+from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
 from openwork.loops.relations import Pos
@@ -45,6 +46,11 @@ class Driver:
     first: int
     variables: tuple[IndexVar, ...]
     fused: IndexVar
+
+    @property
+    def kinds(self) -> tuple[Level, ...]:
+        """The levels that are walked."""
+        return self.access.tensor.format.levels[self.first : self.last + 1]
 
     @property
     def last(self) -> int:
@@ -89,7 +95,9 @@ def _driver(
     first = access.level_vars.index(variables[0])
     same = access.level_vars[first : first + len(variables)] == variables
     sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
-    return Driver(access, first, variables, fused) if same and sparse else None
+    walked = access.tensor.format.levels[first : first + len(variables)]
+    runs = all(kind.walks and kind.contiguous for kind in walked)
+    return Driver(access, first, variables, fused) if same and sparse and runs else None
 
 
 def _plain(ctx: Context, var: IndexVar) -> bool:
@@ -263,9 +271,11 @@ class Tracked:
             level = driver.first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
             above = chain[n - 1] if n else self.ctx.parent_place(access, level, scope).position
-            scope = scope.reach(access, Place(place if place is not None else Value(0)))
             if place is None:
+                scope = scope.reach(access, Place(Value(0)))
                 continue
+            lies = kind.place(view, above if above is not None else Value(0), place)
+            scope = scope.reach(access, Place(lies))
             # Levels whose coordinate needs no parent may do without one.
             at = kind.coordinate(view, above if above is not None else Value(0), place)
             name, scope = scope.fresh(self.ctx.names.variables[var])
@@ -300,6 +310,8 @@ class Tracked:
         tile, body = self._tile(body)
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
             return None
+        if any(not kind.unique for kind in driver.kinds[:-1]):
+            return None  # another position may have the same parents
         lhs = body.lhs
         if lhs in scope.accumulators or self.ctx.lists(lhs) or driver.variables[-1] in lhs.vars:
             return None

@@ -12,7 +12,7 @@ from openwork.program import nodes as p
 from openwork.program.assemble import ROOM
 from openwork.tree import Node, children, walk
 
-_INTEGERS = ("int32", "int64", "int128")
+_INTEGERS = ("int8", "int16", "int32", "int64", "int128")
 
 
 def verify(program: p.Program) -> None:
@@ -34,9 +34,12 @@ class _Known:
         self, scalars: dict[str, bool], arrays: set[str], loops: tuple[p.For | p.While, ...] = ()
     ) -> None:
         self.scalars, self.arrays, self.loops = dict(scalars), set(arrays), loops
+        self.shelves: set[str] = set()
 
     def inner(self, *loop: p.For | p.While) -> _Known:
-        return _Known(self.scalars, self.arrays, (*self.loops, *loop))
+        known = _Known(self.scalars, self.arrays, (*self.loops, *loop))
+        known.shelves = self.shelves
+        return known
 
     def declare(self, name: p.Name, fixed: bool) -> None:
         if name.name in self.scalars or name.name in self.arrays:
@@ -112,12 +115,33 @@ class _Known:
                 self.expression(index)
             case p.Free(array=array):
                 self.array(array)
+            case p.Shelf(array=array, count=count):
+                self.expression(count)
+                if array.name in self.shelves or self.loops:
+                    raise InternalError(f"there is a shelf of {array.name} already, or in a loop")
+                self.shelves.add(array.name)
+            case p.Put(array=array, number=number):
+                self._shelf(array, number)
+                self.array(array)
+            case p.Take(array=array, number=number, into=into):
+                self._shelf(array, number)
+                if into is not None:
+                    self.array(into)
+                elif array.name in self.arrays:
+                    raise InternalError(f"array {array.name} is taken twice")
+                else:
+                    self.arrays.add(array.name)
             case p.Do(call=call):
                 self.expression(call)
             case p.Comment() | p.Fail():
                 pass
             case _:
                 raise InternalError(f"{type(node).__name__} is no statement of a program")
+
+    def _shelf(self, array: p.Array, number: p.Expr) -> None:
+        self.expression(number)
+        if array.name not in self.shelves:
+            raise InternalError(f"there is no shelf of {array.name}")
 
     def _for(self, loop: p.For) -> None:
         for part in (loop.begin, loop.end, *(() if loop.balance is None else (loop.balance,))):

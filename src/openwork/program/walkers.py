@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from openwork.errors import InternalError
+from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar
 from openwork.program.nodes import (
+    Array,
     Binary,
     Declare,
     Expr,
@@ -52,7 +55,7 @@ def participant(
     levels, variables = access.tensor.format.levels, access.level_vars
     at = len(scope.reached(access))
     walk = None
-    if not known and at < len(levels) and variables[at] == var and not levels[at].locates:
+    if not known and at < len(levels) and variables[at] == var and _is_walked(levels[at]):
         walk, at = at, at + 1
     steps: list[int] = []
     while at < len(levels) and (variables[at] == var or variables[at] in scope.coords):
@@ -62,6 +65,11 @@ def participant(
         return None
     searched = frozenset(n for n in steps if not levels[n].locates)
     return Participant(access, walk, tuple(steps), searched)
+
+
+def _is_walked(level: Level) -> bool:
+    """Whether loops walk the runs of a level; else they ask at each coordinate what is there."""
+    return level.walks and not level.locates
 
 
 @dataclass(frozen=True)
@@ -106,10 +114,10 @@ class Walker:
         if self.window is None:
             raise InternalError(f"{self.part.access} is not confined to a window")
         lo, hi = self.window
-        stored = self.coordinate_at(Value(0))
-        if isinstance(stored, Load):
-            first = Helper("lower_bound", (stored.array, begin, end, lo))
-            last = Helper("lower_bound", (stored.array, self.position, end, hi))
+        stored = self.stored
+        if stored is not None:
+            first = Helper("lower_bound", (stored, begin, end, lo))
+            last = Helper("lower_bound", (stored, self.position, end, hi))
             return [Declare(self.position, first), Declare(self.end, last, fixed=True)]
 
         def pass_below(name: Name, bound: Expr) -> Stmt:
@@ -123,6 +131,13 @@ class Walker:
             Declare(self.end, self.position),
             pass_below(self.end, hi),
         ]
+
+    @property
+    def stored(self) -> Array | None:
+        """The array of coordinates, if it can be searched."""
+        level = self.part.access.tensor.format.levels[self.level]
+        view = self.workspaces.view(self.part.access, self.level)
+        return searchable(level, view, self.parent.position)
 
     def coordinate_at(self, position: Expr) -> Expr:
         """The coordinate stored at `position`."""
@@ -157,7 +172,10 @@ class Walker:
 
     def place(self) -> Place:
         """Where the level stands."""
-        return Place(self.position, self.segment)
+        level = self.part.access.tensor.format.levels[self.level]
+        view = self.workspaces.view(self.part.access, self.level)
+        place = _expr(level.place(view, self.parent.position, self.position))
+        return Place(place, self.segment)
 
 
 def make_walker(
@@ -208,19 +226,54 @@ def take_steps(
             scope = scope.reach(access, Place(place))
             continue
         found, scope = scope.fresh(f"p{names.of(access.tensor)}{n + 1}")
-        stored = level.coordinate(view, parent.position, Value(0))
-        if not isinstance(stored, Load):
-            raise InternalError(f"level {n} of {access} cannot be searched")
-        begin = _expr(level.begin(view, parent.position))
-        end = _expr(level.end(view, parent.last))
-        search = Helper("search", (stored.array, begin, end, coordinate))
-        if present is None:
-            code.append(Declare(found, search, fixed=True))
+        looked, there, scope = _look_up(level, view, parent, coordinate, found, scope)
+        if isinstance(looked, Expr) and present is None:
+            code.append(Declare(found, looked, fixed=True))
         else:
-            code += [Declare(found, Value(-1)), If(present, block(Set(found, search)))]
+            steps = [Set(found, looked)] if isinstance(looked, Expr) else looked
+            code.append(Declare(found, Value(-1)))
+            code += steps if present is None else [If(present, block(*steps))]
         present = compare("<=", Value(0), found)
-        scope = scope.reach(access, Place(found))
+        scope = scope.reach(access, there)
     return code, present, scope
+
+
+def _look_up(
+    level: Level, view: Any, parent: Place, coordinate: Expr, found: Name, scope: Scope
+) -> tuple[Expr | list[Stmt], Place, Scope]:
+    """Where a coordinate is, or -1: by formula, by binary search, or by walking the run.
+
+    Returns a value for `found`, or code that sets it if the coordinate is there, and the place.
+    """
+    if level.finds:
+        place, there = level.find(view, parent.position, coordinate)
+        return [If(there, block(Set(found, _expr(place))))], Place(found), scope
+    begin, end = _expr(level.begin(view, parent.position)), _expr(level.end(view, parent.last))
+    stored = searchable(level, view, parent.position)
+    if stored is not None and level.ordered and level.unique:
+        return Helper("search", (stored, begin, end, coordinate)), Place(found), scope
+    at, scope = scope.fresh(f"{found.name}_at")
+    stands = _expr(level.coordinate(view, parent.position, at))
+    place = Place(found)
+    if stored is not None and level.ordered:
+        first: list[Stmt] = [
+            Declare(at, Helper("lower_bound", (stored, begin, end, coordinate)), fixed=True)
+        ]
+        place = Place(found, Helper("lower_bound", (stored, found, end, coordinate + 1)))
+    else:
+        away = compare("!=", stands, coordinate)
+        on = Binary("&&", compare("<", at, end), away)
+        first = [Declare(at, begin), While(on, block(Set(at, at + 1)))]
+    there = Binary("&&", compare("<", at, end), compare("==", stands, coordinate))
+    hit = Set(found, _expr(level.place(view, parent.position, at)))
+    return [*first, If(there, block(hit))], place, scope
+
+
+def searchable(level: Level, view: Any, parent: Expr) -> Array | None:
+    """The array that holds the coordinates of a run at its positions, if there is one."""
+    probe = Name("probe")
+    stored = level.coordinate(view, parent, probe)
+    return stored.array if isinstance(stored, Load) and stored.index == probe else None
 
 
 def _expr(value: object) -> Expr:

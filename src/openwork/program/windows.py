@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
@@ -296,7 +297,9 @@ class Windows:
         for n in reversed(range(1, len(everything.levels))):
             level = first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
-            parent = kind.parent(view, places[0])
+            some = SimpleNamespace(**vars(view))
+            some.extent = arithmetic("max", view.extent, Value(1))  # there may be no positions
+            parent = kind.parent(some, places[0])
             if parent is None:
                 lo, hi = everything.levels[n - 1]
                 pos = self.ctx.boundaries(access, level)

@@ -1,8 +1,9 @@
 """Temporaries: scalars, dense workspaces, and workspaces that keep a list of their keys.
 
 A listing workspace is keyed by the linearised coordinates of its modes. With one mode it has a
-value and a mark for every key (`seen`); with more, a hash table finds the slot of a key. Either
-way the keys are sorted before they are read, so that a result is appended to in order.
+value and a bit for every key, and the bits are read off in order, with the help of summaries of
+where there are any; with more, or where keys are few and far between, a hash table finds the slot
+of a key, and the keys are sorted before they are read. Either way a result is appended to in order.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
+from openwork.format.levels import is_hashed
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.program.nodes import (
     INDEX,
@@ -47,11 +49,15 @@ _MOST_LOCAL = 128
 
 @dataclass(frozen=True)
 class Workspace:
-    """The arrays of one temporary that is no scalar."""
+    """The arrays of one temporary that is no scalar.
+
+    `swept`: it is dense, and its values are at the identity whenever a producer begins.
+    """
 
     tensor: TensorVar
     vars: tuple[IndexVar, ...]
     names: Names
+    swept: bool = False
 
     @property
     def lists(self) -> bool:
@@ -61,7 +67,7 @@ class Workspace:
     @property
     def hashed(self) -> bool:
         """Whether slots are found through a hash table."""
-        return self.lists and len(self.vars) > 1
+        return self.lists and is_hashed(self.tensor.format.levels)
 
     @property
     def name(self) -> str:
@@ -102,9 +108,9 @@ class Workspace:
         return Array(f"{self.name}_slots", INDEX)
 
     @property
-    def seen(self) -> Array:
-        """Whether a key was written, where not hashed."""
-        return Array(f"{self.name}_seen", "bool")
+    def marks(self) -> Array:
+        """A bit for every key that was written and summaries of them, where not hashed."""
+        return Array(f"{self.name}_marks", "uint64")
 
     @property
     def table(self) -> Array:
@@ -135,47 +141,45 @@ class Workspace:
         """Where the value of the key at `position` in the sorted list lies."""
         return Load(self.slots if self.hashed else self.keys, position)
 
-    def _growing(self) -> tuple[Growing, ...]:
-        return tuple(Growing(a, Value(1)) for a in (self.keys, self.slots, self.vals))
+    def _growing(self, valued: bool) -> tuple[Growing, ...]:
+        arrays = (self.keys, self.slots, *([self.vals] if valued else []))
+        return tuple(Growing(array, Value(1)) for array in arrays)
 
     @property
     def local(self) -> int | None:
         """How many values there are, if they are so few that they may stay in registers."""
         size = self.size
         known = int(size.value.real) if isinstance(size, Value) else _MOST_LOCAL + 1
-        return known if not self.lists and known <= _MOST_LOCAL else None
+        return known if not self.lists and not self.swept and known <= _MOST_LOCAL else None
 
-    def setup(self) -> list[Stmt]:
-        """Memory, before any loop."""
-        if self.local is not None:
+    def setup(self, valued: bool = True) -> list[Stmt]:
+        """Memory, before any loop; not `valued`: for keys alone."""
+        if self.local is not None or not (valued or self.lists):
             return []
+        blank = _is_blank(self._fill)
         if not self.lists:
-            return [Allocate(self.vals, self.size)]
+            zeroed = self.swept and blank
+            filled = self._filled() if self.swept and not blank else []
+            return [Allocate(self.vals, self.size, zeroed=zeroed), *filled]
         if not self.hashed:
             return [
-                Allocate(self.vals, self.size),
-                Allocate(self.seen, self.size, zeroed=True),
+                *([Allocate(self.vals, self.size, zeroed=blank)] if valued else []),
+                Allocate(self.marks, Helper("mark_words", (self.size,)), zeroed=True),
                 Allocate(self.keys, self.size),
                 Declare(self.count, Value(0)),
+                *(self._filled() if valued and not blank else []),
             ]
         return [
-            Allocate(self.keys, Value(64)),
-            Allocate(self.slots, Value(64)),
-            Allocate(self.vals, Value(64)),
+            *(Allocate(growing.array, Value(64)) for growing in self._growing(valued)),
             Allocate(self.table, Value(0)),
             Declare(self.mask, Value(-1)),
             Declare(self.room, Value(64)),
             Declare(self.count, Value(0)),
         ]
 
-    def cleanup(self) -> list[Stmt]:
+    def cleanup(self, valued: bool = True) -> list[Stmt]:
         """Memory given back, after all loops."""
-        if self.local is not None:
-            return []
-        arrays = [self.vals]
-        if self.lists:
-            arrays += [self.keys, *([self.slots, self.table] if self.hashed else [self.seen])]
-        return [Free(array) for array in arrays]
+        return [Free(s.array) for s in self.setup(valued) if isinstance(s, Allocate)]
 
     def declare(self) -> list[Stmt]:
         """A local array, right before it is used."""
@@ -183,34 +187,35 @@ class Workspace:
 
     def prepare(self) -> list[Stmt]:
         """Before the producer: all values at the identity; a list is already empty."""
-        if self.lists:
-            return []
+        return [] if self.lists or self.swept else self._filled()
+
+    @property
+    def _fill(self) -> Value:
+        return Value(self.tensor.fill, self.tensor.dtype.name)
+
+    def _filled(self) -> list[Stmt]:
+        """All values at the identity."""
         at = Name(f"{self.name}_at")
-        fill = Value(self.tensor.fill, self.tensor.dtype.name)
-        clear = For(at, Value(0), self.size, block(Store(self.vals, at, fill)), "clear")
+        clear = For(at, Value(0), self.size, block(Store(self.vals, at, self._fill)), "clear")
         return [replace(clear, simd=self.local is None, unrolled=self.local is not None)]
 
-    def insert(self, coordinates: list[Expr], value: Expr, op: Op | None) -> list[Stmt]:
-        """`w[coordinates] op= value`, remembering the key."""
+    def insert(self, coordinates: list[Expr], value: Expr | None, op: Op | None) -> list[Stmt]:
+        """`w[coordinates] op= value`, remembering the key; no value: the key alone."""
         key = self.key(coordinates)
         if not self.hashed:
-            first = block(
-                Store(self.seen, key, Value(True, "bool")),
-                Store(self.keys, self.count, key),
-                Set(self.count, self.count + 1),
-                Store(self.vals, key, value),
-            )
-            return [If(Load(self.seen, key), block(self._again(key, value, op)), first)]
+            mark = Do(Helper("mark", (self.marks, self.size, key)))
+            # Values of keys that were not written are at the identity.
+            return [mark] if value is None else [mark, self._again(key, value, op)]
         slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
         find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
         first = block(
-            Grow(self.room, self.count + 1, self._growing()),
+            Grow(self.room, self.count + 1, self._growing(value is not None)),
             Store(self.keys, self.count, at),
             Store(self.slots, self.count, self.count),
-            Store(self.vals, slot, value),
+            None if value is None else Store(self.vals, slot, value),
             Set(self.count, self.count + 1),
         )
-        again = block(self._again(slot, value, op))
+        again = None if value is None else block(self._again(slot, value, op))
         return [
             Declare(at, key, fixed=True),
             Declare(slot, find, fixed=True),
@@ -228,18 +233,25 @@ class Workspace:
             return []
         if self.hashed:
             return [Do(Helper("sort_pairs", (self.keys, self.slots, self.count)))]
-        return [Do(Helper("sort_keys", (self.keys, self.count, self.seen, self.size)))]
+        listed = Helper("list_keys", (self.marks, self.size, self.keys))
+        return [Set(self.count, listed)]
 
-    def reset(self) -> list[Stmt]:
-        """After the consumer: an empty list again."""
+    def reset(self, valued: bool = True) -> list[Stmt]:
+        """After the consumer: an empty list again; `valued`: values were written to it."""
         if not self.lists:
             return []
         if self.hashed:
             return [Do(Helper("clear", (self.table, self.mask))), Set(self.count, Value(0))]
+        if not valued:
+            return []
         at = Name(f"{self.name}_at")
-        unseen = Store(self.seen, Load(self.keys, at), Value(False, "bool"))
-        clear = For(at, Value(0), self.count, block(unseen), "forget the keys")
-        return [clear, Set(self.count, Value(0))]
+        forget = Store(self.vals, Load(self.keys, at), self._fill)
+        return [For(at, Value(0), self.count, block(forget), "forget the values")]
+
+
+def _is_blank(value: Value) -> bool:
+    """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
+    return value.value == 0 and not str(value.value).startswith("-")
 
 
 @dataclass(frozen=True)
@@ -249,9 +261,11 @@ class Workspaces:
     names: Names
     table: dict[TensorVar, Workspace]
 
-    def add(self, tensor: TensorVar, variables: tuple[IndexVar, ...]) -> Workspace:
+    def add(
+        self, tensor: TensorVar, variables: tuple[IndexVar, ...], swept: bool = False
+    ) -> Workspace:
         """A workspace for `tensor`."""
-        return self.table.setdefault(tensor, Workspace(tensor, variables, self.names))
+        return self.table.setdefault(tensor, Workspace(tensor, variables, self.names, swept))
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level of any tensor are evaluated over."""

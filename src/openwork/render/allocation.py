@@ -13,7 +13,7 @@ NO_MEMORY = 1
 def may_fail(node: Node) -> bool:
     """Whether something below `node` can end the kernel."""
     return any(
-        isinstance(n, (p.Fail, p.Allocate, p.Grow))
+        isinstance(n, (p.Fail, p.Allocate, p.Grow, p.Shelf))
         or (isinstance(n, p.Helper) and n.name == "find")
         for n in walk(node)
     )

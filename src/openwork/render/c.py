@@ -25,10 +25,11 @@ from openwork.render.allocation import (
 )
 from openwork.render.allocation import allocate, check_found, free, grow, local_arrays, sequence
 from openwork.render.loops import for_loop, while_loop
+from openwork.render.shelves import declared_shelves, emptied_shelves, shelved
 from openwork.render.spelling import CTYPES
 from openwork.render.stores import store
 from openwork.render.threads import INTERRUPTED as INTERRUPTED
-from openwork.render.threads import fails_late, parallel_for, streams
+from openwork.render.threads import SHARES, fails_late, parallel_for, streams
 from openwork.render.writer import Helpers, Writer, indent, remark
 from openwork.tree import walk
 
@@ -89,6 +90,8 @@ class _Renderer(Writer):
                 return grow(self, s)
             case p.Free(array=array):
                 return free(self, array)
+            case p.Shelf() | p.Put() | p.Take():
+                return shelved(self, s)
             case p.Prefetch(array=array, index=index):
                 return [f"{self.use('ask_for', '')}(&{array.name}[{self.text(index)}]);"]
             case p.Fail(status=status):
@@ -124,6 +127,7 @@ class _Renderer(Writer):
                 f"{CTYPES[array.type]} *{array.name} = 0;"
                 for array in local_arrays(self.program.body)
             ),
+            *declared_shelves(self.program.body),
             *(["int32_t status = 0;"] if "status" in used else []),
             *(["int32_t failed = 0;"] if "failed" in used else []),
             *body,
@@ -137,8 +141,10 @@ class _Renderer(Writer):
         lines = []
         if "stop" in used:
             lines.append("const volatile int32_t *stop = arrays[0];")
-        if "threads" in used:
+        if used & {"threads", "shares"}:
             lines.append("const int64_t threads = sizes[0];")
+        if "shares" in used:
+            lines.append(f"const int64_t shares = threads > 1 ? {SHARES} * threads : 1;")
         if "room" in used:
             lines.append("const int64_t room = sizes[1];")
         for n, size in enumerate(self.program.sizes):
@@ -175,6 +181,7 @@ class _Renderer(Writer):
         results = [argument.array for argument in made]
         arrays = local_arrays(self.program.body)
         lines += [f"__builtin_free({array.name});" for array in arrays if array not in results]
+        lines += emptied_shelves(self.program.body)
         if made:
             lines += self._results()
         return [*lines, "return status;"]

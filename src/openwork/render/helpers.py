@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openwork.errors import InternalError
+from openwork.render.marks import MARKS
 from openwork.render.searches import SEARCHES
 from openwork.render.store_helpers import STORE_HELPERS, store_text
 
@@ -134,7 +135,7 @@ static void clear(int64_t *table, int64_t mask) {
 """
 
 _SORT = """\
-static void sift_{name}({params}, int64_t root, int64_t count) {{
+static void sift_{name}({key} *keys, int64_t *slots, int64_t root, int64_t count) {{
   for (;;) {{
     int64_t child = 2 * root + 1;
     if (child >= count) return;
@@ -146,13 +147,13 @@ static void sift_{name}({params}, int64_t root, int64_t count) {{
 }}
 
 // Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
-static void sort_{name}({params}, int64_t count, int64_t depth) {{
+static void sort_{name}({key} *keys, int64_t *slots, int64_t count, int64_t depth) {{
   while (count > 24) {{
     if (depth-- == 0) {{
-      for (int64_t root = count / 2; root-- > 0;) sift_{name}({args}, root, count);
+      for (int64_t root = count / 2; root-- > 0;) sift_{name}(keys, slots, root, count);
       for (int64_t last = count; last-- > 1;) {{
         {swap_0_last}
-        sift_{name}({args}, 0, last);
+        sift_{name}(keys, slots, 0, last);
       }}
       return;
     }}
@@ -165,32 +166,23 @@ static void sort_{name}({params}, int64_t count, int64_t depth) {{
       if (left >= right) break;
       {swap_left_right}
     }}
-    sort_{name}({args}, right + 1, depth);
-    {skip}
+    sort_{name}(keys, slots, right + 1, depth);
+    keys += right + 1;
+    slots += right + 1;
     count -= right + 1;
   }}
   for (int64_t n = 1; n < count; n++) {{
-    const {key} key = keys[n];{save}
+    const {key} key = keys[n];
+    const int64_t slot = slots[n];
     int64_t at = n;
-    for (; at > 0 && keys[at - 1] > key; at--) {{ {shift} }}
-    {put}
+    for (; at > 0 && keys[at - 1] > key; at--) {{
+      keys[at] = keys[at - 1];
+      slots[at] = slots[at - 1];
+    }}
+    keys[at] = key;
+    slots[at] = slot;
   }}
 }}
-"""
-
-_SORT_KEYS = """\
-// The keys that were seen, in order: sorted, or read off the marks where those are few.
-static void sort_keys(int64_t *keys, int64_t count, const _Bool *seen, int64_t size) {
-  int64_t depth = 2;
-  for (int64_t n = count; n > 0; n /= 2) depth += 2;
-  if (size / 4 > count * depth) {
-    sort_list(keys, count, depth);
-    return;
-  }
-  int64_t at = 0;
-  for (int64_t key = 0; key < size && at < count; key++)
-    if (seen[key]) keys[at++] = key;
-}
 """
 
 _SORT_PAIRS = """\
@@ -246,27 +238,19 @@ def _folded(key: str, type: str) -> str:
     return f"(uint64_t)({key} ^ {key} >> 64)" if type == "int128" else f"(uint64_t){key}"
 
 
-def _sort_text(name: str, pairs: bool, key: str = "int64_t") -> str:
+def _sort_text(name: str, key: str) -> str:
     def swap(a: str, b: str) -> str:
-        both = ("keys", "slots") if pairs else ("keys",)
         return " ".join(
-            f"{{ const {key if x == 'keys' else 'int64_t'} t = {x}[{a}]; "
-            f"{x}[{a}] = {x}[{b}]; {x}[{b}] = t; }}"
-            for x in both
+            f"{{ const {type} t = {x}[{a}]; {x}[{a}] = {x}[{b}]; {x}[{b}] = t; }}"
+            for x, type in (("keys", key), ("slots", "int64_t"))
         )
 
     return _SORT.format(
         name=name,
         key=key,
-        params=f"{key} *keys, int64_t *slots" if pairs else f"{key} *keys",
-        args="keys, slots" if pairs else "keys",
         swap_root_child=swap("root", "child"),
         swap_0_last=swap("0", "last"),
         swap_left_right=swap("left", "right"),
-        skip="keys += right + 1;" + (" slots += right + 1;" if pairs else ""),
-        save=" const int64_t slot = slots[n];" if pairs else "",
-        shift="keys[at] = keys[at - 1];" + (" slots[at] = slots[at - 1];" if pairs else ""),
-        put="keys[at] = key;" + (" slots[at] = slot;" if pairs else ""),
     )
 
 
@@ -274,6 +258,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
     """The C text of helper `name` for arrays or values of an element type."""
     if name in SEARCHES:
         return SEARCHES[name].format(type=type, ctype=ctype)
+    if name in MARKS:
+        return MARKS[name]
     if name in STORE_HELPERS:
         return store_text(name, type)
     match name:
@@ -302,10 +288,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
             return _LARGER
         case "clear":
             return _CLEAR
-        case "sort_keys":
-            return _sort_text("list", pairs=False) + "\n" + _SORT_KEYS
         case "sort_pairs":
-            sort = _sort_text(f"both_{type}", pairs=True, key=ctype)
+            sort = _sort_text(f"both_{type}", ctype)
             return sort + "\n" + _SORT_PAIRS.format(type=type, ctype=ctype)
         case "min" | "max":
             text = _EXTREME_COMPLEX if type.startswith("complex") else _EXTREME

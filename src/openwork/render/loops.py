@@ -21,31 +21,36 @@ _LOGIC = {"add": "||", "or": "||", "max": "||", "mul": "&&", "and": "&&", "min":
 def while_loop(w: Writer, s: p.While) -> list[str]:
     """`while (condition) { body }`"""
     head = f"while ({w.text(s.condition)})"
-    return [*remark(s.comment), *_unroll(s.unroll), *_loop(w, head, s.body, s.polls)]
+    return [
+        *remark(s.comment),
+        *_unroll(s.unroll),
+        *_loop(w, head, s.body, [POLL] if s.polls else []),
+    ]
 
 
 def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     """`for (var = begin; var < end; var++) { body }`, a whole loop or a thread's part of one."""
     if s.unrolled:
         pragma = [f"#pragma GCC unroll {w.text(end)}"]
-        return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, s.polls)]
+        return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
     pragma = _simd(w, s) if s.simd else []
     if pragma and s.polls:
         return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma)]
     # Compilers take one pragma or the other.
     pragma = pragma or _unroll(s.unroll)
-    return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, s.polls)]
+    return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
 
 
 def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
     var = s.var.name
     more = w.text(p.compare("<", s.var, end))
     head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
-    return _loop(w, head, s.body, polls)
+    # The flag is looked at where the lowest bits are zero, which costs nothing to test.
+    seldom = f"if (!({var} & {s.polls - 1}) && *stop) break;"
+    return _loop(w, head, s.body, [seldom if s.polls > 1 else POLL] if polls else [])
 
 
-def _loop(w: Writer, head: str, body: p.Stmt, polls: bool) -> list[str]:
-    poll = [POLL] if polls else []
+def _loop(w: Writer, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
     return [f"{head} {{", *indent([*poll, *w.stmt(body)]), "}"]
 
 

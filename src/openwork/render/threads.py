@@ -1,6 +1,7 @@
 """Loops that threads share, in C.
 
-The parts of a loop are the iterations of another one, a thread for each:
+The parts of a loop are the iterations of another one, a thread for each, or, where a thread has
+nothing for itself, several for whichever thread is free:
 
     #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
@@ -18,6 +19,7 @@ loop the function is left.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from openwork.program import nodes as p
 from openwork.render.allocation import (
@@ -35,6 +37,7 @@ from openwork.render.writer import Writer, indent
 from openwork.tree import Node, children, walk
 
 INTERRUPTED = 2
+SHARES = 8  # parts for each thread, where anybody may do any of them
 
 _PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
 _PART = p.Name("part")
@@ -67,7 +70,9 @@ def parallel_for(w: Writer, s: p.For) -> list[str]:
     if s.polls and not _last(w.program, s):
         after += _leave_if(w, "*stop", str(INTERRUPTED))
     fence = [f"{w.use('fence', '')}();"] if streams(w.program.body, by_threads=False) else []
-    lines = [*fence, *before, _remark(s), _PRAGMA, f"{_PARTS} {{", *indent(part), "}", *after]
+    pragma = _PRAGMA.replace("static", "dynamic") if _for_anybody(s) else _PRAGMA
+    parts = f"for (int64_t part = 0; part < {_count(s)}; part++)"
+    lines = [*fence, *before, _remark(s), pragma, f"{parts} {{", *indent(part), "}", *after]
     # No jump may pass by an array that is as long as there are threads; so it has its own scope.
     return ["{", *indent(lines), "}"] if before else lines
 
@@ -108,6 +113,20 @@ def _remark(s: p.For) -> str:
     if s.chunk is not None:
         return f"// threads take {s.chunk} iterations at a time"
     return "// threads take contiguous parts" + (" with equal work" if s.balance else "")
+
+
+def _for_anybody(s: p.For) -> bool:
+    """Whether it makes no difference which thread does a part.
+
+    Then there are more parts than threads: equal work does not take equal time where rows differ
+    in how much of them is in the cache, or where a core has something else to do as well.
+    """
+    return not (s.private or s.cleanup or s.copies or s.reductions or s.chunk is not None)
+
+
+def _count(s: p.For) -> str:
+    """The number of parts."""
+    return "shares" if _for_anybody(s) else "threads"
 
 
 def _leave_if(w: Writer, condition: str, status: str) -> list[str]:
@@ -239,7 +258,8 @@ def _is_blank(identity: p.Value) -> bool:
 def _iterations(w: Writer, s: p.For) -> list[str]:
     """The loop over the iterations of a part, around which a thread has its own reductions."""
     first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
-    loop = for_loop(w, s, first, limit)
+    seen = s.chunk is not None and s.chunk <= s.polls  # the flag is looked at before each chunk
+    loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
     if s.chunk is not None:
         chunks_end = p.Name(f"{s.var.name}_chunks_end")
         taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {s.chunk}, __ATOMIC_RELAXED)"
@@ -267,10 +287,10 @@ def _cuts(w: Writer, s: p.For) -> list[str]:
         cut = f"{w.use('cut_even', '')}("
     found = []
     for side, part in (("first", "part"), ("limit", "part + 1")):
-        at = f"{cut}{begin}, {end}, {part}, threads)"
+        at = f"{cut}{begin}, {end}, {part}, {_count(s)})"
         if balance is not None and balance.count is not None:
             # The cut between single runs, moved on to the next iteration that begins with a run.
-            run = f"{cut}0, {w.text(balance.count)}, {part}, threads)"
+            run = f"{cut}0, {w.text(balance.count)}, {part}, {_count(s)})"
             at = f"({run} + {balance.length - 1}) / {balance.length}"
         found.append(f"const int64_t {s.var.name}_{side} = {at};")
     return found

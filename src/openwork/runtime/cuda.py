@@ -85,7 +85,7 @@ class DeviceStorage(Storage):
     def pointers(self) -> tuple[int, ...]:
         raise DataError(
             "a tensor on the GPU was given to a kernel for the CPU",
-            code="E509",
+            code="E511",
             hint='take it back: A.to("cpu"), or compile(target="cuda")',
         )
 

@@ -9,7 +9,9 @@ follows is Python's own.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
+from _thread import get_ident
 from types import TracebackType
 
 from openwork.runtime.support import support_library
@@ -35,6 +37,17 @@ class _Switch:
 
 _switch: _Switch | None = None
 _depth = 0
+_main = threading.main_thread().ident
+
+
+def _fork() -> None:
+    """In a child, the thread that forked is the main one."""
+    global _main
+    _main = get_ident()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fork)
 
 
 class watching:
@@ -51,7 +64,7 @@ class watching:
     def __enter__(self) -> int:
         global _depth
         self._watched = False
-        if threading.current_thread() is not threading.main_thread():
+        if get_ident() != _main:
             return _QUIET_ADDRESS
         switch = _switch or _find_switch()
         if switch is None:
@@ -90,7 +103,7 @@ def stop_flag() -> int:
     Ask for it at each launch: inside `watching()` on the main thread it is the flag that Ctrl-C
     raises, everywhere else one that stays zero.
     """
-    watched = _depth > 0 and threading.current_thread() is threading.main_thread()
+    watched = _depth > 0 and get_ident() == _main
     return _switch.address if watched and _switch is not None else _QUIET_ADDRESS
 
 

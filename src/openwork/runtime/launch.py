@@ -96,17 +96,26 @@ class Executable:
         return self._sizes(threads, room, *extents)
 
     def launch(self, pointers: Sequence[int], sizes: Any, work: float) -> Any:
+        """Call the function with the arrays at `pointers`."""
+        arrays = self.frame(pointers)
+        self.call(arrays, sizes, work)
+        return arrays
+
+    def frame(self, pointers: Sequence[int]) -> Any:
+        """The arrays of a call, which may be used for another; not by two threads at a time."""
+        return self._pointers(0, *pointers)
+
+    def call(self, arrays: Any, sizes: Any, work: float) -> None:
         """Call the function, with an eye on Ctrl-C if it may take long."""
         if work < WATCHED_ABOVE:
-            arrays = self._pointers(stop_flag(), *pointers)
+            arrays[0] = stop_flag()
             status = self._function(arrays, sizes)
         else:
             with watching() as flag:
-                arrays = self._pointers(flag, *pointers)
+                arrays[0] = flag
                 status = self._function(arrays, sizes)
         if status != OK:
             _refuse(status)
-        return arrays
 
     def _collect(self, arrays: Any, sizes: Any) -> list[Array]:
         made = []

@@ -1,8 +1,9 @@
 """Memory for results: large blocks are used again, and impossible ones are refused.
 
 A fresh block from the system costs as much to touch for the first time as many kernels take to fill
-it, so blocks of results that are gone are kept for the next result of about that size, up to a
-limit. An allocation that cannot succeed is refused before the system kills the process for it.
+it. C libraries keep small blocks for the next request, but give large ones back at once; so large
+blocks of results that are gone are kept for the next result of about that size, up to a limit. An
+allocation that cannot succeed is refused before the system kills the process for it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from openwork.algebra.types import DType
 Array = np.ndarray[Any, Any]
 
 _SMALL = 1 << 28
-LARGE = 1 << 20  # blocks below this size are the allocator's business
+LARGE = 1 << 25  # blocks below this size are the allocator's business
 _KEPT_BYTES = 1 << 28
 # Blocks that nobody uses, by size. Taking from a queue and adding to one are each a single step, so
 # threads, and finalizers that run in the middle of anything, need no lock.
@@ -75,14 +76,14 @@ def check_memory(size: int, what: str) -> None:
     """Raise `MemoryError` if `size` bytes for `what` are more than the machine has left."""
     if size < _SMALL:
         return
-    left = _available()
+    left = available()
     if left is not None and size > left:
         raise MemoryError(
             f"{what} needs {size / 2**30:.1f} GiB, and {left / 2**30:.1f} GiB are free"
         )
 
 
-def _available() -> int | None:
+def available() -> int | None:
     """Memory that can be had without swapping, in bytes; None where the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:

@@ -305,30 +305,13 @@ def _all(like: Array, value: bool) -> Array:
 
 
 def to_masked(storage: Storage) -> Masked:
-    """`storage` written out, level by level through the formulas of its format.
-
-    The values at absent places are the storage's fill.
-    """
+    """`storage` written out; the values at absent places are the storage's fill."""
     _Space.allow(storage.shape)
-    parents = np.zeros(1, dtype=np.int64)
-    modes: dict[int, Array] = {}
-    for n, (level, mode) in enumerate(
-        zip(storage.format.levels, storage.format.order, strict=True)
-    ):
-        view = storage.level_view(n)
-        begin = np.asarray(level.begin(view, parents), dtype=np.int64)
-        counts = np.asarray(level.end(view, parents), dtype=np.int64) - begin
-        total = int(counts.sum())
-        runs = np.repeat(np.arange(len(parents)), counts)
-        first = np.cumsum(counts) - counts
-        positions = np.arange(total, dtype=np.int64) - first[runs] + begin[runs]
-        modes = {m: coordinates[runs] for m, coordinates in modes.items()}
-        modes[mode] = np.asarray(level.coordinate(view, parents[runs], positions))
-        parents = positions
-    at = tuple(modes[mode] for mode in range(len(storage.shape))) or ...
+    coords, places = storage.coordinates()
+    at = tuple(coords) or ...
     values = np.full(storage.shape, number(storage.fill, storage.dtype), storage.dtype)
     present = np.zeros(storage.shape, dtype=bool)
-    values[at], present[at] = storage.values[parents], True
+    values[at], present[at] = storage.values[places], True
     return Masked(values, present)
 
 

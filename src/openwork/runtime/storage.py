@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from openwork.algebra.types import DType, Number
 from openwork.format.formats import Format
+from openwork.format.width import index_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -21,7 +23,7 @@ class Storage:
     """A tensor's arrays: the index arrays of each level, and the values.
 
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
-    arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
+    arrays; `values` is one-dimensional and contiguous, in the order of the last level's places.
     The arrays are trusted here: whoever takes them from outside validates them first.
     """
 
@@ -32,27 +34,107 @@ class Storage:
     values: Array
     fill: Number = 0
 
-    @property
+    @cached_property
     def nnz(self) -> int:
-        """The number of stored entries, explicit zeros included."""
-        return int(self.values.size)
+        """The number of stored entries, explicit zeros included; padding is none."""
+        if all(level.compact for level in self.format.levels) and not self.overhangs:
+            return int(self.values.size)
+        levels, parts = self.format.levels, self.format.parts
+        depth = max(
+            (n + 1 for n, each in enumerate(levels) if not each.full or each.arrays), default=0
+        )
+        walked = self._walk(depth)[1]
+        # Below the last sparse level every coordinate is there: they are counted, not walked.
+        count = np.ones(len(walked[0]) if walked else 1, dtype=np.int64)
+        for mode, (extent, tile) in enumerate(zip(self.shape, self.format.tiles, strict=True)):
+            known = [walked[n] for n in range(depth) if parts[n][0] == mode]
+            if not known:
+                count *= extent
+            elif tile:
+                left = extent - known[0].astype(np.int64) * tile
+                count *= known[1] < left if len(known) == 2 else np.clip(left, 0, tile)
+        return int(count.sum())
+
+    @property
+    def overhangs(self) -> bool:
+        """Whether blocks reach beyond the shape."""
+        pairs = zip(self.format.tiles, self.shape, strict=True)
+        return any(tile and extent % tile for tile, extent in pairs)
 
     @cached_property
     def widths(self) -> tuple[str, ...]:
         """The element types of all index arrays, level by level: kernels depend on them."""
         return tuple(arrays[name].dtype.name for arrays in self.levels for name in sorted(arrays))
 
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """The extent of each level."""
+        return self.format.extents(self.shape)
+
     def level_view(self, level: int) -> SimpleNamespace:
-        """What the formulas of a level are evaluated over: its arrays and the mode's extent."""
-        extent = self.shape[self.format.order[level]]
-        return SimpleNamespace(extent=extent, **self.levels[level])
+        """What the formulas of a level are evaluated over: arrays, extent, number of parents."""
+        parents = self.positions(level - 1)
+        return SimpleNamespace(extent=self.extents[level], parents=parents, **self.levels[level])
 
     def positions(self, level: int) -> int:
-        """How many positions level `level` has; level -1 is the root, with one."""
+        """How many places level `level` has; level -1 is the root, with one."""
         count = 1
         for n in range(level + 1):
-            count = int(self.format.levels[n].children(self.level_view(n), count))
+            view = SimpleNamespace(extent=self.extents[n], parents=count, **self.levels[n])
+            count = int(self.format.levels[n].children(view, np.int64(count)))  # in 64 bits
         return count
+
+    def runs(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Level by level, for each entry: the number of the entry above it, its coordinate on the
+        level, and its place.
+
+        Entries come in storage order: run after run on every level.
+        """
+        places = np.zeros(1, dtype=np.int64)
+        for n, level in enumerate(self.format.levels):
+            view = self.level_view(n)
+            begin = np.asarray(level.begin(view, places), dtype=np.int64)
+            counts = np.asarray(level.end(view, places), dtype=np.int64) - begin
+            run = np.repeat(np.arange(len(places)), counts)
+            first = np.cumsum(counts) - counts
+            at = np.arange(len(run))
+            if (begin != first).any():
+                at += (begin - first)[run]
+            parent = places[run]
+            column = np.asarray(level.coordinate(view, parent, at))
+            places = np.asarray(level.place(view, parent, at), dtype=np.int64)
+            if not level.walks:
+                there = np.flatnonzero(level.find(view, parent, column)[1])
+                run, column, places = run[there], column[there], places[there]
+            yield run, column, places
+
+    def entries(self) -> tuple[Array, list[Array]]:
+        """The place of every entry in the values, and its coordinate in each level."""
+        return self._walk(len(self.format.levels))
+
+    def _walk(self, depth: int) -> tuple[Array, list[Array]]:
+        """The entries of the level at `depth`: their places, and the coordinates so far."""
+        places = np.zeros(1, dtype=np.int64)
+        columns: list[Array] = []
+        for run, column, below in islice(self.runs(), depth):
+            columns, places = [*(each[run] for each in columns), column], below
+        return places, columns
+
+    def coordinates(self) -> tuple[Array, Array]:
+        """The coordinates of all entries, of shape (modes, entries), and where each value lies."""
+        places, columns = self.entries()
+        shape, format = self.shape, self.format
+        coords = np.empty((len(shape), len(places)), dtype=index_dtype(max((*shape, 1)) - 1))
+        for (mode, part), column in zip(format.parts, columns, strict=True):
+            if part == 1:
+                coords[mode] += column.astype(coords.dtype)
+            else:
+                coords[mode] = column
+                coords[mode] *= format.tiles[mode] if part == 0 else 1
+        if self.overhangs:
+            inside = (coords < np.array(shape)[:, None]).all(axis=0)
+            coords, places = coords[:, inside], places[inside]
+        return coords, places
 
     @cached_property
     def pointers(self) -> tuple[int, ...]:

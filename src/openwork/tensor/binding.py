@@ -14,12 +14,14 @@ from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Where, relations_of, written
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.result import Append, Shared, accesses_of
+from openwork.loops.result import Append, InPlace, Shared, accesses_of
+from openwork.loops.tiles import extents_of_blocks, whole_vars
 from openwork.pipeline import Compiled, back
 from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.pack import convert
+from openwork.tensor.bounds import check_size, entries, room_for
+from openwork.tensor.pack import convert, seen_in_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
 from openwork.tree import walk
@@ -54,6 +56,7 @@ class Binding:
     work: float
     room: int
     shape: tuple[int, ...]
+    extents: tuple[int, ...]  # of the modes that the kernel sees
     count: int
     wide: bool
     cuts: tuple[Array, ...] = ()
@@ -96,7 +99,8 @@ class Binder:
             if isinstance(node, Where) and not node.temporary.format.is_dense
         ]
         self.takes_as_given = self._places == list(range(len(names)))
-        self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * plan.result.ndim
+        levels = plan.user_result.format.levels if plan.native else plan.result.format.levels
+        self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * len(levels)
         self._shared: tuple[int, int] | None = None  # the operand with the pattern, and how deep
         if isinstance(plan.assembly, Shared):
             tensor = plan.assembly.operand.tensor
@@ -118,15 +122,24 @@ class Binder:
             fixed: the result must have that shape, whatever the operands have.
         """
         plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._wide
-        extents = self._extents(given, result_shape, fixed)
+        whole = self._extents(given, result_shape, fixed)
+        extents = extents_of_blocks(whole, plan.blocks)
         cuts = self._promises.keep(extents, given, operands, self.operands)
         executable, compiled = self._executable(operands, extents, wide)
         work = float(sum(storage.values.size for storage in operands))
+        shape = tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
         count, below = 1, lhs.level_vars
         if self._shared is not None:
             position, depth = self._shared
             count, below = operands[position].positions(depth - 1), below[depth:]
-        if not isinstance(plan.assembly, Append):
+        room = 0
+        if isinstance(plan.assembly, Append):
+            room = self._room(operands, extents, int(work) + 8, wide)
+        elif isinstance(plan.assembly, InPlace):
+            # Blocks of the result may reach beyond its shape.
+            blocks = plan.native is not None and plan.user_result.format.tiled
+            count = math.prod(plan.user_result.format.extents(shape) if blocks else shape)
+        else:
             count *= math.prod(extents[var] for var in below)
         return Binding(
             given=tuple(ref(storage) for storage in given),
@@ -137,8 +150,9 @@ class Binder:
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            room=min(int(work) + 8, _MOST_ROOM if wide else INT32_LIMIT.value),
-            shape=tuple(extents[var] for var in lhs.vars),
+            room=room,
+            shape=shape,
+            extents=tuple(extents[var] for var in lhs.vars),
             count=count,
             wide=wide,
         )
@@ -148,6 +162,15 @@ class Binder:
             *(address for storage in operands for address in storage.pointers),
             *(array.__array_interface__["data"][0] for array in cuts),
         )
+
+    def _room(self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool) -> int:
+        """For how many entries of a new result to make room at first, if it can be held at all."""
+        assignment = self._plan.assignment
+        held = {var.name: storage for var, storage in zip(self.operands, operands, strict=True)}
+        found = entries(assignment, held, extents)
+        check_size(assignment, found, extents)
+        room = room_for(found, assignment.lhs.dtype.itemsize + 8, usual)
+        return min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
 
     def widen(self, overflowed: Binding) -> None:
         """From now on, count the positions of results in 64 bits."""
@@ -173,6 +196,8 @@ class Binder:
         derived = self._derived.get(name)
         if derived is not None:
             source = self.operand(derived.source, given, old)
+            if derived.var.format.ndim != source.format.ndim:
+                source = seen_in_blocks(source)
             return convert(source, derived.var.format, exact=True)
         if name in self._names:
             return given[self._names.index(name)]
@@ -215,7 +240,7 @@ class Binder:
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Executable, Compiled]:
         """The kernel for the index widths of these operands, compiled if it is new."""
-        result = self._result_widths(extents, wide)
+        result = (*self._result_widths(extents, wide), *self._whole_blocks(extents))
         key = (tuple(storage.widths for storage in operands), result)
         ready = self._ready.get(key)
         if ready is None:
@@ -230,16 +255,30 @@ class Binder:
         result: tuple[tuple[tuple[str, int, str], str], ...] | None = None,
     ) -> Compiled:
         """The kernel as text; index arrays of operands without data are taken to be int32."""
-        widths: Widths = dict(self._result_widths(None) if result is None else result)
+        if result is None:
+            known = {block.var: block.extent for block in self._plan.blocks}
+            result = (*self._result_widths(None), *self._whole_blocks(known))
+        widths: Widths = dict(result)
         for var, storage in zip(self.operands, operands, strict=True):
             for level, kind in enumerate(var.format.levels):
                 for n in (fact.name for fact in kind.arrays):
-                    known = None if storage is None else storage.levels[level][n].dtype.name
-                    widths[var.name, level, n] = known or "int32"
+                    array = None if storage is None else storage.levels[level].get(n)
+                    usual = f"int{kind.bits or 32}"
+                    widths[var.name, level, n] = usual if array is None else array.dtype.name
         key = frozenset(widths.items())
         if key not in self._texts:
             self._texts[key] = self._back(widths)
         return self._texts[key]
+
+    def _whole_blocks(
+        self, extents: Mapping[IndexVar, int | None]
+    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
+        """The modes that blocks divide without a rest, so that none has to be looked at."""
+        return tuple(
+            ((block.var.name, -1, "blocks"), "whole")
+            for block in self._plan.blocks
+            if (extents.get(block.var) or 1) % block.size == 0
+        )
 
     def _back(self, widths: Widths) -> Compiled:
         return back(self._plan, widths, self._trace)
@@ -275,5 +314,6 @@ def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:
         name = access.tensor.name
         while name in sources:
             name = sources[name]
-        found += [(name, mode, var) for mode, var in enumerate(access.vars)]
+        variables = whole_vars(access.vars, plan.blocks)
+        found += [(name, mode, var) for mode, var in enumerate(variables)]
     return list(dict.fromkeys(found))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from openwork.runtime.storage import Array, Storage
-
-_MOST_ITEMS = 24
+from openwork.runtime.storage import Storage
+from openwork.tensor.layout import Row, layout
 
 
 def summary(storage: Storage) -> str:
     """Shape, element type, format and number of entries, on one line.
 
+    >>> import numpy as np
     >>> from openwork.tensor.pack import from_dense
     >>> from openwork.format.formats import CSR
     >>> summary(from_dense(np.eye(2, 3), CSR))
@@ -25,51 +21,43 @@ def summary(storage: Storage) -> str:
 
 
 def draw(storage: Storage, name: str) -> str:
-    """The arrays of each level; a bar ends the children of each parent. Long arrays are cut short.
+    """The type, and the arrays of each level. Long arrays are cut short.
 
+    A bar ends each run of children, or slice of runs; a colon the rows of a block, and the columns
+    of a slice. A point is padding, which nobody reads.
+
+    >>> import numpy as np
     >>> from openwork.tensor.pack import from_dense
     >>> from openwork.format.formats import CSR
     >>> print(draw(from_dense(np.array([[5.0, 0, 6], [0, 0, 0], [0, 7, 8]]), CSR), "A"))
     A: 3x3 float64, ow.CSR, 4 stored
+      type      [i -> [(int32, float64)]_(pos[i+1]-pos[i])]_3
       level 0: Dense, mode 0, extent 3
       level 1: Compressed, mode 1, extent 3
         pos     0 2 2 4
         crd     0 2 | | 1 2 |
       values    5. 6. | | 7. 8. |
     """
-    lines = [f"{name}: {summary(storage)}"]
-    parents = 1
-    ends: Array = np.ones(1, dtype=np.int64)
-    for n, (level, mode) in enumerate(
-        zip(storage.format.levels, storage.format.order, strict=True)
-    ):
-        view = storage.level_view(n)
-        lines.append(f"  level {n}: {level}, mode {mode}, extent {view.extent}")
-        shown = min(parents, _MOST_ITEMS + 1)
-        ends = np.asarray(level.end(view, np.arange(shown)), dtype=np.int64)
-        for fact in level.arrays:
-            array = storage.levels[n][fact.name]
-            runs = ends if fact.per == "child" else ()
-            lines.append(f"    {fact.name:<8}{_listed(_texts(array), array.size, runs)}")
-        parents = storage.positions(n)
-    values = storage.values
-    lines.append(f"  values    {_listed(_texts(values), values.size, ends if lines[1:] else ())}")
+    lines = [f"{name}: {summary(storage)}", f"  type      {type_of(storage)}"]
+    for part in layout(storage):
+        lines += [f"  {part.title}"] if part.title else []
+        for row in part.rows:
+            label = f"    {row.name:<8}" if part.title else f"  {row.name:<10}"
+            lines.append(f"{label}{_listed(row)}".rstrip())
     return "\n".join(lines)
 
 
-def _texts(array: Array) -> list[str]:
-    """The first elements as NumPy would write them, in a common precision."""
-    head = array[:_MOST_ITEMS]
-    if head.dtype.kind in "fc":
-        return [np.array2string(element, precision=4) for element in head]
-    return [str(element) for element in head]
+def type_of(storage: Storage) -> str:
+    """The dependent type of the storage, with its extents."""
+    return storage.format.type(str(storage.dtype), storage.shape)
 
 
-def _listed(texts: Sequence[str], size: int, ends: Sequence[int] | Array) -> str:
-    """The elements in a row, with a bar after each run that ends among them."""
+def _listed(row: Row) -> str:
+    """The cells in a row, with a bar after each run that ends among them."""
     parts: list[str] = []
-    for n in range(len(texts) + 1):
-        parts += ["|"] * int(np.count_nonzero(np.asarray(ends) == n))
-        parts += texts[n : n + 1]
-    more = size - len(texts)
-    return " ".join(parts) + (f" ... {more} more" if more else "")
+    for n in range(len(row.cells) + 1):
+        ends = row.runs.ends[n] if row.runs else 0
+        parts += ["|"] * ends if ends < 5 else ["|", f"{ends - 2} empty", "|"]
+        parts += [":"] if row.runs and n in row.runs.breaks else []
+        parts += row.cells[n : n + 1]
+    return " ".join(parts) + (f" ... {row.more} more" if row.more else "")

@@ -15,11 +15,12 @@ from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import DataError, FormatError, ShapeError
-from openwork.format.formats import CSC, CSF, CSR, Format, dense
+from openwork.format.formats import BSR, CSC, CSF, CSR, DIA, Format, dense
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.gpu_interop import from_gpu, is_gpu_object
 from openwork.tensor.pack import cast_values, convert, differs, from_dense, pack, to_dense, unpack
+from openwork.tensor.scipy_kinds import from_bsr, from_dia, from_lil, to_bsr, to_dia
 from openwork.tensor.validate import (
     as_index_array,
     as_values,
@@ -162,14 +163,15 @@ def _is_coo(obj: Any, wish: Wish) -> bool:
 
 
 def from_scipy(matrix: Any, wish: Wish) -> Storage:
-    """A SciPy sparse array or matrix. CSR and CSC share their arrays, the rest becomes CSR or CSF.
+    """A SciPy sparse array or matrix. CSR, CSC, BSR, DIA and LIL stay what they are, and the first
+    three share their arrays; the rest becomes CSR or CSF.
 
     The columns of a row may come in any order and repeat: then a sorted copy is made.
     """
     if matrix.format in ("csr", "csc"):
         return _from_compressed(matrix, wish)
-    if matrix.format == "bsr":
-        _check_blocks(matrix, wish)
+    if matrix.format in _KINDS:
+        return _KINDS[matrix.format](matrix, wish.name, wish.fill)
     if matrix.format != "coo":
         matrix = matrix.tocoo()
     coords = getattr(matrix, "coords", None) or (matrix.row, matrix.col)
@@ -206,20 +208,7 @@ def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     return storage
 
 
-def _check_blocks(matrix: Any, wish: Wish) -> None:
-    """A block matrix is taken apart by SciPy, which trusts its block rows: look at them first."""
-    rows, columns = (
-        int(extent) // int(block)
-        for extent, block in zip(matrix.shape, matrix.blocksize, strict=True)
-    )
-    labels = {"pos": f"{wish.name}.indptr", "crd": f"{wish.name}.indices"}
-    arrays = {
-        "pos": as_index_array(matrix.indptr, labels["pos"]),
-        "crd": as_index_array(matrix.indices, labels["crd"]),
-    }
-    blocks = np.ones(len(matrix.data), dtype=bool)
-    storage = Storage((rows, columns), CSR, blocks.dtype, ({}, arrays), blocks)
-    validate(storage, wish.name, labels | {"values": f"{wish.name}.data"}, ordered=False)
+_KINDS = {"bsr": from_bsr, "dia": from_dia, "lil": from_lil}
 
 
 # The first reader that accepts an object reads it.
@@ -259,10 +248,10 @@ def from_levels(
     """
     extents = check_shape(shape)
     given = list(levels)
-    if not format.ndim == len(given) == len(extents):
+    if format.ndim != len(extents) or len(format.levels) != len(given):
         raise DataError(
-            f"{format!r} has {format.ndim} levels, the shape {len(extents)} modes, and arrays of "
-            f"{len(given)} levels were given",
+            f"{format!r} has {format.ndim} modes and {len(format.levels)} levels, the shape "
+            f"{len(extents)} modes, and arrays of {len(given)} levels were given",
             code="E501",
         )
     made: list[dict[str, Array]] = []
@@ -277,7 +266,10 @@ def from_levels(
                     code="E501",
                 )
             arrays = dict(zip(names, listed, strict=True))
-        made.append({k: as_index_array(a, f"{name}.levels[{n}].{k}") for k, a in arrays.items()})
+        wide = {fact.name for fact in level.arrays if fact.holds == "positions"}
+        made.append(
+            {k: as_index_array(a, f"{name}.levels[{n}].{k}", k in wide) for k, a in arrays.items()}
+        )
     data = as_values(values, f"{name}.values")
     dtype = as_dtype(data.dtype)
     data = np.ascontiguousarray(data, dtype=dtype)
@@ -311,7 +303,8 @@ def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
 
 
 def to_scipy(storage: Storage, name: str) -> Any:
-    """`storage` as a SciPy array: CSR and CSC as they are, any other matrix as COO."""
+    """`storage` as a SciPy array of the same kind: CSR, CSC and BSR (with blocks that divide the
+    shape) with the same arrays, DIA; any other matrix as COO."""
     if len(storage.shape) != 2:
         raise FormatError(
             f"{name} has {len(storage.shape)} modes, and SciPy's matrices have two",
@@ -330,6 +323,11 @@ def to_scipy(storage: Storage, name: str) -> Any:
         matrix = make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
         matrix.has_canonical_format = True
         return matrix
+    if storage.format == DIA:
+        return to_dia(storage)
+    tiles = storage.format.tiles
+    if all(tiles) and storage.format == BSR(*tiles) and not storage.overhangs:
+        return to_bsr(storage)
     if storage.format.is_dense:
         array = to_dense(storage)
         kept = np.nonzero(differs(array, 0))

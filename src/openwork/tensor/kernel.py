@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from openwork.errors import DataError, InternalError, ShapeError
+from openwork.index.nodes import TensorVar
 from openwork.index.show import show
 from openwork.loops.nodes import Stmt
-from openwork.loops.plan import Plan
+from openwork.loops.plan import Plan, shared_by_threads
 from openwork.loops.result import Append
+from openwork.loops.symbolic import known_pattern
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
@@ -22,8 +25,10 @@ from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.binding import Binder, Binding, Loader, Shape, load_function
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
+from openwork.tensor.symbolic import Computes, SymbolicPlan
 from openwork.tensor.warm import Warm
 from openwork.trace import Trace
+from openwork.tree import walk
 
 
 class Kernel:
@@ -43,7 +48,7 @@ class Kernel:
         loader: Loader = load_function,
     ) -> None:
         self._plan, self._trace = plan, trace
-        self._templates, self._result = dict(templates), result
+        self._templates, self._result, self._loader = dict(templates), result, loader
         self._binder = Binder(plan, self._templates, trace, loader)
         self._latest: Binding | None = None
         self._warm: Warm | None = None
@@ -123,6 +128,70 @@ class Kernel:
             return self._result.__openwork_result__(storage)
         return _deliver(storage, out)
 
+    def symbolic(self, /, **operands: Any) -> SymbolicPlan:
+        """Find the pattern of the result once, to compute its values again and again.
+
+        Args:
+            **operands: tensors (or arrays) to use in place of the statement's own, by name; only
+                the patterns of sparse ones matter.
+
+        Raises:
+            ShapeError: as for a call; E206 if the statement adds to what a sparse result holds.
+
+        Example:
+            >>> import numpy as np, openwork as ow
+            >>> i, j = ow.indices("i j")
+            >>> A, B = (ow.tensor(m, format=ow.CSR, name=n) for m, n in [(np.eye(2), "A"),
+            ...                                                          (np.tri(2), "B")])
+            >>> C = ow.empty((2, 2), format=ow.CSR, name="C")
+            >>> plan = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().symbolic(A=A, B=B)
+            >>> plan.result_nnz, plan.shape
+            (3, (2, 2))
+            >>> plan(A=3 * A).to_numpy()
+            array([[4., 0.],
+                   [1., 4.]])
+        """
+        plan = self._plan
+        if self._binder.adds:
+            raise ShapeError(
+                f"{plan.user_result} keeps its old entries, so that its pattern is never settled",
+                code="E206",
+                hint="write the sum into another result: D = C + ...",
+            )
+        given = self._given(operands)
+        first = self(**operands).storage
+        compute: Computes = self
+        if isinstance(plan.assembly, Append) and self._native:
+            compute = self._under(first)
+        text = show(plan.assignment)
+        names = tuple(self._templates)
+
+        def filled(more: Mapping[str, Any]) -> dict[str, Any]:
+            return {**operands, **more}
+
+        return SymbolicPlan(
+            text,
+            names,
+            given,
+            first,
+            lambda *, out=None, **more: compute(out=out, **filled(more)),
+            lambda more: self._given(filled(more)),
+        )
+
+    def _under(self, result: Storage) -> Kernel:
+        """A kernel for results with the pattern of `result`."""
+        name = f"{self._plan.result.name}'pattern"
+        trace = Trace()
+        plan = shared_by_threads(known_pattern(self._plan, name), trace)
+        held = convert(result, self._plan.result.format, exact=True)
+        dtype = next(
+            v.dtype for v in walk(plan.loops) if isinstance(v, TensorVar) and v.name == name
+        )
+        values = np.empty(held.values.size, dtype)  # nobody reads them
+        pattern = Storage(held.shape, held.format, dtype, held.levels, values, held.fill)
+        templates = {**self._templates, name: type(self._result).of(pattern, name)}
+        return Kernel(plan, trace, templates, self._result, self._loader)
+
     def _given(self, operands: Mapping[str, Any]) -> tuple[Storage, ...]:
         """The storage of every operand, in order."""
         templates = self._templates
@@ -188,16 +257,21 @@ class Kernel:
             storage = self._storage(binding, binder.levels(operands), values)
             if not fixed and not self._check and not self._converts_result:
                 suits = Warm.suits(binding, binder)
-                self._warm = Warm(binding, binder, plan.result, self._result) if suits else None
-        if self._converts_result:
-            return convert(storage, plan.user_result.format, exact=True)
+                user = plan.user_result
+                self._warm = Warm(binding, binder, user, self._result) if suits else None
         return storage
 
     def _storage(
         self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
     ) -> Storage:
-        tensor = self._plan.result
-        return Storage(binding.shape, tensor.format, tensor.dtype, levels, values, tensor.fill)
+        """The result as the user stores it."""
+        plan, tensor, user = self._plan, self._plan.result, self._plan.user_result
+        if not self._converts_result:
+            return Storage(binding.shape, user.format, tensor.dtype, levels, values, tensor.fill)
+        shape = binding.shape if plan.native is None else binding.extents
+        made = Storage(shape, tensor.format, tensor.dtype, levels, values, tensor.fill)
+        made = convert(made, plan.native or user.format, exact=True)
+        return replace(made, shape=binding.shape, format=user.format)
 
     def _values(
         self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any

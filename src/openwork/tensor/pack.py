@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
-from openwork.errors import FormatError, InternalError
+from openwork.errors import FormatError
 from openwork.format.formats import Format
-from openwork.format.levels import Level
+from openwork.format.levels import Entries
 from openwork.format.width import index_dtype
+from openwork.runtime.moves import gathered
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.direct import as_rows, direct, is_rows
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
 _MOST_POSITIONS = 2**62
@@ -43,10 +44,10 @@ def pack(
     """
     shape = tuple(int(extent) for extent in shape)
     check_order(format, len(shape))
-    extents = [shape[mode] for mode in format.order]
-    if _is_rows_of_runs(format) and len(values):
+    if is_rows(format) and len(values):
         return _pack_rows(coords, values, shape, format, fill)
-    columns = [coords[mode] for mode in format.order]
+    extents = format.extents(shape)
+    columns = _columns(coords, format)
     order, repeated = in_order(columns, extents)
     if order is not None:
         columns, values = [column[order] for column in columns], values[order]
@@ -56,6 +57,16 @@ def pack(
     if not shape and len(values) > 1:
         values = add_up(values, np.arange(len(values)) == 0)
     return _pack_sorted(columns, values, shape, format, fill)
+
+
+def _columns(coords: Array, format: Format) -> list[Array]:
+    """The coordinate that each level stores: the mode's, its block, or the one in the block."""
+    columns = []
+    for mode, part in format.parts:
+        tile = format.tiles[mode]
+        column = coords[mode]
+        columns.append(column if part is None else column // tile if part == 0 else column % tile)
+    return columns
 
 
 def check_order(format: Format, order: int) -> None:
@@ -68,49 +79,24 @@ def check_order(format: Format, order: int) -> None:
         )
 
 
-def _is_rows_of_runs(format: Format) -> bool:
-    """Whether the format is a located level above one of positions and coordinates (CSR, CSC)."""
-    return (
-        format.ndim == 2
-        and format.levels[0].locates
-        and not format.levels[0].arrays
-        and _run_arrays(format.levels[1]) is not None
-    )
-
-
-def _run_arrays(level: Level) -> tuple[str, str] | None:
-    """The names of the positions and coordinates of a level that stores runs of coordinates."""
-    facts = {(fact.holds, fact.per, fact.extra): fact.name for fact in level.arrays}
-    pos, crd = facts.get(("positions", "parent", 1)), facts.get(("coordinates", "child", 0))
-    return (pos, crd) if pos and crd and len(facts) == 2 else None
-
-
 def _pack_rows(
     coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
 ) -> Storage:
-    """A matrix with rows (or columns) of runs, in linear time: SciPy counts and adds up."""
+    """A matrix with rows (or columns) of runs, in linear time."""
     outer, inner = format.order
+    fill = number(fill, as_dtype(values.dtype))
+    rows = gathered(coords[outer], coords[inner], values, (shape[outer], shape[inner]))
+    if rows is not None:
+        return as_rows(rows, shape, format, fill)
+    # Some entries are there twice, or there is no compiler: SciPy counts and adds up.
     triplets = sparse.coo_array(
         (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])
     )
-    return _from_rows(triplets.tocsr(), shape, format, fill)
-
-
-def _from_rows(
-    rows: sparse.csr_array[Any], shape: tuple[int, ...], format: Format, fill: Number
-) -> Storage:
-    """The arrays of a freshly made SciPy matrix whose rows are the outer level's coordinates."""
-    rows.sort_indices()
-    names = _run_arrays(format.levels[1])
-    if names is None:
-        raise InternalError(f"{format} does not store runs of coordinates")
-    arrays = {
-        names[0]: narrow(rows.indptr, len(rows.data)),
-        names[1]: narrow(rows.indices, shape[format.order[1]] - 1),
-    }
-    values = cast(Array, rows.data)
-    dtype = as_dtype(values.dtype)
-    return Storage(shape, format, dtype, ({}, arrays), values, number(fill, dtype))
+    made = triplets.tocsr()
+    made.sort_indices()
+    pos = narrow(made.indptr, len(made.data))
+    crd = narrow(made.indices, shape[inner] - 1)
+    return as_rows((pos, crd, cast(Array, made.data)), shape, format, fill)
 
 
 def narrow(array: Array, largest: int) -> Array:
@@ -127,46 +113,42 @@ def _pack_sorted(
 ) -> Storage:
     """Build the levels, outermost first, for entries in storage order without duplicates.
 
-    `parent` is the position of each entry on the level above, and `first` marks the entries whose
+    `parent` is the place of each entry on the level above, and `first` marks the entries whose
     coordinates on the levels so far differ from those of the entry before.
     """
     count = len(values)
+    columns = list(columns)
     parent = np.zeros(count, dtype=np.int64)
     first = np.arange(count) == 0
     parents = 1
     levels: list[Mapping[str, Array]] = []
-    for level, mode, column in zip(format.levels, format.order, columns, strict=True):
+    for n, (level, extent) in enumerate(zip(format.levels, format.extents(shape), strict=True)):
+        if (parent[1:] < parent[:-1]).any():  # the level above did not keep the order
+            order = np.argsort(parent, kind="stable")
+            columns, values = [column[order] for column in columns], values[order]
+            first, parent = first[order], parent[order]
+        column = columns[n]
         first[1:] |= column[1:] != column[:-1]
-        if level.locates and not level.arrays:
-            view = SimpleNamespace(extent=shape[mode])
-            parent = level.locate(view, parent, column.astype(np.int64))
-            parents = level.children(view, parents)
-            levels.append({})
-        else:
-            levels.append(_runs(level, parent[first], column[first], parents, shape[mode]))
-            parent = np.cumsum(first, dtype=np.int64) - 1
-            parents = int(np.count_nonzero(first))
+        if not level.unique:
+            first[:] = True
+        starts = np.flatnonzero(first)
+        below = np.diff(starts, append=count)
+        entries = Entries(
+            parent[starts], column[starts].astype(np.int64), below, parents, int(extent)
+        )
+        packed = level.pack(entries)
+        levels.append(packed.arrays)
+        parent = packed.places[np.cumsum(first, dtype=np.int64) - 1] if count else parent
+        parents = packed.count
         if parents > _MOST_POSITIONS:
             raise MemoryError(f"{format!r} of shape {shape} would have {parents} positions")
     dtype = as_dtype(values.dtype)
     fill = number(fill, dtype)
-    if parents != count:
+    if parents != count or (parent != np.arange(count)).any():
         blocks = np.full(parents, fill, dtype=dtype)
         blocks[parent] = values
         values = blocks
     return Storage(shape, format, dtype, tuple(levels), np.ascontiguousarray(values), fill)
-
-
-def _runs(
-    level: Level, parent: Array, column: Array, parents: int, extent: int
-) -> Mapping[str, Array]:
-    """The arrays of a level that stores runs of coordinates below `parents` positions."""
-    names = _run_arrays(level)
-    if names is None:
-        raise InternalError(f"nobody has said how to pack a level {level}")
-    pos = np.zeros(parents + 1, dtype=index_dtype(len(column)))
-    np.cumsum(np.bincount(parent, minlength=parents), out=pos[1:])
-    return {names[0]: pos, names[1]: narrow(column, extent - 1)}
 
 
 def unpack(storage: Storage) -> tuple[Array, Array]:
@@ -179,29 +161,19 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
     >>> unpack(storage)
     (array([[0, 0, 1, 1], [0, 1, 0, 1]], dtype=int32), array([0, 0, 5, 0]))
     """
-    positions = np.zeros(1, dtype=np.int64)
-    parents: list[Array] = []
-    columns: list[Array] = []
-    for n, level in enumerate(storage.format.levels):
-        view = storage.level_view(n)
-        begin = np.asarray(level.begin(view, positions), dtype=np.int64)
-        counts = np.asarray(level.end(view, positions), dtype=np.int64) - begin
-        parent = np.repeat(np.arange(len(positions)), counts)
-        first = np.cumsum(counts) - counts
-        children = np.arange(len(parent))
-        if (begin != first).any():
-            children += (begin - first)[parent]
-        columns.append(np.asarray(level.coordinate(view, positions[parent], children)))
-        parents.append(parent)
-        positions = children
-    dtype = index_dtype(max((*storage.shape, 1)) - 1)
-    coords = np.empty((len(columns), len(positions)), dtype=dtype)
-    entry: Any = slice(None)
-    for n in reversed(range(len(columns))):
-        coords[storage.format.order[n]] = columns[n][entry]
-        entry = parents[n][entry]
-    everything = len(positions) == storage.values.size and bool((np.diff(positions) == 1).all())
-    return coords, storage.values if everything else storage.values[positions]
+    coords, places = storage.coordinates()
+    everything = len(places) == storage.values.size and bool((np.diff(places) == 1).all())
+    return coords, storage.values if everything else storage.values[places]
+
+
+def seen_in_blocks(storage: Storage) -> Storage:
+    """The same arrays as a tensor with two modes for each that is stored in blocks."""
+    format = storage.format
+    extents = dict(zip(format.parts, storage.extents, strict=True))
+    modes = sorted(extents, key=lambda part: (part[0], part[1] or 0))
+    order = [modes.index(part) for part in format.parts]
+    shape = tuple(extents[part] for part in modes)
+    return replace(storage, shape=shape, format=Format(format.levels, order))
 
 
 def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage:
@@ -220,33 +192,19 @@ def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage
         return storage
     if storage.format.is_dense and not exact:
         return from_dense(to_dense(storage), format, storage.fill)
-    if _is_rows_of_runs(format) and _is_rows_of_runs(storage.format):
-        return _transposed_rows(storage, format)
+    found = direct(storage, format)
+    if found is not None:
+        return found
     coords, values = unpack(storage)
-    if storage.format.levels[-1].full and not exact:
+    if storage.format.levels[-1].stuffs and not exact:
         kept = differs(values, storage.fill)
         coords, values = coords[:, kept], values[kept]
     return pack(coords, values, storage.shape, format, storage.fill)
 
 
-def _transposed_rows(storage: Storage, format: Format) -> Storage:
-    """Rows of runs as columns of runs or back, in linear time."""
-    outer, inner = storage.format.order
-    names = _run_arrays(storage.format.levels[1])
-    if names is None:
-        raise InternalError(f"{storage.format} does not store runs of coordinates")
-    arrays = storage.levels[1]
-    matrix = sparse.csr_array(
-        (storage.values, arrays[names[1]], arrays[names[0]]),
-        shape=(storage.shape[outer], storage.shape[inner]),
-    )
-    rows = matrix.T.tocsr() if storage.format.order != format.order else matrix.copy()
-    return _from_rows(rows, storage.shape, format, storage.fill)
-
-
 def to_dense(storage: Storage) -> Array:
     """The tensor written out; no copy is made of what is dense already."""
-    if storage.format.is_dense:
+    if storage.format.plain:
         extents = [storage.shape[mode] for mode in storage.format.order]
         axes = [storage.format.level_of(mode) for mode in range(len(extents))]
         return storage.values.reshape(extents).transpose(axes)
@@ -266,12 +224,13 @@ def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
     check_order(format, array.ndim)
     dtype = as_dtype(array.dtype)
     fill = number(fill, dtype)
-    stored = array.transpose(format.order)
-    if format.is_dense:
+    order = format.order if not format.tiled else tuple(dict.fromkeys(format.order))
+    stored = array.transpose(order)
+    if format.plain:
         values = np.ascontiguousarray(stored, dtype=dtype).reshape(-1)
         return Storage(array.shape, format, dtype, ({},) * array.ndim, values, fill)
-    kept = np.nonzero(differs(stored, fill))
-    columns = [kept[format.level_of(mode)] for mode in range(array.ndim)]
+    kept = np.nonzero(np.ones(stored.shape, bool) if format.is_dense else differs(stored, fill))
+    columns = [kept[order.index(mode)] for mode in range(array.ndim)]
     return pack(np.array(columns), stored[kept].astype(dtype), array.shape, format, fill)
 
 

@@ -126,6 +126,18 @@ class Schedulable:
         """Ask for an operand's entries `distance` iterations of `i` ahead."""
         return self._do("prefetch", access, i, distance)
 
+    def assemble(self: S, strategy: str) -> S:
+        """Assemble a sparse result by `"count"`, `"append"` or `"serial"`.
+
+        >>> import openwork as ow
+        >>> i, j = ow.indices("i j")
+        >>> A, B = (ow.placeholder(n, order=2, format=ow.CSR) for n in "AB")
+        >>> stmt = ow.assign(ow.empty((9, 9), format=ow.CSR, name="C")[i, j], A[i, j] + B[i, j])
+        >>> stmt.assemble("count").commands
+        'assemble(count)'
+        """
+        return self._do("assemble", strategy)
+
     def stream(self: S, result: Any) -> S:
         """Write the result past the cache."""
         return self._do("stream", result)

@@ -12,7 +12,7 @@ import numpy as np
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Number, as_dtype
-from openwork.errors import InternalError, ParseError, ShapeError
+from openwork.errors import FormatError, InternalError, ParseError, ShapeError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import wrong_order
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar, as_expr
@@ -22,9 +22,11 @@ from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
+from openwork.tensor.layout import MOST_CELLS
 from openwork.tensor.located import Located
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.statement import Statement
+from openwork.tensor.svg import draw_svg
 
 _numbers = count(1)
 
@@ -250,7 +252,8 @@ class Tensor(Located, Arithmetic):
         return to_dense(self._host)
 
     def to_scipy(self) -> Any:
-        """A matrix as a SciPy array: CSR and CSC share their arrays, other formats become COO.
+        """A matrix as a SciPy array: CSR, CSC and BSR share their arrays, DIA is copied, and other
+        formats become COO.
 
         Raises:
             FormatError: E404 for tensors that are no matrices, or whose absent entries are not 0.
@@ -356,18 +359,26 @@ class Tensor(Located, Arithmetic):
         arrays = None if s is None else (s.levels, s.values)
         return _rebuilt, (self._name, self._shape, self._facts, arrays)
 
-    def draw(self) -> str:
-        """What the arrays of each level hold, as text.
+    def draw(self, format: str = "text") -> str:
+        """What the arrays of each level hold, as text, or as a picture: `draw("svg")`.
 
         >>> from openwork.tensor.create import tensor
         >>> print(tensor([0, 7, 0, 8], format="Compressed", name="x").draw())
         x: 4 int64, ow.CSF(1), 2 stored
+          type      [(int32, int64)]_pos[1]
           level 0: Compressed, mode 0, extent 4
             pos     0 2
             crd     1 3 |
           values    7 8 |
         """
-        return draw(self.storage, self._name)
+        if format not in ("text", "svg"):
+            raise FormatError(f"{format!r} is no drawing", code="E401", hint='"text" or "svg"')
+        return (draw if format == "text" else draw_svg)(self.storage, self._name)
+
+    def _repr_svg_(self) -> str | None:
+        """The drawing, in notebooks; of tensors that are too large for one only the summary."""
+        small = self._storage is not None and self._storage.values.size <= MOST_CELLS
+        return self.draw("svg") if small else None
 
     def __repr__(self) -> str:
         if self._storage is None:

@@ -35,7 +35,7 @@ class Parts:
             names = ", ".join(str(a.tensor) for a in found) or "none"
             raise ScheduleError(
                 f"recipes are for statements with one sparse operand, here: {names}",
-                code="E314",
+                code="E316",
                 hint="schedule the statement by hand, or leave it to the default",
             )
         return found[0]
@@ -64,7 +64,7 @@ class Parts:
         if len(self.columns) != 1:
             raise ScheduleError(
                 f"this recipe is for results with columns, which {self.stmt} has not",
-                code="E314",
+                code="E316",
                 hint="such as C(i,k) = A(i,j) * B(j,k)",
             )
         return self.columns[0]
@@ -99,7 +99,7 @@ def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> St
     if more or parts.columns or parts.summed:
         raise ScheduleError(
             f"group_per_row is for a matrix times a vector, not for {stmt}",
-            code="E314",
+            code="E316",
             hint="spmm_rows, or position_split",
         )
     return (
@@ -187,7 +187,7 @@ def _without_columns(stmt: Statement, recipe: str) -> Parts:
     if parts.columns or parts.summed:
         raise ScheduleError(
             f"{recipe} is for results without columns, not for {stmt}",
-            code="E314",
+            code="E316",
             hint="spmm_positions",
         )
     return parts
@@ -277,7 +277,7 @@ def sddmm(
     if len(parts.summed) != 1 or parts.columns:
         raise ScheduleError(
             f"sddmm is for dot products at the entries of a pattern, not for {stmt}",
-            code="E314",
+            code="E316",
             hint="such as C(i,k) = S(i,k) * A(i,j) * B(k,j)",
         )
     (inner,) = parts.summed
@@ -333,7 +333,7 @@ def atomic_parallel(
         threads: how many threads a block has.
 
     Raises:
-        ScheduleError: E314 for the points that are illegal: less than an entry or a column
+        ScheduleError: E316 for the points that are illegal: less than an entry or a column
             (rule 1); 1/g of a row with a group of less than g, as one thread of a parallel
             reduction writes (rule 2); a part of a row and of a column (rule 3).
     """
@@ -371,7 +371,7 @@ def atomic_parallel(
 def _no_point(why: str) -> ScheduleError:
     return ScheduleError(
         f"no such atomic parallelism: {why}",
-        code="E314",
+        code="E316",
         hint="atomic_parallel(stmt, nnz=1, col=4, group=32), or row=1/8, group=8",
     )
 

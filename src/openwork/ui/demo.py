@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import sys
 import textwrap
@@ -163,8 +164,8 @@ def excerpt(source: str, most: int = SHOWN) -> list[str]:
     """The loops of a kernel's C, from the first comment on a loop; long ones are cut short."""
     lines = source.splitlines()
     body = next(n for n, line in enumerate(lines) if line.startswith("int32_t kernel("))
-    loop = ("// every", "// stored")
-    begin = next(n for n in range(body, len(lines)) if lines[n].lstrip().startswith(loop))
+    loop = re.compile(r"\s*// (every|stored|\w+ of this run)")
+    begin = next(n for n in range(body, len(lines)) if loop.match(lines[n]))
     indent = len(lines[begin]) - len(lines[begin].lstrip())
     end = next(n for n in range(begin + 1, len(lines)) if lines[n] == " " * indent + "}")
     # Pragmas start at the margin, so that `textwrap.dedent` would find nothing to take away.

@@ -22,7 +22,8 @@ from openwork.loops.nest import (
 )
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan import Plan
-from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Bound, Cut, Divide, Fuse, Pos, Precompute
 from openwork.tree import walk
 
 
@@ -60,7 +61,7 @@ def divide(
     provenance = provenance_of(plan)
     pos = provenance.space(var)
     access = _counted(plan, var) if pos is None else pos.access
-    fault = no_run(var, provenance) if pos is None else _nothing_below(pos)
+    fault = no_run(var, provenance) if pos is None else _no_balance(var, pos, provenance)
     if fault is not None:
         raise ScheduleError(
             f"the work of {var} cannot be balanced: {fault}",
@@ -94,8 +95,14 @@ def _check_choice(balance: str | None, split_points: Callable[..., Any] | None) 
         )
 
 
-def _nothing_below(pos: Pos) -> str | None:
-    """Why the entries below a position cannot be counted, or None if they can."""
+def _no_balance(var: IndexVar, pos: Pos, provenance: Provenance) -> str | None:
+    """Why the entries below values of `var` cannot be counted, or None if they can."""
+    relation = provenance.above.get(var)
+    if isinstance(relation, (Bound, Precompute)):
+        return _no_balance(relation.parent, pos, provenance)
+    if isinstance(relation, Cut):
+        counts = "runs" if relation.outer == var else "places in a run"
+        return f"{var} counts {counts} of {relation.parent}"
     levels = pos.access.tensor.format.levels
     at = pos.access.level_vars.index(pos.parent) if pos.parent in pos.access.level_vars else -1
     if at < 0 or at + 1 >= len(levels) or levels[at + 1].boundaries is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from openwork.errors import ScheduleError
+from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.legality import check_nest
 from openwork.loops.nest import new_variables, provenance_of, rewrite, untagged
@@ -56,6 +58,14 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
             code="E305",
             hint="fuse the variables in the order of the levels",
         )
+    kinds = access.tensor.format.levels[first : first + len(variables)]
+    fault = _no_positions(kinds, derived=var in provenance.above)
+    if fault is not None:
+        raise ScheduleError(
+            f"{var} has no run of positions in {tensor}: {fault}",
+            code="E305",
+            hint="name another operand, or store it in another format: .to(ow.CSR)",
+        )
     fault = no_run(var, provenance)
     if fault is not None:
         raise ScheduleError(
@@ -68,6 +78,18 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
         return replace(loop, var=new) if loop.var == var else None
 
     return check_nest(rewrite(plan, change, Pos(var, new, access)))
+
+
+def _no_positions(kinds: Sequence[Level], derived: bool) -> str | None:
+    """Why levels have no positions that can be counted through, or None if they have."""
+    for kind in kinds:
+        if not kind.walks:
+            return f"not every place of a level {kind} holds an entry"
+        if len(kinds) > 1 and not kind.contiguous:
+            return f"the runs of a level {kind} do not lie one after another"
+    if derived and len(kinds) == 1 and not (kinds[0].searches or kinds[0].locates):
+        return f"a part of the run of a level {kinds[0]} cannot be searched for"
+    return None
 
 
 def no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str | None:
@@ -84,7 +106,9 @@ def no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str
                 return f"{var} counts runs of {relation.parent}"
             if not outermost:
                 return f"{var} is only a part of {relation.parent}"
-            above = provenance.above.get(relation.parent)
+            whole = relation.parent
+            while isinstance(above := provenance.above.get(whole), (Bound, Precompute)):
+                whole = above.parent
             if isinstance(above, Fuse):
                 return f"{relation.parent} fuses {above.outer} and {above.inner}"
             if provenance.space(relation.parent) is not None:

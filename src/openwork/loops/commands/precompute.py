@@ -12,7 +12,7 @@ from openwork.errors import ScheduleError
 from openwork.format.formats import dense
 from openwork.format.levels import KeyLevel
 from openwork.index.absence import without
-from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, TensorVar
+from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, Literal, TensorVar
 from openwork.index.show import show
 from openwork.loops.legality import check_nest, drives_alone
 from openwork.loops.nest import new_variables, provenance_of, with_nest
@@ -311,8 +311,7 @@ class _Workspace:
         expr, op = self.site.expr, self.site.assign.op
         if moved and op is not None:
             return op.identity_of(expr.dtype)
-        sparse = [a for a in accesses_of(expr) if not a.tensor.format.is_dense]
-        left = without(expr, sparse)
+        left = without(expr, accesses_of(expr))
         return left.value if isinstance(left, Absent) else 0
 
     def _presence(
@@ -324,23 +323,26 @@ class _Workspace:
         appends = isinstance(self.plan.assembly, Append) and written == self.plan.result
         appends |= any(isinstance(kind, KeyLevel) for kind in written.format.levels)
         roots = provenance.roots_of(self.variables)
-        gaps = [v for v in roots if sparse_along(site.expr, v)]
+        made = {n.temporary for n in walk(self.plan.loops) if isinstance(n, Where)}
+        gaps = sparse_along(site.expr, roots, made)
         # An appended result would get entries wherever a dense workspace has them.
-        filled = appends and bool(gaps)
-        if not filled and not presence_matters(site.assign.lhs, None, rhs, read, appends):
+        filled = appends and gaps
+        if not filled and not presence_matters(site.assign.lhs, None, rhs, read, appends, made):
             return tensor, False
         in_positions = all(provenance.space(v) is not None for v in self.variables)
         if gaps and not in_positions:
             if any(v in provenance.above for v in self.variables):
+                where = [str(v) for v in roots if sparse_along(site.expr, [v], made)]
+                where = sorted(where or map(str, roots))
                 raise ScheduleError(
-                    f"{show(site.expr)} has no entry at some {gaps[0]}, which a workspace over "
-                    f"{', '.join(map(str, self.variables))} would not remember",
+                    f"{show(site.expr)} has no entry at some {', '.join(where)}, which a workspace "
+                    f"over {', '.join(map(str, self.variables))} would not remember",
                     code="E309",
-                    hint=f"precompute over {gaps[0]} itself",
+                    hint=f"precompute over {', '.join(where)} itself",
                 )
             return replace(tensor, format=key_format(len(self.variables))), False
         summed = provenance.roots_of(loop.var for loop in moved)
-        return tensor, any(sparse_along(site.expr, v) for v in summed)
+        return tensor, sparse_along(site.expr, summed, made)
 
 
 def _around(plan: Plan, inner: Forall) -> list[Forall]:
@@ -375,13 +377,19 @@ def _distributes(site: _Site, over: Op) -> bool:
         holding = [n for n, arg in enumerate(expr.args) if any(x == site.hole for x in walk(arg))]
         if len(holding) != 1:
             return False
-        return _law(expr.op, holding[0], over) and holds(expr.args[holding[0]])
+        return _law(expr, holding[0], over) and holds(expr.args[holding[0]])
 
     return holds(site.rest)
 
 
-def _law(op: Op, position: int, over: Op) -> bool:
-    """x op (a over b) == (x op a) over (x op b)"""
-    if over == ADD and (op == NEG or (op == DIV and position == 0)):
+def _law(expr: Apply, position: int, over: Op) -> bool:
+    """x op (a over b) == (x op a) over (x op b)
+
+    Of a quotient only where it is known that the divisor is no zero: 1/0 - 1/0 is not 0/0.
+    """
+    op, (*_, last) = expr.op, expr.args
+    if over == ADD and op == DIV:
+        return position == 0 and isinstance(last, Literal) and last.value != 0
+    if over == ADD and op == NEG:
         return True
     return any(op == ring.mul and over == ring.add for ring in SEMIRINGS.values())

@@ -1,0 +1,52 @@
+"""The levels, one file each; `LEVELS` has those that a format's text can name."""
+
+from openwork.format.levels.banded import Diagonals, Range
+from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
+from openwork.format.levels.bitmap import Bitmap
+from openwork.format.levels.compressed import Compressed
+from openwork.format.levels.dense import Dense, InnerLevel, OuterLevel
+from openwork.format.levels.key import KeyLevel, is_hashed
+from openwork.format.levels.lengths import Lengths
+from openwork.format.levels.padded import Padded, SideBySide, Sliced
+from openwork.format.levels.permuted import Permuted
+from openwork.format.levels.singleton import Singleton
+
+LEVELS: dict[str, Level] = {
+    level.name: level
+    for level in (
+        Dense,
+        Compressed,
+        Singleton,
+        Lengths,
+        Padded,
+        Sliced,
+        Range,
+        Diagonals,
+        Bitmap,
+        Permuted,
+    )
+}
+
+__all__ = [
+    "LEVELS",
+    "ArrayFact",
+    "Bitmap",
+    "Compressed",
+    "Dense",
+    "Diagonals",
+    "Entries",
+    "Fault",
+    "InnerLevel",
+    "KeyLevel",
+    "Lengths",
+    "Level",
+    "OuterLevel",
+    "Packed",
+    "Padded",
+    "Permuted",
+    "Range",
+    "SideBySide",
+    "Singleton",
+    "Sliced",
+    "is_hashed",
+]

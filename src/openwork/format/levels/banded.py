@@ -1,0 +1,143 @@
+"""Range and Diagonals: runs whose coordinates follow from where they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, positions
+from openwork.format.width import index_dtype
+
+
+@dataclass(frozen=True, repr=False)
+class RangeLevel(Level):
+    """All coordinates from `lo` on, as many as the run is long: the rows of a banded matrix.
+
+    What lies between the first and the last entry of a run is stored, too.
+    """
+
+    name = "Range"
+    finds = True
+    arrays = (
+        ArrayFact("pos", "parent", extra=1, holds="positions"),
+        ArrayFact("lo", "parent", holds="numbers"),
+    )
+
+    @property
+    def stuffs(self) -> bool:
+        return True
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return a.pos[parent]
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return a.pos[parent + 1]
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return position - a.pos[parent] + a.lo[parent]
+
+    def find(self, a: Any, parent: Any, coordinate: Any) -> tuple[Any, Any]:
+        place = coordinate - a.lo[parent] + a.pos[parent]
+        return place, (a.pos[parent] <= place) & (place < a.pos[parent + 1])
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return a.pos[parents]
+
+    def pack(self, entries: Entries) -> Packed:
+        counts = entries.counts
+        some = np.flatnonzero(counts)
+        ends = np.cumsum(counts)[some]
+        lo, hi = np.zeros((2, entries.parents), dtype=np.int64)
+        lo[some] = entries.coordinate[ends - counts[some]]
+        hi[some] = entries.coordinate[ends - 1] + 1
+        pos = positions(hi - lo)
+        places = pos[entries.parent] + (entries.coordinate - lo[entries.parent])
+        first = lo.astype(index_dtype(entries.extent))
+        return Packed({"pos": pos, "lo": first}, places.astype(np.int64), int(pos[-1]))
+
+    def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
+        wrong = np.flatnonzero((a.lo < 0) | (a.lo > np.int64(extent) - np.diff(a.pos)))
+        if len(wrong):
+            at = int(wrong[0])
+            run = np.diff(a.pos)[at]
+            yield Fault("lo", f"[{at}] is {a.lo[at]}, and {run} entries leave the extent {extent}")
+
+
+@dataclass(frozen=True, repr=False)
+class DiagonalsLevel(Level):
+    """The same diagonals for every row: coordinate `p + offset[q]`, at `p + q * parents` (DIA).
+
+    Directly below a dense level without parents. `lo` and `hi` say which diagonals a row meets.
+    A diagonal is stored in full where it has any entry.
+    """
+
+    name = "Diagonals"
+    compact = False
+    contiguous = False
+    arrays = (
+        ArrayFact("lo", "parent", holds="numbers"),
+        ArrayFact("hi", "parent", holds="numbers"),
+        ArrayFact("count", "own", holds="numbers"),
+        ArrayFact("offset", "own", holds="numbers"),
+    )
+
+    @property
+    def stuffs(self) -> bool:
+        return True
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return a.lo[parent]
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return a.hi[parent]
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return parent + a.offset[position]
+
+    def place(self, a: Any, parent: Any, position: Any) -> Any:
+        return parent + position * a.parents
+
+    def room(self, a: Any, parent: Any) -> Any:
+        return parent * 0 + a.count[0]
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents * a.count[0]
+
+    def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
+        return {"count": 1, "offset": int(a.count[0]) if len(a.count) else 0}
+
+    def pack(self, entries: Entries) -> Packed:
+        rows, extent = entries.parents, entries.extent
+        offset, diagonal = np.unique(entries.coordinate - entries.parent, return_inverse=True)
+        dtype = index_dtype(max(rows, extent, len(offset)))
+        row = np.arange(rows)
+        arrays = {
+            "lo": np.searchsorted(offset, -row).astype(dtype),
+            "hi": np.searchsorted(offset, extent - row).astype(dtype),
+            "count": np.array([len(offset)], dtype=dtype),
+            "offset": offset.astype(dtype),
+        }
+        places = entries.parent + diagonal * rows
+        return Packed(arrays, places.astype(np.int64), rows * len(offset))
+
+    def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
+        if (a.offset[1:] <= a.offset[:-1]).any():
+            yield Fault("offset", " does not rise")
+            return
+        row = np.arange(parents)
+        for name, wanted in (
+            ("lo", np.searchsorted(a.offset, -row)),
+            ("hi", np.searchsorted(a.offset, extent - row)),
+        ):
+            wrong = np.flatnonzero(getattr(a, name) != wanted)
+            if len(wrong):
+                at = int(wrong[0])
+                told = getattr(a, name)[at]
+                yield Fault(name, f"[{at}] is {told}, and the offsets say {wanted[at]}")
+
+
+Range = RangeLevel()
+Diagonals = DiagonalsLevel()

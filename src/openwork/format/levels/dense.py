@@ -1,0 +1,75 @@
+"""Dense: every coordinate of the mode, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from openwork.format.levels.base import Entries, Level, Packed
+
+
+@dataclass(frozen=True, repr=False)
+class DenseLevel(Level):
+    """Every coordinate of the mode, in order; nothing but the extent is stored."""
+
+    name = "Dense"
+    full = True
+    locates = True
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return parent * a.extent
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return parent * a.extent + a.extent
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return position - parent * a.extent
+
+    def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
+        return parent * a.extent + coordinate
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents * a.extent
+
+    def parent(self, a: Any, position: Any) -> Any:
+        return position // a.extent
+
+    def pack(self, entries: Entries) -> Packed:
+        places = entries.parent * entries.extent + entries.coordinate
+        return Packed({}, places, entries.parents * entries.extent)
+
+
+@dataclass(frozen=True, repr=False)
+class OuterLevel(Level):
+    """The blocks of a dense mode: `tile` coordinates each, the last perhaps fewer.
+
+    Together with `InnerLevel` below it, it is another view of a dense mode; places are those of
+    the first coordinate of a block. Not for tensors.
+    """
+
+    tile: int
+    name = "Outer"
+    walks = False
+    contiguous = False
+    full = True
+    locates = True
+
+    def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
+        return parent * a.total + coordinate * self.tile
+
+
+@dataclass(frozen=True, repr=False)
+class InnerLevel(Level):
+    """The coordinates within a block of a dense mode. Not for tensors."""
+
+    name = "Inner"
+    walks = False
+    contiguous = False
+    full = True
+    locates = True
+
+    def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
+        return parent + coordinate
+
+
+Dense = DenseLevel()

@@ -1,0 +1,39 @@
+"""Key: the modes of a workspace that keeps a sorted list of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from openwork.format.levels.base import Level
+
+
+@dataclass(frozen=True, repr=False)
+class KeyLevel(Level):
+    """A mode of a workspace that keeps a sorted list of keys, one per tuple of coordinates.
+
+    The outermost mode owns the list (`owns`); a mode further in walks the run of keys that agree
+    so far. Only the last mode sees each key once. `hashed`: keys are found through a hash table,
+    rather than marked in a map of all that there can be. Not for tensors: no array is stored.
+    """
+
+    owns: bool = True
+    unique: bool = True
+    hashed: bool = False
+    name = "Key"
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return 0 if self.owns else parent
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return a.count if self.owns else parent + 1
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        key = a.keys[position] if a.stride is None else a.keys[position] / a.stride
+        return key if self.owns else key % a.extent
+
+
+def is_hashed(levels: Iterable[Level]) -> bool:
+    """Whether levels of a workspace find their keys through a hash table."""
+    return any(isinstance(level, KeyLevel) and level.hashed for level in levels)

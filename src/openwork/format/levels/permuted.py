@@ -1,0 +1,79 @@
+"""Permuted: every coordinate, with those that have much below them first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import FormatError
+from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, spelled
+from openwork.format.width import index_dtype
+
+
+@dataclass(frozen=True, repr=False)
+class PermutedLevel(Level):
+    """Every coordinate, sorted by the number of entries below it in windows of `sigma`.
+
+    Runs of like lengths come to lie in one slice, which then needs less padding. `rank` is the
+    place of each coordinate. Outermost only.
+    """
+
+    sigma: int = 256
+    name = "Permuted"
+    contiguous = False
+    full = True
+    locates = True
+    arrays = (ArrayFact("rank", "own", holds="numbers"),)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sigma, bool) or not isinstance(self.sigma, int) or self.sigma < 1:
+            raise FormatError(f"{self.sigma!r} is no length of a window", code="E401")
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return parent * a.extent
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return parent * a.extent + a.extent
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return position - parent * a.extent
+
+    def place(self, a: Any, parent: Any, position: Any) -> Any:
+        return a.rank[position]
+
+    def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
+        return a.rank[coordinate]
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents * a.extent
+
+    def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
+        return {"rank": int(a.extent)}
+
+    def pack(self, entries: Entries) -> Packed:
+        lengths = np.zeros(entries.extent, dtype=np.int64)
+        lengths[entries.coordinate] = entries.below
+        window = np.arange(entries.extent) // self.sigma
+        order = np.lexsort((-lengths, window))
+        rank = np.empty(entries.extent, dtype=index_dtype(entries.extent))
+        rank[order] = np.arange(entries.extent)
+        places = rank[entries.coordinate].astype(np.int64)
+        return Packed({"rank": rank}, places, entries.extent)
+
+    def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
+        if parents != 1:
+            yield Fault("rank", " belongs to the outermost level only")
+        elif (np.sort(a.rank) != np.arange(extent)).any():
+            yield Fault("rank", f" is no permutation of {extent} coordinates")
+
+    def __call__(self, sigma: int | None = None, **changes: Any) -> PermutedLevel:
+        return super().__call__(**({} if sigma is None else {"sigma": sigma}), **changes)
+
+    def __str__(self) -> str:
+        return spelled(self, self.sigma)
+
+
+Permuted = PermutedLevel()

@@ -1,0 +1,179 @@
+"""Passes over a piece of a result: one that counts, one that fills in place, one with own arrays.
+
+Each is an appender whose counters are those of the piece, `own2` and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.format.levels import ArrayFact
+from openwork.program.assemble import ROOM, Appender
+from openwork.program.nodes import (
+    Allocate,
+    Array,
+    Declare,
+    Expr,
+    For,
+    If,
+    Load,
+    Name,
+    Set,
+    Stmt,
+    Store,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
+
+OWN = "own"  # what the arrays of a piece are called in place of the result's
+PIECE, PIECES = Name("piece"), Name("pieces")
+Rows = tuple[Expr, Expr]  # the parents of the outermost sparse level that a piece has
+
+
+def first_of(level: int) -> Array:
+    """Where each piece begins in a level of the result."""
+    return Array(f"R{level + 1}_first", "int64")
+
+
+def of_result(array: Array) -> Array:
+    """The array of the result that a piece has its own of."""
+    return Array(f"R{array.name.removeprefix(OWN)}", array.type)
+
+
+@dataclass
+class Pass(Appender):
+    """What a pass over one piece does to the result."""
+
+    def count(self, level: int) -> Name:
+        return Name(f"{OWN}{level + 1}")
+
+    def begin(self, firsts: list[Expr]) -> list[Stmt]:
+        """The counters, which start at `firsts`."""
+        return [
+            Declare(self.count(level), first)
+            for level, first in zip(self.sparse, firsts, strict=True)
+        ]
+
+
+@dataclass
+class Counting(Pass):
+    """Entries are counted and nothing is stored."""
+
+    def reserve(self, level: int, more: Expr) -> list[Stmt]:
+        return []
+
+    def enter(self, level: int) -> list[Stmt]:
+        return []
+
+    def commit(self, level: int, coordinate: Expr, start: Name | None) -> list[Stmt]:
+        count, below = self.count(level), self.below(level)
+        keep = Set(count, count + 1)
+        if below is None or start is None:
+            return [keep]
+        return [If(compare("<", start, self.count(below)), block(keep))]
+
+    def close(self, level: int, parent: Expr) -> list[Stmt]:
+        return []
+
+
+@dataclass
+class Filling(Pass):
+    """Entries are stored where they belong, in arrays that are large enough."""
+
+    def reserve(self, level: int, more: Expr) -> list[Stmt]:
+        return []
+
+    def carry(self, rows: Rows) -> list[Stmt]:
+        """Close the runs that a piece has never visited."""
+        at, code = Name("R_at"), list[Stmt]()
+        for level in sorted(self.gaps):
+            last = Name(f"R{level + 1}_last")
+            above = max((n for n in self.sparse if n < level), default=None)
+            parents = rows
+            if above is not None:
+                begin = _first(above)
+                parents = begin * self.per(above), self.count(above) * self.per(above)
+            for fact in self.facts(level, "parent"):
+                array = self.array(level, fact)
+                known = Set(last, arithmetic("max", last, Load(array, at + 1)))
+                body = block(known, Store(array, at + 1, last))
+                loop = For(at, *parents, body, "unvisited runs")
+                code += [Declare(last, _first(level)), loop]
+        return code
+
+
+def _first(level: int) -> Load:
+    return Load(first_of(level), PIECE)
+
+
+@dataclass
+class Owning(Pass):
+    """Entries are appended to arrays of the piece alone, which number them from zero."""
+
+    def room(self, level: int) -> Name:
+        return Name(f"{OWN}{level + 1}_room")
+
+    def array(self, level: int, fact: ArrayFact) -> Array:
+        """The runs of coordinates that all are there belong to the result from the start."""
+        array = super().array(level, fact)
+        if self.is_shared(level, fact):
+            return of_result(array)
+        return array
+
+    def is_shared(self, level: int, fact: ArrayFact) -> bool:
+        """Whether an array is the result's own, and every piece has a part of it."""
+        return fact.per == "parent" and level == self.sparse[0]
+
+    def start(self, pieces: Expr) -> list[Stmt]:
+        """Memory for a piece, one of so many."""
+        code: list[Stmt] = []
+        for level in self.sparse:
+            code.append(Declare(self.room(level), Value(0)))
+            code += [Allocate(g.array, Value(0)) for g in self.growing(level)]
+        for level in self.sparse:
+            code += self.reserve(level, ROOM / pieces + 1)
+        for level in self.sparse[1:]:
+            code += [
+                Store(self.array(level, fact), Value(0), Value(0))
+                for fact in self.facts(level, "parent")
+            ]
+        return code
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays that grow with the piece."""
+        return [growing.array for level in self.sparse for growing in self.growing(level)]
+
+    def shifted(self, rows: Rows) -> list[Stmt]:
+        """Copy a piece to where it begins in the result, its positions counted from there."""
+        code: list[Stmt] = []
+        first = self.sparse[0]
+        if first > 0:
+            for fact in self.facts(first, "parent"):
+                shared = self.array(first, fact)
+                code += self._moved(first, shared, shared, Value(0), rows)
+        for level in self.sparse:
+            begin, count = _first(level), Load(first_of(level), PIECE + 1) - _first(level)
+            below = self.below(level)
+            for growing in self.growing(level):
+                array, per = growing.array, growing.per
+                if below is not None and growing.extra:
+                    span = Value(0), count * per
+                    code += self._moved(below, array, of_result(array), begin * per, span)
+                    continue
+                at = Name("R_at")
+                copy = Store(of_result(array), begin * per + at, Load(array, at))
+                code.append(For(at, Value(0), count * per, block(copy), simd=True))
+        return code
+
+    def _moved(self, level: int, array: Array, to: Array, begin: Expr, span: Rows) -> list[Stmt]:
+        """Positions in `array`, all by as much as pieces before have entries in `level`."""
+        at, last, shift = Name("R_at"), Name(f"R{level + 1}_last"), _first(level)
+        if level not in self.gaps:
+            store = Store(to, begin + at + 1, Load(array, at + 1) + shift)
+            return [For(at, *span, block(store), simd=True)]
+        known = Set(last, arithmetic("max", last, Load(array, at + 1) + shift))
+        loop = For(at, *span, block(known, Store(to, begin + at + 1, last)), "unvisited runs")
+        return [Declare(last, shift), loop]

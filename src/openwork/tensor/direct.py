@@ -1,0 +1,103 @@
+"""Conversions of rows of runs (CSR, CSC) in compiled code, linear in the number of entries.
+
+What is not here goes through coordinates: see `tensor.pack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import numpy as np
+
+from openwork.algebra.types import Number
+from openwork.format.formats import BSR, COO, Format
+from openwork.format.levels import Dense, Entries, SideBySide
+from openwork.format.levels.base import coordinates
+from openwork.format.width import index_dtype
+from openwork.runtime.moves import Rows, blocked, spread, transposed
+from openwork.runtime.storage import Array, Storage
+
+
+def is_rows(format: Format) -> bool:
+    """Whether a format is a dense level above a plain compressed one: CSR or CSC."""
+    return (
+        format.ndim == len(format.levels) == 2
+        and format.levels[0] == Dense
+        and format.levels[1].appends
+    )
+
+
+def rows_of(storage: Storage) -> Rows:
+    """The arrays of a storage that `is_rows`."""
+    return storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
+
+
+def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage:
+    """A storage around the arrays of rows."""
+    pos, crd, values = rows
+    arrays = {"pos": pos, "crd": crd}
+    return Storage(shape, format, values.dtype, ({}, arrays), values, fill)
+
+
+def direct(storage: Storage, format: Format) -> Storage | None:
+    """`storage` in another format, if there is a direct way."""
+    if storage.format.levels == COO(2).levels:
+        rows = _listed_rows(storage)
+    elif is_rows(storage.format):
+        rows = rows_of(storage)
+    else:
+        return None
+    shape = storage.shape
+    if format.ndim != 2:
+        return None
+    if storage.format.order != tuple(dict.fromkeys(format.order)):
+        turned = transposed(rows, shape[storage.format.order[1]])
+        if turned is None:
+            return None
+        rows = turned
+    if is_rows(format):
+        return as_rows(rows, shape, format, storage.fill)
+    if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
+        return _side_by_side(rows, shape, format, storage.fill)
+    if format.ndim == 2 and all(format.tiles) and format == BSR(*format.tiles):
+        made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)
+        if made is not None:
+            arrays = {"pos": made[0], "crd": made[1]}
+            levels: tuple[Mapping[str, Array], ...] = ({}, arrays, {}, {})
+            return Storage(shape, format, storage.dtype, levels, made[2], storage.fill)
+    return None
+
+
+def _listed_rows(storage: Storage) -> Rows:
+    """A sorted list of coordinates as rows of runs: only where they begin has to be found."""
+    count = storage.shape[storage.format.order[0]]
+    row, column = storage.levels[0]["crd"], storage.levels[1]["crd"]
+    pos = np.zeros(count + 1, dtype=index_dtype(len(row)))
+    np.cumsum(np.bincount(row, minlength=count), out=pos[1:])
+    return pos, column, storage.values.copy()
+
+
+def _side_by_side(
+    rows: Rows, shape: tuple[int, ...], format: Format, fill: Number
+) -> Storage | None:
+    """Rows of runs as runs that lie beside one another, perhaps sorted by length."""
+    outer, inner = format.levels
+    if not outer.full or not isinstance(inner, SideBySide):
+        return None
+    count, extent = (shape[mode] for mode in format.order)
+    lengths: Array = np.diff(rows[0]).astype(np.int64)
+    zeros = np.zeros(count, dtype=np.int64)
+    packed = outer.pack(Entries(zeros, np.arange(count), lengths, 1, count))
+    by_place = np.empty_like(lengths)
+    by_place[packed.places] = lengths
+    arrays, places = inner.runs(by_place, extent)
+    view = SimpleNamespace(parents=count, **arrays)
+    begin = np.asarray(inner.place(view, packed.places, 0), dtype=np.int64)
+    stride = int(inner.place(view, 0, 1) - inner.place(view, 0, 0)) if count else 1
+    width = coordinates(np.zeros(0), extent, inner.bits).dtype
+    made = spread(rows, begin, stride, places, width, fill)
+    if made is None:
+        return None
+    levels = (packed.arrays, {**arrays, "crd": made[0]})
+    return Storage(shape, format, rows[2].dtype, levels, made[1], fill)

@@ -1,0 +1,43 @@
+"""A line on the terminal that tells how far the reading of a large file has come."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+SHOWN_FROM = 50_000_000  # bytes; smaller files are read before anybody could wonder
+_EVERY = 0.1  # seconds
+_WIDTH = 30
+
+
+class Progress:
+    """The share of a file that has been read, drawn on a terminal that somebody watches.
+
+    Nothing is written for small files, nor where the errors of the process go to a file or a pipe.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name, self._size = name, size
+        self._shown = size > SHOWN_FROM and sys.stderr is not None and sys.stderr.isatty()
+        self._next = 0.0
+        self._drawn = 0
+
+    def reached(self, position: int) -> None:
+        """Draw the share that `position` bytes are."""
+        now = time.monotonic()
+        if not self._shown or now < self._next:
+            return
+        self._next = now + _EVERY
+        share = min(1.0, position / self._size)
+        bar = ("#" * round(_WIDTH * share)).ljust(_WIDTH, ".")
+        text = f"reading {self._name} [{bar}] {share:4.0%}"
+        sys.stderr.write("\r" + text.ljust(self._drawn))
+        sys.stderr.flush()
+        self._drawn = len(text)
+
+    def done(self) -> None:
+        """Take the line off the terminal again."""
+        if self._drawn:
+            sys.stderr.write("\r" + " " * self._drawn + "\r")
+            sys.stderr.flush()
+            self._drawn = 0

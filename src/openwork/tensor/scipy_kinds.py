@@ -1,0 +1,136 @@
+"""SciPy's matrices that have a format here: blocks (BSR), diagonals (DIA), lists of rows (LIL).
+
+Nothing here changes an object of the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from openwork.algebra.types import Number, as_dtype, number
+from openwork.errors import DataError
+from openwork.format.formats import BSR, DIA, LIL, Format
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.pack import pack, unpack
+from openwork.tensor.validate import as_index_array, validate
+
+
+def from_bsr(matrix: Any, name: str, fill: Number | None) -> Storage:
+    """Blocks, with the arrays of `matrix`; if its rows are out of order, with a sorted copy."""
+    rows, columns = map(int, matrix.blocksize)
+    format = BSR(rows, columns)
+    labels = {"pos": f"{name}.indptr", "crd": f"{name}.indices", "values": f"{name}.data"}
+    pos = as_index_array(matrix.indptr, labels["pos"])
+    crd = as_index_array(matrix.indices, labels["crd"])
+    data = np.asarray(matrix.data)
+    # SciPy may keep room for more blocks than it has.
+    used = int(pos[-1]) if len(pos) else 0
+    if 0 <= used < len(crd) and used <= len(data):
+        crd, data = crd[:used], data[:used]
+    values = np.ascontiguousarray(data, dtype=as_dtype(data.dtype)).reshape(-1)
+    levels: tuple[dict[str, Array], ...] = ({}, {"pos": pos, "crd": crd}, {}, {})
+    return _checked(matrix, format, levels, values, name, labels, fill)
+
+
+def from_lil(matrix: Any, name: str, fill: Number | None) -> Storage:
+    """A list of entries for each row; SciPy's are Python objects, and are copied."""
+    made = [np.fromiter(row, dtype=np.int64, count=len(row)) for row in matrix.rows]
+    values = [np.asarray(row, dtype=matrix.dtype) for row in matrix.data]
+    lengths = np.array([len(row) for row in made], dtype=np.int64)
+    told = np.array([len(row) for row in values], dtype=np.int64)
+    if (lengths != told).any():
+        row = int(np.flatnonzero(lengths != told)[0])
+        raise DataError(f"{name}.rows[{row}] and {name}.data[{row}] differ in length", code="E501")
+    labels = {"crd": f"{name}.rows", "pos": f"{name}.rows", "len": f"{name}.rows"}
+    labels["values"] = f"{name}.data"
+    positions = np.concatenate([[0], np.cumsum(lengths)])
+    arrays = {
+        "len": lengths,
+        "pos": positions,
+        "crd": np.concatenate([np.zeros(0, dtype=np.int64), *made]),
+    }
+    largest = max(int(matrix.shape[1]), int(positions[-1]))
+    if largest < 2**31:
+        arrays = {key: array.astype(np.int32) for key, array in arrays.items()}
+    data = np.concatenate([np.zeros(0, dtype=as_dtype(matrix.dtype)), *values])
+    return _checked(matrix, LIL, ({}, arrays), data, name, labels, fill)
+
+
+def _checked(
+    matrix: Any,
+    format: Format,
+    levels: tuple[Mapping[str, Array], ...],
+    values: Array,
+    name: str,
+    labels: Mapping[str, str],
+    fill: Number | None,
+) -> Storage:
+    """The storage of these arrays; sorted, and duplicates added up, where need be."""
+    shape = tuple(map(int, matrix.shape))
+    dtype = as_dtype(values.dtype)
+    absent = number(fill or 0, dtype)
+    storage = Storage(shape, format, dtype, levels, values.astype(dtype, copy=False), absent)
+    try:
+        validate(storage, name, labels)
+    except DataError as error:
+        if error.code != "E504":
+            raise
+        validate(storage, name, labels, ordered=False)
+        return pack(*unpack(storage), shape, format, storage.fill)
+    return storage
+
+
+def from_dia(matrix: Any, name: str, fill: Number | None) -> Storage:
+    """Diagonals. SciPy stores an entry by its column, and here it is stored by its row."""
+    rows, columns = map(int, matrix.shape)
+    offsets = as_index_array(matrix.offsets, f"{name}.offsets").astype(np.int64)
+    data = np.asarray(matrix.data)
+    if data.ndim != 2 or len(data) != len(offsets):
+        raise DataError(
+            f"{name}.data has {len(data)} diagonals, and {name}.offsets {len(offsets)}", code="E505"
+        )
+    order = np.argsort(offsets, kind="stable")
+    inside = (offsets[order] > -rows) & (offsets[order] < columns) & (rows * columns > 0)
+    order = order[inside]
+    repeated = np.flatnonzero(np.diff(offsets[order]) == 0)
+    if len(repeated):
+        raise DataError(
+            f"{name}.offsets has {offsets[order[repeated[0]]]} more than once", code="E504"
+        )
+    dtype = as_dtype(data.dtype)
+    values = np.zeros((len(order), rows), dtype=dtype)
+    for q, diagonal in enumerate(order):
+        first = max(0, -int(offsets[diagonal]))
+        last = min(rows, min(columns, data.shape[1]) - int(offsets[diagonal]))
+        if first < last:
+            begin = first + int(offsets[diagonal])
+            values[q, first:last] = data[diagonal, begin : begin + last - first]
+    # Which diagonals a row meets follows from the offsets alone: let the level say it.
+    at = np.maximum(0, -offsets[order])
+    coords = np.array([at, at + offsets[order]])
+    empty = pack(coords, np.zeros(len(order), dtype), (rows, columns), DIA, fill or 0)
+    return Storage((rows, columns), DIA, dtype, empty.levels, values.reshape(-1), empty.fill)
+
+
+def to_bsr(storage: Storage) -> Any:
+    """Blocks that divide the shape, with the arrays of `storage`."""
+    rows, columns = storage.shape
+    arrays = storage.levels[1]
+    blocks = storage.values.reshape(-1, *storage.format.tiles)
+    return sparse.bsr_array((blocks, arrays["crd"], arrays["pos"]), shape=(rows, columns))
+
+
+def to_dia(storage: Storage) -> Any:
+    """Diagonals, by column."""
+    rows, columns = storage.shape
+    offsets = storage.levels[1]["offset"]
+    ours = storage.values.reshape(len(offsets), rows)
+    data = np.zeros((len(offsets), columns), dtype=storage.dtype)
+    for row, diagonal, offset in zip(data, ours, map(int, offsets), strict=True):
+        first, last = max(0, -offset), min(rows, columns - offset)
+        row[first + offset : last + offset] = diagonal[first:last]
+    return sparse.dia_array((data, offsets), shape=(rows, columns))

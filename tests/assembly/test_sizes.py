@@ -1,0 +1,119 @@
+"""What is known about the size of a result before it is computed, and workspaces chosen by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import openwork as ow
+from openwork.runtime import memory
+from openwork.tensor.bounds import entries
+
+i, j, k = ow.indices("i j k")
+
+
+def matrix(name: str, m: int, n: int, count: int, seed: int = 0) -> ow.Tensor:
+    """A matrix with about `count` entries."""
+    rng = np.random.default_rng(seed)
+    where = rng.integers(0, m, count), rng.integers(0, n, count)
+    return ow.tensor(sp.coo_array((rng.random(count), where), (m, n)).tocsr(), name=name)
+
+
+def bounds(stmt: ow.Statement) -> tuple[int, int]:
+    """The least and the most entries that the result of `stmt` can have."""
+    kernel = stmt.compile()
+    held = {t.name: t.storage for t in kernel._templates.values()}
+    extents = kernel._binder.extents(tuple(held.values()), kernel._result.shape)
+    found = entries(kernel._plan.assignment, held, extents)
+    return found.least, found.most
+
+
+def test_bounds_hold_the_number_of_entries() -> None:
+    A, B = matrix("A", 40, 30, 90), matrix("B", 30, 50, 80, 1)
+    C = matrix("C", 40, 30, 50, 2)
+    new = ow.empty((40, 30), format=ow.CSR, name="R")
+    product = ow.empty((40, 50), format=ow.CSR, name="R")
+    for stmt in (
+        ow.assign(new[i, j], A[i, j] + C[i, j]),
+        ow.assign(new[i, j], A[i, j] * C[i, j]),
+        ow.assign(new[i, j], A[i, j] - 2 * C[i, j]),
+        ow.assign(product[i, k], A[i, j] * B[j, k]),
+        ow.assign(product[i, k], A[i, j] * B[j, k] * 3),
+    ):
+        least, most = bounds(stmt)
+        assert least <= stmt.compile()().nnz <= most
+    assert bounds(ow.assign(new[i, j], A[i, j] + C[i, j])) == (A.nnz, A.nnz + C.nnz)
+    flops = int(np.diff(B.to_scipy().indptr)[A.to_scipy().indices].sum())
+    assert bounds(ow.assign(product[i, k], A[i, j] * B[j, k])) == (0, flops)
+
+
+@pytest.mark.needs_cc
+def test_what_cannot_be_held_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B = matrix("A", 40, 30, 90), matrix("B", 40, 30, 80, 1)
+    C = ow.empty((40, 30), format=ow.CSR, name="C")
+    kernel = ow.assign(C[i, j], A[i, j] + B[i, j]).compile()
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "available", lambda: 500)
+    with pytest.raises(MemoryError, match=r"C, with \d+ entries, needs"):
+        kernel()
+
+
+@pytest.mark.needs_cc
+def test_the_pos_array_of_a_huge_mode_is_refused_at_once() -> None:
+    A = ow.tensor(([[3], [1]], [1.0]), shape=(2**50, 8), format=ow.DCSR, name="A")
+    B = ow.tensor(([[2], [1]], [1.0]), shape=(2**50, 8), format=ow.DCSR, name="B")
+    C = ow.placeholder("C", 2, format=ow.CSR)
+    with pytest.raises(MemoryError, match="C, with 1 entries, needs"):
+        ow.assign(C[i, j], A[i, j] + B[i, j]).compile()()
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("strategy", ["count", "append", "serial"])
+def test_few_entries_in_a_huge_extent_are_hashed(strategy: str) -> None:
+    n = 1 << 23
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 50, 200), rng.integers(0, 60, 200)
+    A = ow.tensor(sp.coo_array((rng.random(200), (rows, columns)), (50, 60)).tocsr(), name="A")
+    far = rng.integers(0, n, 300)
+    B = ow.tensor(
+        ([rng.integers(0, 60, 300), far], rng.random(300)), shape=(60, n), format=ow.CSR, name="B"
+    )
+    C = ow.empty((50, n), format=ow.CSR, name="C")
+    kernel = ow.assign(C[i, k], A[i, j] * B[j, k]).assemble(strategy).compile()
+    assert "W_table" in kernel.source
+    assert "W_marks" not in kernel.source
+    made = kernel()
+    expected = (A.to_scipy() @ B.to_scipy()).tocsr()
+    expected.sort_indices()
+    np.testing.assert_array_equal(made.to_scipy().indices, expected.indices)
+    np.testing.assert_allclose(made.to_scipy().data, expected.data)
+    np.testing.assert_allclose(kernel.symbolic()().to_scipy().data, expected.data)
+
+
+def test_many_entries_are_marked() -> None:
+    A, B = matrix("A", 40, 30, 90), matrix("B", 30, 50, 80, 1)
+    C = ow.empty((40, 50), format=ow.CSR, name="C")
+    assert "W_marks" in ow.assign(C[i, k], A[i, j] * B[j, k]).compile().source
+
+
+@pytest.mark.needs_cc
+def test_results_that_share_index_arrays_are_not_written_to() -> None:
+    """No operation on a result changes the operand that it shares a pattern with."""
+    A = matrix("A", 40, 30, 90)
+    before = A.to_numpy().copy()
+    C = ow.empty((40, 30), format=ow.CSR, name="C")
+    made = ow.assign(C[i, j], A[i, j] * 2).compile()()
+    assert made.storage.levels[1]["crd"] is A.storage.levels[1]["crd"]
+    held = {name: array.copy() for name, array in A.storage.levels[1].items()}
+    for change in (
+        lambda: made.to(ow.CSC),
+        lambda: made.to_scipy().sort_indices(),
+        lambda: made + made,
+        lambda: made.T,
+        lambda: ow.assign(C[i, j], A[i, j] + A[i, j]).compile()(out=made),
+    ):
+        change()
+        for name, array in held.items():
+            np.testing.assert_array_equal(A.storage.levels[1][name], array)
+    np.testing.assert_array_equal(A.to_numpy(), before)
