@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -162,7 +162,10 @@ class Cuda:
         """Run a kernel again, with another array in the place of one."""
         run, shape, threads, held = launched
         args = tuple([new if arg is old else arg for arg in held])
-        self._tried(lambda: run(shape, threads, args))
+        try:
+            run(shape, threads, args)
+        except Exception as error:  # costs nothing where all is well: this is for small kernels
+            self._tried(_raise(error))
 
     @property
     def blocks(self) -> int:
@@ -183,6 +186,13 @@ class Cuda:
                 code="E608",
                 hint="after an illegal access, a process has to start anew; please report it",
             ) from None
+
+
+def _raise(error: Exception) -> Callable[[], None]:
+    def action() -> None:
+        raise error
+
+    return action
 
 
 def _compile(cp: Any, folder: Path, flags: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from openwork.format.levels import Compressed, Dense
 from openwork.runtime.storage import Storage
 from openwork.tensor.statement import Statement
 from openwork.tune import recipes
-from openwork.tune.recipes import Parts
+from openwork.tune.parts import Parts
 
 # Microseconds that an entry of a row takes the threads that walk the row, where they wait for
 # memory: of a matrix times a vector, and times a matrix.
@@ -18,6 +18,8 @@ _WAIT_VECTOR, _WAIT_MATRIX = 0.06, 0.25
 # Entries of all rows together that a GPU gets done in a microsecond, at most.
 _RATE = 250_000.0
 _LEAST = 8.0  # microseconds that any kernel may take
+# Entries that fill a GPU many times over, and that leave some of it idle.
+_MUCH, _FEW = 16_000_000, 200_000
 
 
 @dataclass(frozen=True)
@@ -60,38 +62,47 @@ def choose(stmt: Statement) -> Statement | None:
         return None
     try:
         if len(parts.summed) == 1 and not parts.columns:
-            return recipes.sddmm(stmt)
+            return recipes.sddmm(stmt, 2 if storage.nnz < _FEW else 16)
         if parts.summed or len(parts.columns) > 1:
             return None
         if levels == (Dense, Compressed):
             return _matrix(stmt, parts, rows_of(storage))
         if parts.columns:
-            return recipes.spmm_positions(stmt, _entries(parts))
+            columns = parts.extent(parts.one_column) or 32
+            return recipes.spmm_positions(stmt, _entries(columns, 1.0))
         return recipes.position_staged(stmt)
     except ScheduleError:
         return None
 
 
 def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
-    """A sparse matrix in rows, times a vector or a matrix."""
+    """A sparse matrix in rows, times a vector or a matrix.
+
+    Where entries are short and many, memory is used best by threads side by side along the entries;
+    else threads side by side along a row have less to do beside.
+    """
+    entries = rows.count * rows.mean
+    much = entries >= _MUCH and stmt.assignment.lhs.dtype.itemsize <= 4
     if parts.columns:
-        if rows.even(_WAIT_MATRIX):
-            return recipes.spmm_rows(stmt)
-        return recipes.spmm_positions(stmt, _entries(parts))
+        columns = parts.extent(parts.one_column) or 32
+        if not rows.even(_WAIT_MATRIX):
+            return recipes.spmm_positions(stmt, _entries(columns, rows.mean))
+        if much and columns <= 4:
+            return recipes.spmm_positions(stmt, 8)
+        return recipes.spmm_rows(stmt)
     if not rows.even(_WAIT_VECTOR):
-        return recipes.position_staged(stmt, group=_group(rows.mean))
-    return recipes.group_per_row(stmt, _group(rows.mean))
+        group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
+        return recipes.position_staged(stmt, 4, group)
+    if much:
+        return recipes.position_staged(stmt, 12, 2)
+    return recipes.group_per_row(stmt, 2 if rows.mean < 5 else 4 if rows.mean < 64 else 32)
 
 
-def _group(mean: float) -> int:
-    """Threads of a row: fewer than its entries, so that each has some under way."""
-    return 2 if mean < 5 else 4 if mean < 64 else 8 if mean < 256 else 32
-
-
-def _entries(parts: Parts) -> int:
+def _entries(columns: int, mean: float) -> int:
     """Entries that a unit of threads takes: more where there is more to do for each."""
-    columns = parts.extent(parts.one_column) or 32
-    return 16 if columns <= 8 else 64 if columns <= 64 else 128
+    if columns <= 8:
+        return 32 if mean > 4096 else 16
+    return 128 if columns > 64 else 32 if mean < 64 else 64
 
 
 Statement.gpu_recipe = staticmethod(choose)
