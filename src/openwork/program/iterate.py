@@ -20,6 +20,7 @@ from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute
 from openwork.program import nodes as p
 from openwork.program.at import At
 from openwork.program.context import Context
+from openwork.program.driver import Driver, driver_of
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
 from openwork.program.parallel import balance_runs
@@ -27,7 +28,7 @@ from openwork.program.recover import Recovery
 from openwork.program.rowwise import Rowwise, reads_workspace
 from openwork.program.scope import Range, Scope, Stretch
 from openwork.program.segments import Segments
-from openwork.program.tracked import Driver, Tracked, driver_of
+from openwork.program.tracked import Tracked
 from openwork.program.windows import ends_there
 from openwork.tree import walk
 

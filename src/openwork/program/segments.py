@@ -20,9 +20,10 @@ from dataclasses import dataclass, replace
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
+from openwork.program.driver import Driver
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 from openwork.program.scope import Range, Scope
-from openwork.program.tracked import Driver, Held, Tracked, at_each
+from openwork.program.tracked import Held, Tracked, at_each
 
 
 @dataclass(frozen=True)
