@@ -24,6 +24,7 @@ from openwork.program.device import (
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.program.touched import changed_by_helpers
 from openwork.program.units import Distribution, Geometry, geometry_of
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
 from openwork.tree import Node, bottom_up, map_children, walk
@@ -212,10 +213,8 @@ class _Host:
         arrays = dict.fromkeys(n for n in walk(body) if isinstance(n, Array) and n not in own)
         stores = {
             n.array.name for n in walk(body) if isinstance(n, (p.Store, Combine, StoreVector))
-        } | {a.name for a in scratch} | {
-            a.name for n in walk(body) if isinstance(n, p.Do) for a in n.call.args
-            if isinstance(a, Array)
-        }  # fmt: skip
+        }
+        stores |= {a.name for a in scratch} | changed_by_helpers(body)
         grid = [self._count(*ends) for ends in work.grid[:2]]
         x, y, *_ = (*grid, Value(1), Value(1))
         return Kernel(

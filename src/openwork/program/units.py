@@ -30,7 +30,7 @@ from openwork.program.device import (
 )
 from openwork.program.groups import converged
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.program.touched import Touched, independent, touched
+from openwork.program.touched import READERS, Touched, independent, touched
 from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
@@ -86,7 +86,8 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
     """Whether lists of keys are made around the loops for threads: one thread does it all."""
 
     def makes_lists(node: Node, inside: bool) -> bool:
-        if isinstance(node, (p.Grow, p.Do)) and not inside:
+        lists = isinstance(node, p.Helper) and node.name not in READERS
+        if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
         within = inside or (isinstance(node, p.For) and node.unit == "thread")
         return any(makes_lists(child, within) for child in children(node))

@@ -115,6 +115,10 @@ class Run:
                 if place not in self.numbers:
                     self.numbers[place] = self.device.number(self.arrays[array.name], place[1])
                 return self.numbers[place]
+            case p.Helper(name="mark_words", args=(p.Expr() as size,)):
+                words = -(-self.value(size) // 64)
+                first = -(-words // 64)
+                return words + first + -(-first // 64)
             case p.Binary(sign=sign, left=left, right=right):
                 return _BINARY[sign](self.value(left), self.value(right))
         raise InternalError(f"the host cannot work out {e}")
