@@ -215,7 +215,10 @@ class Distribution:
         size = (count or 0) * copies * _bytes(s.array.type)
         used = sum(x.count * _bytes(x.array.type) for x in self.shared)
         if count is not None and units != "thread" and size + used <= _MOST_SHARED and not s.zeroed:
-            self.shared.append(Shared(s.array, count * copies))
+            before = [x for x in self.shared if x.array == s.array]
+            self.shared = [x for x in self.shared if x.array != s.array]
+            most = max([count * copies, *(x.count for x in before)])
+            self.shared.append(Shared(s.array, most))
             if copies > 1:
                 self.offsets[s.array.name] = WARP * count
             return block()
@@ -312,7 +315,7 @@ class Own:
     after: list[p.Stmt]
 
 
-_MOST_REGISTERS = 128  # elements of a workspace that may stay in registers
+_MOST_REGISTERS = 256  # elements of a workspace that may stay in registers
 
 
 def _bytes(type: str) -> int:
