@@ -123,15 +123,18 @@ Recipe = Callable[[Any], Any]
 SPMV: dict[str, Recipe] = {
     **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 16, 32)},
     "thread": r.thread_per_row,
-    **{f"pos{n}": (lambda s, n=n: r.position_split(s, n)) for n in (4, 8, 16)},
-    **{f"seg{n}": (lambda s, n=n: r.position_segments(s, n)) for n in (1, 2, 4, 8)},
+    "pos8": lambda s: r.position_split(s, 8),
+    "seg1": lambda s: r.position_segments(s, 1),
+    **{
+        f"staged{n}_{g}": (lambda s, n=n, g=g: r.position_staged(s, n, g))
+        for n in (4, 8, 12)
+        for g in (2, 4, 8, 32)
+    },
 }
 SPMM: dict[str, Recipe] = {
     "rows": r.spmm_rows,
-    "rows_u2": lambda s: r.spmm_rows(s, unroll=2),
     "rows_u8": lambda s: r.spmm_rows(s, unroll=8),
     **{f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)},
-    "pos32_u8": lambda s: r.spmm_positions(s, 32, unroll=8),
 }
 SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (2, 4, 8, 16, 32)}
 MTTKRP: dict[str, Recipe] = {

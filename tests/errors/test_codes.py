@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,11 @@ import pytest
 import openwork as ow
 from openwork import pipeline
 from openwork.errors import CODES
+from openwork.program.device import Kernel
+from openwork.program.nodes import Block
 from openwork.runtime import library
+from openwork.runtime.cuda import DeviceStorage
+from openwork.runtime.emulator import Emulator
 from openwork.tensor import kernel
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -364,6 +369,20 @@ def test_a_result_that_cannot_be_assembled_so() -> None:
         spmv().schedule("assemble(count)")
 
 
+@provokes("E315")
+def test_loops_that_are_not_nested_as_a_gpu_is() -> None:
+    with refused("E315", ow.ScheduleError, "GPUBlock is not inside of GPUThread", hint="GPUWarp"):
+        spmv().schedule("parallelize(i,GPUThread,NoRaces), parallelize(j,GPUBlock,Atomics)")
+    with refused("E315", ow.ScheduleError, "the target is a CPU", hint="cuda"):
+        spmv().parallelize("i", "GPUThread").compile()
+
+
+@provokes("E316")
+def test_a_recipe_for_another_statement() -> None:
+    with refused("E316", ow.ScheduleError, "results with columns", hint="C(i,k)"):
+        ow.atomic_parallel(spmv(), nnz=1)
+
+
 # --- Formats and objects -----------------------------------------------------------------------
 
 
@@ -506,6 +525,16 @@ def test_a_kind_of_file_that_needs_a_package(
         ow.write(tmp_path / "a.bsp.h5", ow.tensor([1.0]))
 
 
+@provokes("E511")
+def test_a_tensor_on_a_gpu_for_a_kernel_on_a_cpu() -> None:
+    storage = ow.tensor(np.ones(3), name="x").storage
+    there = DeviceStorage(
+        storage.shape, storage.format, storage.dtype, storage.levels, storage.values
+    )
+    with refused("E511", ow.DataError, "kernel for the CPU", hint='to("cpu")'):
+        _ = there.pointers
+
+
 @provokes("E601")
 def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENWORK_CC", "/no/such/compiler")
@@ -563,6 +592,25 @@ def test_a_target_without_a_back_end() -> None:
 
 
 @pytest.mark.needs_cc
+@provokes("E607")
+def test_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with refused("E607", ow.ToolchainError, "CuPy", hint="openwork[cuda]"):
+        spmv().compile(target="cuda")()
+
+
+@provokes("E608")
+def test_a_kernel_that_fails_on_the_gpu() -> None:
+    kernel = Kernel("k", (), (), frozenset(), Block(()), 1, 2000, (None, None))
+    with refused("E608", ow.ToolchainError, "cannot be launched", hint="report"):
+        Emulator().launch(_failing("a block that cannot be launched"), (1, 1), kernel, [], False)
+
+
+def _failing(message: str) -> Any:
+    library = SimpleNamespace(emulated_message=lambda: message.encode())
+    return library, lambda *args: 1
+
+
 @provokes("E900")
 def test_a_kernel_that_computes_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     right = kernel.evaluate

@@ -66,8 +66,12 @@ class Emulated:
         return Emulated.emulator.load(source, kernels)
 
     @staticmethod
-    def launch(self: Any, function: Any, grid: Any, kernel: Any, args: Any, wide: bool) -> None:
-        Emulated.emulator.launch(function, grid, kernel, args, wide)
+    def launch(self: Any, function: Any, grid: Any, kernel: Any, args: Any, wide: bool) -> Any:
+        return Emulated.emulator.launch(function, grid, kernel, args, wide)
+
+    @staticmethod
+    def repeat(self: Any, launched: Any, old: Any, new: Any) -> None:
+        Emulated.emulator.repeat(launched, old, new)
 
     @staticmethod
     def fill(self: Any, array: Any, value: Any) -> None:

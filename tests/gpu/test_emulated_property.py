@@ -22,7 +22,7 @@ from openwork.loops.options import GPU, attempt, candidates
 from openwork.pipeline import CompiledCuda
 from openwork.tensor.statement import Statement
 
-CASES = int(os.environ.get("OPENWORK_GPU_CASES", "600"))
+CASES = int(os.environ.get("OPENWORK_GPU_CASES", "500"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 TARGET = os.environ.get("OPENWORK_GPU_TARGET", "cuda-emulated")
 CHUNKS = 12

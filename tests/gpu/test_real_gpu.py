@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ try:
 except Exception as error:
     pytest.skip(f"no GPU: {error}", allow_module_level=True)
 
+if os.environ.get("OPENWORK_PLAIN_MEMORY"):  # what compute-sanitizer can tell apart
+    cp.cuda.set_allocator(None)
 rng = np.random.default_rng(0)
 
 
@@ -47,6 +50,7 @@ SPMV: dict[str, Callable[[Any], Any]] = {
     "thread": r.thread_per_row,
     **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 16, 32)},
     **{f"split{n}": (lambda s, n=n: r.position_split(s, n)) for n in (1, 7)},
+    **{f"staged{n}": (lambda s, n=n: r.position_staged(s, n, 4)) for n in (1, 8)},
     **{f"segments{n}": (lambda s, n=n: r.position_segments(s, n, 16)) for n in (1, 4)},
 }
 SPMM: dict[str, Callable[[Any], Any]] = {

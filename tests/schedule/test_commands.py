@@ -294,7 +294,7 @@ def test_the_same_in_other_words(one: str, other: str) -> None:
 def test_names_enums_and_tensors_are_interchangeable() -> None:
     assert SPMV.split("i", "a", "b", 4) == SPMV.split(i, *ow.indices("a b"), np.int32(4))
     assert SPMV.parallelize(i, "CPUThread", "NoRaces") == SPMV.parallelize(i, THREAD)
-    for unit in ow.ParallelUnit:
+    for unit in (THREAD, VECTOR):
         for race in ow.OutputRaceStrategy:
             one = SPMV.parallelize(i, unit, race)
             assert one == SPMV.parallelize("i", unit.value, race.value)
@@ -393,7 +393,7 @@ def _possible(stmt: Statement, names: str, operands: str) -> set[str]:
         found |= {f"split({n},{n0},{n1},4)", f"divide({n},{n0},{n1},3)", f"unroll({n})"}
         found |= {f"unroll({n},4)", f"mergeby({n},gallop)", f"coord({n},{n}c)"}
         found.add(f"divide({n},{n0},{n1},3,balance=nnz)")
-        for unit in ow.ParallelUnit:
+        for unit in (THREAD, VECTOR):
             for race in ow.OutputRaceStrategy:
                 found.add(f"parallelize({n},{unit.value},{race.value})")
         for m in names:

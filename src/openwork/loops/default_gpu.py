@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.commands.parallelize import parallelize
@@ -12,6 +14,7 @@ from openwork.loops.nest import loop_variables, provenance_of
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where, nest_of
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.plan import Plan
+from openwork.loops.result import Append
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -22,6 +25,13 @@ def for_gpu(plan: Plan, trace: Trace) -> Plan:
     """`plan` with its outermost loops shared by blocks and threads, as far as they can be."""
     for loop in _outermost(nest_of(plan.loops)):
         plan = _shared(plan, loop, trace)
+    return plan
+
+
+def serially_assembled(plan: Plan) -> Plan:
+    """`plan` with a result that one thread appends to; pieces in parallel are for CPUs, so far."""
+    if isinstance(plan.assembly, Append):
+        return replace(plan, assembly=Append("serial"))
     return plan
 
 

@@ -49,6 +49,23 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
         )
     for loop in on_gpu:
         _check_combined(loop, path, provenance)
+        if _depth(loop) == 0:
+            _check_workspaces(loop)
+
+
+def _check_workspaces(loop: Forall) -> None:
+    """What a block makes for itself, other blocks cannot fill."""
+    for where in walk(loop.body):
+        if not isinstance(where, Where):
+            continue
+        for inner in walk(where.producer):
+            if isinstance(inner, Forall) and inner.tag is not None and _depth(inner) == 0:
+                raise ScheduleError(
+                    f"{inner.var} fills {where.temporary}, which each block over {loop.var} has "
+                    "for itself, and blocks do not meet",
+                    code="E315",
+                    hint=f"parallelize {inner.var} for GPUWarp or GPUThread",
+                )
 
 
 def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:

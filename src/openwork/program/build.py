@@ -82,6 +82,7 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
             if work.tensor not in ctx.private
             for s in work.setup()
         ),
+        *(s for code in ctx.inspected.values() for s in code),
         *(appender.prologue() if appender and serial else ()),
         body,
         *(appender.epilogue() if appender and serial else ()),

@@ -18,7 +18,19 @@ from openwork.loops.restrict import vanishes
 from openwork.loops.result import Shared
 from openwork.loops.tiles import whole_vars
 from openwork.program.assemble import Appender
-from openwork.program.nodes import Array, Expr, Name, Value, compare
+from openwork.program.nodes import (
+    Allocate,
+    Array,
+    Expr,
+    For,
+    Helper,
+    Name,
+    Stmt,
+    Store,
+    Value,
+    block,
+    compare,
+)
 from openwork.program.scope import Place, Range, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspace, Workspaces
@@ -51,6 +63,7 @@ class Context:
     unclear: set[TensorVar] = field(default_factory=set)
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
+    inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
     counting: bool = False
 
     @cached_property
@@ -96,6 +109,37 @@ class Context:
     def parent_place(self, access: Access, level: int, scope: Scope) -> Place:
         """The place above `level`, which is reached."""
         return scope.reached(access)[level - 1] if level else Place(Value(0))
+
+    def tile_starts(self, access: Access, level: int, last: int, length: int) -> Array:
+        """The position at `level` above the first position of each tile of the level `last`.
+
+        An inspector finds them before the kernel runs, and they are kept with the operand.
+        """
+        pos = self.boundaries(access, level + 1)
+        found = Array(f"{self.names.of(access.tensor)}_tiles{level + 1}_{length}", pos.type)
+        if found in self.inspected:
+            return found
+        tile = Name(f"{found.name}_at")
+        child = self._tile_start(access, level + 1, last, length, tile)
+        count = (self.positions(access, last) + (length - 1)) / length + 1
+        start = Helper("last_at_most", (pos, Value(0), self.positions(access, level), child))
+        fill = block(Store(found, tile, start))
+        self.inspected[found] = [
+            Allocate(found, count, kept=True),
+            For(tile, Value(0), count, fill, "where tiles begin", simd=True),
+        ]
+        return found
+
+    def _tile_start(self, access: Access, level: int, last: int, length: int, tile: Name) -> Expr:
+        """The position at `level` above the first one of a tile, or that itself."""
+        if level == last:
+            return tile * length
+        child = self._tile_start(access, level + 1, last, length, tile)
+        kind = access.tensor.format.levels[level + 1]
+        found = kind.parent(self.view(access, level + 1), child)
+        if isinstance(found, Expr):
+            return found
+        return self.tile_starts(access, level, last, length)[tile]
 
     def boundaries(self, access: Access, level: int) -> Array:
         """The array of `level` in which the parent of a position can be searched."""

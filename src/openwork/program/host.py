@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from openwork.program import nodes as p
+from openwork.program.dead import without_dead
 from openwork.program.device import (
     BUILTIN,
     LENGTHS,
@@ -23,6 +24,7 @@ from openwork.program.device import (
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.program.touched import changed_by_helpers
 from openwork.program.units import Distribution, Geometry, geometry_of
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
 from openwork.tree import Node, bottom_up, map_children, walk
@@ -174,7 +176,7 @@ class _Host:
         if work.scratch:  # memory for the units is for a grid that may be smaller
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
-        body = cast(p.Block, bottom_up(_status)(body))
+        body = without_dead(cast(p.Block, bottom_up(_status)(body)))
         if self.aligned:
             operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
             body = vectorized(body, operands, work.taken)
@@ -211,10 +213,8 @@ class _Host:
         arrays = dict.fromkeys(n for n in walk(body) if isinstance(n, Array) and n not in own)
         stores = {
             n.array.name for n in walk(body) if isinstance(n, (p.Store, Combine, StoreVector))
-        } | {a.name for a in scratch} | {
-            a.name for n in walk(body) if isinstance(n, p.Do) for a in n.call.args
-            if isinstance(a, Array)
-        }  # fmt: skip
+        }
+        stores |= {a.name for a in scratch} | changed_by_helpers(body)
         grid = [self._count(*ends) for ends in work.grid[:2]]
         x, y, *_ = (*grid, Value(1), Value(1))
         return Kernel(

@@ -20,13 +20,15 @@ from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute
 from openwork.program import nodes as p
 from openwork.program.at import At
 from openwork.program.context import Context
+from openwork.program.driver import Driver, driver_of
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
 from openwork.program.parallel import balance_runs
 from openwork.program.recover import Recovery
+from openwork.program.rowwise import Rowwise, reads_workspace
 from openwork.program.scope import Range, Scope, Stretch
 from openwork.program.segments import Segments
-from openwork.program.tracked import Tracked, driver_of
+from openwork.program.tracked import Tracked
 from openwork.program.windows import ends_there
 from openwork.tree import walk
 
@@ -61,7 +63,8 @@ class Iteration:
         if threads and len(self.ctx.provenance.underived(loop.var)) > 1 and self._completes(loop):
             return block(*code, self._in_parts(loop, window, scope))
         if tag is not None and tag.unit.on_gpu and self._fuses(loop):
-            return block(*code, self._apart(loop, window, scope))
+            rows = self._by_segments(loop, scope)
+            return block(*code, rows or self._apart(loop, window, scope))
         return block(*code, self.iterate(loop, loop.var, window, scope))
 
     def _completes(self, loop: Forall) -> bool:
@@ -73,6 +76,20 @@ class Iteration:
         """Whether a loop completes several fused variables."""
         several = len(self.ctx.provenance.underived(loop.var)) > 1
         return several and self._completes(loop)
+
+    def _by_segments(self, loop: Forall, scope: Scope) -> p.Block | None:
+        """Threads by segments of a tile, where what they reduce was computed ahead."""
+        tag, relation = loop.tag, self.ctx.provenance.above.get(loop.var)
+        tracked = Tracked(self.ctx, self.lower)
+        if tag is None or tag.reduction != "segment" or not isinstance(relation, Split):
+            return None
+        run = scope.runs.get(loop.var)
+        if run is None or run.pos is None or not reads_workspace(tracked, loop):
+            return None
+        variables = self.ctx.provenance.underived(run.pos.parent)
+        first = run.pos.access.level_vars.index(variables[0])
+        driver = Driver(run.pos.access, first, variables, run.pos.parent)
+        return Rowwise(tracked, loop, driver).lower(run, scope)
 
     def _apart(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
         """Values of a fused variable that units of a GPU share: each is looked up by itself."""
@@ -217,7 +234,7 @@ class Iteration:
         known = replace(run, lo=lo, hi=hi)
         if tag is not None and tag.unit is ParallelUnit.GPUBlock:
             # The threads of a block search for parents among those of its own positions.
-            more, known, scope = self.recovery.parents_within(known, scope)
+            more, known, scope = self.recovery.parents_within(relation, known, scope)
             code += more
         scope = replace(scope, runs={**scope.runs, relation.inner: known})
         return block(*code, self.lower(body, scope))

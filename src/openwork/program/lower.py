@@ -22,6 +22,7 @@ from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
+from openwork.program.driver import Driver
 from openwork.program.header import keeps_sums, separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
@@ -29,7 +30,7 @@ from openwork.program.pieces import Pieces
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope
 from openwork.program.shapes import Loop
-from openwork.program.tracked import Driver, Tracked
+from openwork.program.tracked import Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
 from openwork.tree import Node, bottom_up, substitute, walk

@@ -182,6 +182,7 @@ class For(Stmt):
     unroll: int = 0
     unit: str = ""
     lanes: int | None = None
+    units: int | None = None  # how many of a GPU's units to have for it
     group: int = 0
     reduction: str = ""
     step: Expr | None = None  # in place of 1
@@ -225,11 +226,15 @@ class Local(Stmt):
 
 @dataclass(frozen=True)
 class Allocate(Stmt):
-    """A new local array of `count` elements, all zero bytes if `zeroed`."""
+    """A new local array of `count` elements, all zero bytes if `zeroed`.
+
+    `kept`: what it will hold depends on the pattern of an operand alone, and can be used again.
+    """
 
     array: Array
     count: Expr
     zeroed: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True)

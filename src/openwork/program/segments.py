@@ -20,9 +20,10 @@ from dataclasses import dataclass, replace
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
+from openwork.program.driver import Driver
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 from openwork.program.scope import Range, Scope
-from openwork.program.tracked import Driver, Held, Tracked, at_each
+from openwork.program.tracked import Held, Tracked, at_each
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Segments:
         owned = p.Binary(
             "&&", compare("<=", window.lo, self._begin(parents, m)), compare("<=", end, window.hi)
         )
-        put = self._put(parents, owned, stop, scope)
+        put = self.put(parents, owned, stop, scope)
         body = block(
             Declare(stop, arithmetic("min", end, window.hi), fixed=True),
             run,
@@ -67,7 +68,7 @@ class Segments:
         )
         return block(Declare(at, window.lo), p.While(compare("<", at, window.hi), body))
 
-    def _put(self, parents: list[Expr | None], owned: Expr, stop: Expr, scope: Scope) -> p.Block:
+    def put(self, parents: list[Expr | None], owned: Expr, stop: Expr, scope: Scope) -> p.Block:
         """The sum to its entry; one that nobody else adds to is simply written."""
         tracked, driver, held = self.tracked, self.driver, self.held
         lhs, ctx = held.original.lhs, tracked.ctx
@@ -100,12 +101,12 @@ class Segments:
         return self.tracked.move(self.driver, [*parents, position], 1)
 
     def _end(self, parents: list[Expr | None], m: int) -> Expr:
-        return self._edge(parents, m, 1)
+        return self.edge(parents, m, 1)
 
     def _begin(self, parents: list[Expr | None], m: int) -> Expr:
-        return self._edge(parents, m, 0)
+        return self.edge(parents, m, 0)
 
-    def _edge(self, parents: list[Expr | None], m: int, side: int) -> Expr:
+    def edge(self, parents: list[Expr | None], m: int, side: int) -> Expr:
         """The first position below the parent at level `m`, or one past the last."""
         parent = parents[m]
         if parent is None:

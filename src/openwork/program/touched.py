@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from openwork.program import nodes as p
 from openwork.program.nodes import Array
-from openwork.tree import Node, children
+from openwork.tree import Node, children, walk
 
 Names = frozenset[str]
+# Helpers that only look at arrays.
+READERS = ("search", "lower_bound", "last_at_most", "gallop", "balanced_cut", "cut", "mark_words")
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,6 @@ class Touched:
     loads: Names = frozenset()
     first: Names = frozenset()
     many: Names = frozenset()
-
-    @property
-    def everything(self) -> Names:
-        """All of them."""
-        return self.loads | self.first | self.many
 
     def meets(self, later: Touched) -> bool:
         """Whether a thread may find something undone that another was to do before."""
@@ -39,10 +36,28 @@ class Touched:
         return Touched(self.loads - local, self.first - local, self.many - local)
 
 
+def changed_by_helpers(body: Node) -> set[str]:
+    """The arrays that helpers write to."""
+    return {
+        a.name
+        for call in walk(body)
+        if isinstance(call, p.Helper) and call.name not in READERS
+        for a in call.args
+        if isinstance(a, Array)
+    }
+
+
+def independent(loop: p.For) -> bool:
+    """Whether a loop without dependences only stores, so that threads can share it as they like."""
+    body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
+    return loop.simd and all(isinstance(s, p.Store) and s.op is None for s in body)
+
+
 def touched(node: Node, shared: bool = False) -> Touched:
     """What `node` touches; `shared`: threads are apart here."""
     found = Touched()
-    shared = shared or (isinstance(node, p.For) and node.unit in ("warp", "thread"))
+    if isinstance(node, p.For):
+        shared = shared or node.unit in ("warp", "thread") or independent(node)
     match node:
         case p.Load(array=array):
             found = Touched(loads=frozenset([array.name]))
@@ -51,9 +66,9 @@ def touched(node: Node, shared: bool = False) -> Touched:
             found = Touched(many=name) if shared else Touched(first=name)
             if op is not None and shared:
                 found = found.and_then(Touched(loads=name))
-        case p.Do(call=call):
-            arrays = frozenset(a.name for a in call.args if isinstance(a, Array))
-            found = Touched(loads=arrays, many=arrays)
+        case p.Helper():
+            arrays = frozenset(a.name for a in node.args if isinstance(a, Array))
+            found = Touched(loads=arrays, many=arrays if node.name not in READERS else frozenset())
     for child in children(node):
         found = found.and_then(touched(child, shared))
     return found

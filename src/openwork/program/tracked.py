@@ -12,21 +12,20 @@ What is accumulated in an entry that only parents choose is kept in a register u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
-from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
 from openwork.loops.relations import Pos
-from openwork.loops.restrict import vanishes
 from openwork.program import nodes as p
 from openwork.program.accumulate import update
 from openwork.program.at import At
 from openwork.program.context import Context
+from openwork.program.driver import Driver as Driver
 from openwork.program.header import Header
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
 from openwork.program.recover import Recovery
@@ -36,81 +35,6 @@ from openwork.tree import Node, children, walk
 _MOST_HELD = 32  # sums that stay in registers together
 
 Lower = Callable[[Stmt, Scope], p.Block]
-
-
-@dataclass(frozen=True)
-class Driver:
-    """The operand whose levels from `first` on are walked as one, and the variables of these."""
-
-    access: Access
-    first: int
-    variables: tuple[IndexVar, ...]
-    fused: IndexVar
-
-    @property
-    def kinds(self) -> tuple[Level, ...]:
-        """The levels that are walked."""
-        return self.access.tensor.format.levels[self.first : self.last + 1]
-
-    @property
-    def last(self) -> int:
-        """The level whose positions are counted."""
-        return self.first + len(self.variables) - 1
-
-
-def driver_of(
-    ctx: Context, body: Stmt, var: IndexVar, window: Range | None, scope: Scope
-) -> Driver | None:
-    """The operand that alone decides where a loop over the fused `var` has something to do."""
-    if window is not None and window.pos is None:
-        return None
-    reads = [n for n in walk(body) if isinstance(n, Access)]
-    candidates = (
-        dict.fromkeys(reads) if window is None or window.pos is None else [window.pos.access]
-    )
-    variables = ctx.provenance.underived(var)
-    for access in candidates:
-        driver = _driver(ctx, access, variables, var)
-        if driver is None or len(scope.reached(access)) != driver.first:
-            continue
-        if window is None and not _plain(ctx, var):
-            continue
-        shares = {a for a in reads if ctx.writes_all_of(a, access)}
-        others = [a for a in reads if a != access and a not in shares]
-        if any(_sparse_along(a, variables) for a in others) or not vanishes(
-            body, access, ctx.provenance
-        ):
-            continue
-        if ctx.appender is not None and ctx.is_result(written(body)):
-            continue  # a result is appended to row by row
-        return driver
-    return None
-
-
-def _driver(
-    ctx: Context, access: Access, variables: tuple[IndexVar, ...], fused: IndexVar
-) -> Driver | None:
-    if access.tensor in ctx.workspaces.table or variables[0] not in access.level_vars:
-        return None
-    first = access.level_vars.index(variables[0])
-    same = access.level_vars[first : first + len(variables)] == variables
-    sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
-    walked = access.tensor.format.levels[first : first + len(variables)]
-    runs = all(kind.walks and kind.contiguous for kind in walked)
-    return Driver(access, first, variables, fused) if same and sparse and runs else None
-
-
-def _plain(ctx: Context, var: IndexVar) -> bool:
-    """Whether `var` fuses underived variables only."""
-    relation = ctx.provenance.above.get(var)
-    return relation is None or (
-        len(relation.parents) == 2 and all(_plain(ctx, v) for v in relation.parents)
-    )
-
-
-def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
-    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(var in variables and not kind.locates for kind, var in pairs)
 
 
 @dataclass(frozen=True)
@@ -128,9 +52,9 @@ class Tracked:
             whole = Pos(driver.fused, driver.fused, driver.access)
             code, window, scope = Recovery(self.ctx).positions(whole, scope)
         access = driver.access
-        held = self._held(loop.body, driver, scope)
+        held = self.held(loop.body, driver, scope)
         complete = self.ctx.writes_all_of(written(loop.body), access)
-        chosen = self.ctx.provenance.roots_of(written(loop.body).vars)
+        chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
         skips = not complete and bool(chosen & set(driver.variables))
         scope = replace(scope, whole=scope.whole and not skips)
         base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
@@ -138,7 +62,7 @@ class Tracked:
         parents, before, scope = self._first_parents(loop.body, driver, window, scope)
         total: list[p.Stmt] = []
         if held is not None:
-            total, scope = self._start(held, scope)
+            total, scope = self.start(held, scope)
         if held is not None and self.segments is not None and window.fixed is None:
             body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
@@ -292,13 +216,20 @@ class Tracked:
         recovery = Recovery(self.ctx)
         code, places, scope = recovery.places(access, driver.first, everything, position, scope)
         more, scope = self.reach(driver, list(places[:-1]), position, scope, track=False)
-        skips = bool(self.ctx.provenance.roots_of(written(body).vars) & set(variables))
-        scope = replace(scope, whole=scope.whole and not skips)
+        chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
+        scope = replace(scope, whole=scope.whole and not chosen & set(variables))
         return block(*code, *more, self.lower(at_each(variables, body), scope))
+
+    def _coordinates(self, variables: tuple[IndexVar, ...], access: Access) -> Iterator[IndexVar]:
+        """Those of `variables` that are no places among positions, which are all visited."""
+        for var in variables:
+            pos = self.ctx.provenance.space(var) if self.ctx.on_gpu else None
+            if pos is None or pos.access != access:
+                yield var
 
     # -- sums that last while a parent lasts ----------------------------------------------------
 
-    def _held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
+    def held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
         """What can be summed up in a register while the parents stay the same."""
         tile, body = self._tile(body)
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
@@ -327,7 +258,7 @@ class Tracked:
             return None, body
         return (body.var, int(width.value.real)), body.body
 
-    def _start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
+    def start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
         base = f"{self.ctx.names.of(held.original.lhs.tensor)}_sum"
         type = held.total.dtype.name
         name, scope = scope.fresh(base, type, lasting=True)

@@ -30,7 +30,7 @@ from openwork.program.device import (
 )
 from openwork.program.groups import converged
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.program.touched import Touched, touched
+from openwork.program.touched import READERS, Touched, independent, touched
 from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
@@ -62,8 +62,11 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     threads = [loop for loop in loops if loop.unit == "thread"]
     if _needs_one_thread(stmts):
         return Geometry(1, 1)
+    if warps:  # loops for threads beside those for warps take all threads of the block
+        threads = [n for w in warps for n in walk(w) if isinstance(n, p.For) and n.unit == "thread"]
     combines = [x for x in threads if x.reductions or x.group]
-    lanes = max([x.lanes or (_WARP if warps else _USUAL_THREADS) for x in threads], default=1)
+    usual = _WARP if warps else _USUAL_THREADS
+    lanes = max([x.units or x.lanes or usual for x in threads], default=1)
     group = max([x.group for x in threads], default=0)
     if warps or (combines and lanes <= _WARP):
         lanes = max(min(_power(lanes), _WARP), group)
@@ -71,7 +74,7 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
         lanes = -(-lanes // _WARP) * _WARP
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
-    count = max([x.lanes or _USUAL_WARPS for x in warps], default=1)
+    count = max([x.units or x.lanes or _USUAL_WARPS for x in warps], default=1)
     return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes)
 
 
@@ -83,7 +86,8 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
     """Whether lists of keys are made around the loops for threads: one thread does it all."""
 
     def makes_lists(node: Node, inside: bool) -> bool:
-        if isinstance(node, (p.Grow, p.Do)) and not inside:
+        lists = isinstance(node, p.Helper) and node.name not in READERS
+        if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
         within = inside or (isinstance(node, p.For) and node.unit == "thread")
         return any(makes_lists(child, within) for child in children(node))
@@ -104,9 +108,11 @@ class Distribution:
     local: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
     one_block: bool = False
+    planes: int = 1  # dimensions of the grid
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """All of it."""
+        self.planes = max(_planes(s) for s in stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
         declared = [
@@ -151,6 +157,8 @@ class Distribution:
                 return self._sequence(body, active)
             case p.For() if s.unit:
                 return self._unit(s, active)
+            case p.For(simd=True) if not self._alone(active) and independent(s):
+                return self._unit(replace(s, unit="thread", simd=False), active)
             case p.For() | p.While():
                 inner = self._sequence((s.body,), active)
                 around = () if self._alone(active) else self._around(s.body, active)
@@ -180,8 +188,11 @@ class Distribution:
         """A store that threads come to together is done by the first of them."""
         first: list[Expr] = []
         g = self.geometry
+        if self.planes > 1 and active.count("block") == 1:
+            first.append(compare("==", BLOCK_Y, 0))
         if self._alone(active):
-            return block(s)
+            whether = p.every(first)
+            return block(s if whether is None else p.If(whether, block(s)))
         if "warp" not in active and "thread" not in active:
             first.append(compare("==", THREAD, 0))
         elif "thread" not in active:
@@ -204,7 +215,10 @@ class Distribution:
         size = (count or 0) * copies * _bytes(s.array.type)
         used = sum(x.count * _bytes(x.array.type) for x in self.shared)
         if count is not None and units != "thread" and size + used <= _MOST_SHARED and not s.zeroed:
-            self.shared.append(Shared(s.array, count * copies))
+            before = [x for x in self.shared if x.array == s.array]
+            self.shared = [x for x in self.shared if x.array != s.array]
+            most = max([count * copies, *(x.count for x in before)])
+            self.shared.append(Shared(s.array, most))
             if copies > 1:
                 self.offsets[s.array.name] = WARP * count
             return block()
@@ -226,6 +240,8 @@ class Distribution:
     def _unit(self, loop: p.For, active: tuple[str, ...]) -> p.Block:
         first, count, most = self._share(loop, active)
         inside = (*active, loop.unit)
+        if loop.unit == "thread" and "warp" not in active:
+            inside = (*active, "warp", "thread")
         private = [t for s in loop.private for t in self._stmt(s, inside).body]
         if loop.group > 1 and self.geometry.lanes > 1 and not loop.reductions:
             body = converged(loop, first, count, most, self._fresh)
@@ -235,7 +251,8 @@ class Distribution:
         if not self._alone(inside) and not most:
             # Iterations are independent of each other, but have their workspaces in one place.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
-            again = touched(loop.body).everything & memory
+            inner = touched(loop.body)
+            again = (inner.first | inner.many) & memory
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(
@@ -298,11 +315,17 @@ class Own:
     after: list[p.Stmt]
 
 
-_MOST_REGISTERS = 128  # elements of a workspace that may stay in registers
+_MOST_REGISTERS = 256  # elements of a workspace that may stay in registers
 
 
 def _bytes(type: str) -> int:
     return SUPPORTED[type].itemsize if type in SUPPORTED else 16
+
+
+def _planes(node: Node) -> int:
+    """How many loops for blocks are inside of each other."""
+    mine = isinstance(node, p.For) and node.unit == "block"
+    return int(mine) + max(map(_planes, children(node)), default=0)
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

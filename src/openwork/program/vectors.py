@@ -169,8 +169,9 @@ def _terms(e: Expr) -> list[Expr]:
 def _aligned(base: Expr, array: Array, count: int, known: dict[str, Expr]) -> bool:
     """Whether `count` elements from `base` on are whole vectors, as long as can be."""
     size = SUPPORTED[array.type].itemsize
-    each = min(count * size, VECTOR) // size
-    return each > 1 and count % each == 0 and _divisor(base, known) % each == 0
+    bytes_ = count * size
+    each = min(bytes_ & -bytes_, VECTOR) // size
+    return each > 1 and _divisor(base, known) % each == 0
 
 
 def _divisor(e: Expr, known: dict[str, Expr]) -> int:

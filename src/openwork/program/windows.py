@@ -243,14 +243,19 @@ class Windows:
             number = at if n == 0 else number * self.ctx.names.extent(var) + at
         return code, number, scope
 
-    def parents_within(self, window: Range, scope: Scope) -> Found:
-        """`window`, a run of positions, with the parents of its own positions alone."""
+    def parents_within(self, relation: Split | Divide, window: Range, scope: Scope) -> Found:
+        """`window`, a run of positions, with the parents of its own positions alone.
+
+        They are searched for; those of all runs of a whole level have been found by an inspector.
+        """
         pos = window.pos
         if pos is None or len(window.levels) < 2:
             return [], window, scope
         access, code, levels = pos.access, list[Stmt](), list(window.levels)
         first = access.level_vars.index(self.provenance.underived(pos.parent)[0])
         ends = (window.lo, window.hi)  # that of the next run, too: coordinates reach up to it
+        whole = isinstance(relation, Split) and first == 0 and scope.depth == 1
+        whole = whole and self.provenance.above.get(relation.parent) == pos
         for n in reversed(range(1, len(levels))):
             level = first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
@@ -258,6 +263,10 @@ class Windows:
             names: list[Name] = []
             for end, side in zip(ends, ("from", "to"), strict=True):
                 parent = kind.parent(view, end)
+                if parent is None and whole and isinstance(relation, Split):
+                    last = first + len(levels) - 1
+                    starts = self.ctx.tile_starts(access, level - 1, last, relation.factor)
+                    parent = starts[scope.coords[relation.outer] + len(names)]
                 if parent is None:
                     lo, hi = levels[n - 1]
                     array = self.ctx.boundaries(access, level)

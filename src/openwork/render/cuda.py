@@ -61,7 +61,9 @@ def render_cuda(device: DeviceProgram, narrow: bool) -> str:
 
 def _assembled(helpers: Helpers, parts: Sequence[str], narrow: bool) -> str:
     text = "\n".join([*helpers.values(), *parts])
-    text = re.sub(r"\b_Bool\b", "bool", text).replace(BUILTIN_PREFIX, "")
+    text = re.sub(r"\b_Bool\b", "bool", text)
+    text = re.sub(r"__builtin_ctzll\((\w+)\)", r"(__ffsll((long long)\1) - 1)", text)
+    text = text.replace(BUILTIN_PREFIX, "")
     complexes = [COMPLEX] if "Complex<" in text else []
     used = [n for n in _TYPEDEFS if re.search(rf"\b{n}_t\b", text)]
     lines = [f"typedef {_TYPEDEFS[n]} {n}_t;" for n in used]

@@ -131,8 +131,8 @@ template <typename T> static __device__ inline bool exchange(T *place, T &old, T
 
 _VECTOR = """\
 // Neighbouring elements that are loaded and stored at once.
-template <typename T, int N>
-struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
+constexpr int alignment(int bytes) { return (bytes & -bytes) < 16 ? bytes & -bytes : 16; }
+template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
   T of[N];
 };
 """

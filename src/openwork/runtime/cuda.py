@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -145,8 +145,8 @@ class Cuda:
 
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
-    ) -> None:
-        """Run a kernel on the current stream."""
+    ) -> Any:
+        """Run a kernel on the current stream; what `repeat` takes to run it again."""
         index = np.int64 if wide else np.int32
         count = len(kernel.scalars)
         held = [
@@ -154,8 +154,18 @@ class Cuda:
             for arg, name in zip(args, kernel.scalars, strict=False)
         ]
         held += [np.uint64(0) if arg is None else arg for arg in args[count:]]
-        run = function[1]
-        self._tried(lambda: run((grid[0], grid[1], 1), (kernel.threads, 1, 1), tuple(held)))
+        run, shape, threads = function[1], (grid[0], grid[1], 1), (kernel.threads, 1, 1)
+        self._tried(lambda: run(shape, threads, tuple(held)))
+        return run, shape, threads, tuple(held)
+
+    def repeat(self, launched: Any, old: Any, new: Any) -> None:
+        """Run a kernel again, with another array in the place of one."""
+        run, shape, threads, held = launched
+        args = tuple([new if arg is old else arg for arg in held])
+        try:
+            run(shape, threads, args)
+        except Exception as error:  # costs nothing where all is well: this is for small kernels
+            self._tried(_raise(error))
 
     @property
     def blocks(self) -> int:
@@ -176,6 +186,13 @@ class Cuda:
                 code="E608",
                 hint="after an illegal access, a process has to start anew; please report it",
             ) from None
+
+
+def _raise(error: Exception) -> Callable[[], None]:
+    def action() -> None:
+        raise error
+
+    return action
 
 
 def _compile(cp: Any, folder: Path, flags: tuple[str, ...]) -> None:

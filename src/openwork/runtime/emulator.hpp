@@ -306,6 +306,7 @@ static inline void __threadfence() {}
 
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline int __ffs(int bits) { return __builtin_ffs(bits); }
+static inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 static inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
 static inline int __float_as_int(float value) { int r; memcpy(&r, &value, 4); return r; }
 static inline float __int_as_float(int value) { float r; memcpy(&r, &value, 4); return r; }

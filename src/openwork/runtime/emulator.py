@@ -26,7 +26,7 @@ HEADER = Path(__file__).with_name("emulator.hpp")
 # Out-of-range indices of shared and local arrays are reported; nothing of C++'s library is needed.
 _FLAGS = (
     "-x", "c++", "-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fsanitize=bounds",
-    "-ffp-contract=off", "-fno-strict-aliasing",
+    "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics",
 )  # fmt: skip
 _OBJECT = "kernel.o"
 ORDERS = 3  # forwards, backwards, shuffled
@@ -126,8 +126,8 @@ class Emulator:
 
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
-    ) -> None:
-        """Run a kernel.
+    ) -> Any:
+        """Run a kernel; what `repeat` takes to run it again.
 
         Raises:
             ToolchainError: E608 with what was wrong, and in which block and thread.
@@ -147,6 +147,13 @@ class Emulator:
                 code="E608",
                 hint="please report this, with kernel.source",
             )
+        return function, grid, kernel, args, wide
+
+    def repeat(self, launched: Any, old: Any, new: Any) -> None:
+        """Run a kernel again, with another array in the place of one."""
+        function, grid, kernel, args, wide = launched
+        replaced = [new if arg is old else arg for arg in args]
+        self.launch(function, grid, kernel, replaced, wide)
 
     @property
     def blocks(self) -> int:

@@ -34,7 +34,8 @@ class Device(Protocol):
     def number(self, array: Any, index: int) -> int: ...
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
-    ) -> None: ...
+    ) -> Any: ...
+    def repeat(self, launched: Any, old: Any, new: Any) -> None: ...
     @property
     def blocks(self) -> int: ...
 
@@ -50,9 +51,14 @@ class Run:
     scalars: dict[str, int]
     wide: bool
     numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
+    kept: dict[str, Any] = field(default_factory=dict)  # arrays that inspectors filled before
+    ready: set[str] = field(default_factory=set)
+    launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
+    repeats: bool = True
 
     def all(self) -> None:
         """Every step."""
+        self.repeats = not self.program.reports
         if self.program.reports:
             self.arrays[STATUS.name] = self.device.empty(1, np.dtype("int32"), zeroed=True)
         self.follow(self.program.host)
@@ -67,10 +73,16 @@ class Run:
                     self.follow(each)
             case p.Declare(name=name, value=value):
                 self.scalars[name.name] = self.value(value)
-            case p.Allocate(array=array, count=count, zeroed=zeroed):
+            case p.Allocate(array=array, kept=True) if array.name in self.kept:
+                self.arrays[array.name] = self.kept[array.name]
+                self.ready.add(array.name)
+            case p.Allocate(array=array, count=count, zeroed=zeroed, kept=kept):
                 n = self.value(count)
                 made = self.device.empty(n, np.dtype(array.type), zeroed) if n else None
                 self.arrays[array.name] = made
+                self.repeats = self.repeats and kept
+                if kept:
+                    self.kept[array.name] = made
             case Launch(kernel=kernel):
                 self._launch(kernel)
             case p.For(var=var, begin=begin, end=end, body=body):
@@ -103,11 +115,17 @@ class Run:
                 if place not in self.numbers:
                     self.numbers[place] = self.device.number(self.arrays[array.name], place[1])
                 return self.numbers[place]
+            case p.Helper(name="mark_words", args=(p.Expr() as size,)):
+                words = -(-self.value(size) // 64)
+                first = -(-words // 64)
+                return words + first + -(-first // 64)
             case p.Binary(sign=sign, left=left, right=right):
                 return _BINARY[sign](self.value(left), self.value(right))
         raise InternalError(f"the host cannot work out {e}")
 
     def _launch(self, kernel: Kernel) -> None:
+        if kernel.written <= self.ready and kernel.written:
+            return  # found before
         x, y = self._grid(kernel)
         if x < 1 or y < 1:
             return
@@ -117,7 +135,10 @@ class Run:
             self.arrays[s.array.name] = self.device.empty(count, np.dtype(s.array.type), s.zeroed)
         args = [self.scalars[n.name] for n in kernel.scalars]
         args += [self.arrays[a.name] for a in kernel.arrays]
-        self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
+        self.repeats = self.repeats and not kernel.scratch
+        done = self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
+        if not kernel.written <= self.kept.keys():
+            self.launched.append(done)
 
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
         blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]

@@ -12,7 +12,7 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
-from openwork.loops.default_gpu import for_gpu
+from openwork.loops.default_gpu import for_gpu, serially_assembled
 from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
@@ -62,16 +62,17 @@ class Statement(Schedulable):
     @cached_property
     def _planned_for_gpu(self) -> tuple[Plan, Trace]:
         if self._plan is not None and uses_gpu(self._plan):
-            return self._planned
+            plan, trace = self._planned
+            return serially_assembled(plan), trace
         if self._plan is None and Statement.gpu_recipe is not None:
             chosen = Statement.gpu_recipe(self)
             if chosen is not None:
-                return chosen._planned
+                return chosen._planned_for_gpu
         plan, decisions = self._start
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
             trace.decide(decision)
-        return for_gpu(plan, trace), trace
+        return for_gpu(serially_assembled(plan), trace), trace
 
     @property
     def _base(self) -> Plan:

@@ -10,12 +10,16 @@ from openwork.format.levels import Compressed, Dense
 from openwork.runtime.storage import Storage
 from openwork.tensor.statement import Statement
 from openwork.tune import recipes
-from openwork.tune.recipes import Parts
+from openwork.tune.parts import Parts
 
-# Where the longest row has so many times the entries of the mean one, rows are cut by entries.
-_SKEWED = 24
-# Rows that a GPU is busy with; fewer are cut by entries, too.
-_FEW_ROWS = 20_000
+# Microseconds that an entry of a row takes the threads that walk the row, where they wait for
+# memory: of a matrix times a vector, and times a matrix.
+_WAIT_VECTOR, _WAIT_MATRIX = 0.06, 0.25
+# Entries of all rows together that a GPU gets done in a microsecond, at most.
+_RATE = 250_000.0
+_LEAST = 8.0  # microseconds that any kernel may take
+# Entries that fill a GPU many times over, and that leave some of it idle.
+_MUCH, _FEW = 16_000_000, 200_000
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,9 @@ class Rows:
     mean: float
     longest: int
 
-    @property
-    def even(self) -> bool:
-        """Whether rows can be given to threads as they are."""
-        return self.count >= _FEW_ROWS and self.longest <= _SKEWED * max(1.0, self.mean)
+    def even(self, wait: float) -> bool:
+        """Whether the longest row is done, at `wait` for each entry, before all others are."""
+        return self.longest * wait <= max(_LEAST, self.count * self.mean / _RATE)
 
 
 _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
@@ -59,28 +62,47 @@ def choose(stmt: Statement) -> Statement | None:
         return None
     try:
         if len(parts.summed) == 1 and not parts.columns:
-            return recipes.sddmm(stmt)
+            return recipes.sddmm(stmt, 2 if storage.nnz < _FEW else 16)
         if parts.summed or len(parts.columns) > 1:
             return None
         if levels == (Dense, Compressed):
             return _matrix(stmt, parts, rows_of(storage))
         if parts.columns:
-            return recipes.spmm_positions(stmt)
-        return recipes.position_split(stmt)
+            columns = parts.extent(parts.one_column) or 32
+            return recipes.spmm_positions(stmt, _entries(columns, 1.0))
+        return recipes.position_staged(stmt)
     except ScheduleError:
         return None
 
 
 def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
-    """A sparse matrix in rows, times a vector or a matrix."""
+    """A sparse matrix in rows, times a vector or a matrix.
+
+    Where entries are short and many, memory is used best by threads side by side along the entries;
+    else threads side by side along a row have less to do beside.
+    """
+    entries = rows.count * rows.mean
+    much = entries >= _MUCH and stmt.assignment.lhs.dtype.itemsize <= 4
     if parts.columns:
-        return recipes.spmm_rows(stmt) if rows.even else recipes.spmm_positions(stmt)
-    if not rows.even:
-        return recipes.position_segments(stmt, each=4)
-    group = 2
-    while group < 32 and group * 2 < rows.mean:
-        group *= 2
-    return recipes.group_per_row(stmt, group)
+        columns = parts.extent(parts.one_column) or 32
+        if not rows.even(_WAIT_MATRIX):
+            return recipes.spmm_positions(stmt, _entries(columns, rows.mean))
+        if much and columns <= 4:
+            return recipes.spmm_positions(stmt, 8)
+        return recipes.spmm_rows(stmt)
+    if not rows.even(_WAIT_VECTOR):
+        group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
+        return recipes.position_staged(stmt, 4, group)
+    if much:
+        return recipes.position_staged(stmt, 12, 2)
+    return recipes.group_per_row(stmt, 2 if rows.mean < 5 else 4 if rows.mean < 64 else 32)
+
+
+def _entries(columns: int, mean: float) -> int:
+    """Entries that a unit of threads takes: more where there is more to do for each."""
+    if columns <= 8:
+        return 32 if mean > 4096 else 16
+    return 128 if columns > 64 else 32 if mean < 64 else 64
 
 
 Statement.gpu_recipe = staticmethod(choose)

@@ -1,0 +1,225 @@
+"""The GPU schedules of the papers, and the recipes, under the emulator against NumPy.
+
+All texts of this file are compiled in one go; each kernel runs with blocks and threads forwards,
+backwards and shuffled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.gpu.batch import Batch
+from tests.gpu.nvrtc import compile_text, library, registers
+
+import openwork as ow
+from openwork import recipes as r
+from openwork.pipeline import CompiledCuda
+
+pytestmark = pytest.mark.needs_cc
+rng = np.random.default_rng(0)
+MATRIX = sp.random(90, 70, 0.08, format="csr", random_state=rng)
+VECTOR = rng.random(70)
+DENSE = rng.random((70, 128))
+COORDS = rng.integers(0, [[20], [30], [25]], (3, 400))
+A, x = ow.tensor(MATRIX, name="A"), ow.tensor(VECTOR, name="x")
+X = ow.tensor((COORDS, rng.random(400)), shape=(20, 30, 25), format=ow.CSF(3), name="X")
+F, G = (ow.tensor(rng.random((n, 32)), name=name) for n, name in ((30, "F"), (25, "G")))
+S, Q = rng.random((90, 32)), rng.random((70, 32))
+
+
+def spmv() -> Any:
+    return ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty((90,), name="y"), A=A, x=x)
+
+
+def spmm(columns: int = 128) -> Any:
+    B = ow.tensor(DENSE[:, :columns].copy(), name="B")
+    C = ow.empty((90, columns), name="C")
+    return ow.parse("C(i,k) = A(i,j) * B(j,k)", C=C, A=A, B=B)
+
+
+def mttkrp() -> Any:
+    M = ow.empty((20, 32), name="M")
+    return ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=X, F=F, G=G)
+
+
+def sddmm() -> Any:
+    D = ow.empty((90, 70), format=ow.CSR, name="D")
+    P, R = ow.tensor(S, name="P"), ow.tensor(Q, name="Q")
+    return ow.parse("D(i,k) = A(i,k) * P(i,j) * Q(k,j)", D=D, A=A, P=P, Q=R)
+
+
+def ttv() -> Any:
+    v = ow.tensor(G.to_numpy()[:, 0].copy(), name="v")
+    return ow.parse("V(i,j) = X(i,j,k) * v(k)", V=ow.empty((20, 30), name="V"), X=X, v=v)
+
+
+def ttm() -> Any:
+    return ow.parse("T(i,j,l) = X(i,j,k) * G(k,l)", T=ow.empty((20, 30, 32), name="T"), X=X, G=G)
+
+
+UNITS = (
+    "parallelize(block,GPUBlock,IgnoreRaces), parallelize(warp,GPUWarp,IgnoreRaces), "
+    "parallelize(thread,GPUThread,Atomics)"
+)
+ENTRIES = """fuse(i,j,f), pos(f,fpos,A), split(fpos,block,fpos1,3584), split(fpos1,warp,fpos2,224),
+    split(fpos2,thread,thread_nz,7), order(block,warp,thread,thread_nz)"""
+APPENDIX = {
+    "A.2": (spmv, f"""{ENTRIES}, precompute(A(i,j)*x(j),thread_nz,thread_nz_pre),
+        unroll(thread_nz_pre,7), {UNITS}"""),
+    "A.4": (spmm, f"""order(i,j,k), fuse(i,j,f), pos(f,fpos,A), split(fpos,block,fpos1,256),
+        split(fpos1,warp,nnz,16), split(k,dense_val_unbounded,thread,32),
+        bound(dense_val_unbounded,dense_val,4,MaxExact),
+        order(block,warp,dense_val,thread,nnz), {UNITS}"""),
+    "A.8": (mttkrp, f"""order(i,k,l,j), fuse(k,l,kl), fuse(i,kl,f), pos(f,fpos,X),
+        split(fpos,block,fpos1,64), split(fpos1,warp,nnz,4), split(j,dense_val_unbounded,thread,32),
+        bound(dense_val_unbounded,dense_val,1,MaxExact),
+        order(block,warp,dense_val,thread,nnz), {UNITS}"""),
+    "A.9": (spmv, """split(i,block,thread,32), parallelize(block,GPUBlock,NoRaces),
+        parallelize(thread,GPUThread,NoRaces)"""),
+    "A.10": (spmv, """split(i,block,block_row,16), split(block_row,warp_row,warp,4),
+        pos(j,jpos,A), split(jpos,thread_nz,thread,32),
+        order(block,warp,warp_row,thread,thread_nz), parallelize(block,GPUBlock,IgnoreRaces),
+        parallelize(warp,GPUWarp,IgnoreRaces), parallelize(thread,GPUThread,Temporary)"""),
+    "A.11": (spmv, f"{ENTRIES}, {UNITS}"),
+    "Sgap 6": (lambda: spmm(4), """order(i,j,k), fuse(i,j,f), pos(f,fpos,A),
+        split(fpos,block,fpos1,64), split(k,ko,ki,1), bound(ko,warp,4,MaxExact),
+        order(block,warp,ki,fpos1), parallelize(block,GPUBlock,IgnoreRaces),
+        parallelize(warp,GPUWarp,NoRaces), parallelize(fpos1,GPUThread,Atomics),
+        parallelize(fpos1,GPUGroup,group_size=32,reduction=segment)"""),
+}  # fmt: skip
+RECIPES = {
+    "thread per row": lambda: r.thread_per_row(spmv()),
+    "warp per row": lambda: r.warp_per_row(spmv()),
+    "group per row": lambda: r.group_per_row(spmv(), 4),
+    "position split": lambda: r.position_split(spmv(), 5),
+    "segments": lambda: r.position_segments(spmv()),
+    "segments of runs": lambda: r.position_segments(spmv(), 3, 8),
+    "staged": lambda: r.position_staged(spmv(), 2, 8),
+    "staged TTV": lambda: r.position_staged(ttv(), 1, 4),
+    "TTV": lambda: r.position_split(ttv()),
+    "SpMM rows": lambda: r.spmm_rows(spmm(32)),
+    "SpMM strips": lambda: r.spmm_rows(spmm(128)),
+    "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
+    "SpMM positions": lambda: r.spmm_positions(spmm(32), 16),
+    "MTTKRP": lambda: r.spmm_positions(mttkrp()),
+    "TTM": lambda: r.spmm_positions(ttm()),
+    "SDDMM": lambda: r.sddmm(sddmm(), 4),
+    "16 nnz, 4 col": lambda: r.atomic_parallel(spmm(4), nnz=16, col=4),
+    "1 nnz, 4 col, 32": lambda: r.atomic_parallel(spmm(4), nnz=1, col=4, group=32),
+    "2 row, 2 col": lambda: r.atomic_parallel(spmm(4), row=2, col=2),
+    "1/8 row, 4 col, 8": lambda: r.atomic_parallel(spmm(4), row=1 / 8, col=4, group=8),
+    "default SpMV": spmv,
+    "default SpMM": lambda: spmm(32),
+    "default SDDMM": sddmm,
+    "default MTTKRP": mttkrp,
+}
+
+
+def expected(stmt: Any) -> Any:
+    """What a statement gives, by NumPy."""
+    name = stmt.assignment.lhs.tensor.name
+    dense, f, g = X.to_numpy(), F.to_numpy(), G.to_numpy()
+    if name == "C":
+        return MATRIX @ DENSE[:, : stmt.assignment.lhs.tensor.shape[1]]
+    return {
+        "y": lambda: MATRIX @ VECTOR,
+        "M": lambda: np.einsum("ikl,kj,lj->ij", dense, f, g),
+        "D": lambda: MATRIX.toarray() * (S @ Q.T),
+        "V": lambda: np.einsum("ijk,k->ij", dense, g[:, 0]),
+        "T": lambda: np.einsum("ijk,kl->ijl", dense, g),
+    }[name]()
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, tuple[Any, Any]]:
+    batch, made = Batch(), {}
+    statements = {name: make().schedule(text) for name, (make, text) in APPENDIX.items()}
+    statements |= {name: make() for name, make in RECIPES.items()}
+    for name, stmt in statements.items():
+        kernel = stmt.compile("cuda-emulated", loader=batch)
+        batch.expect(cast(CompiledCuda, kernel._compiled))
+        made[name] = (stmt, kernel)
+    return made
+
+
+@pytest.mark.parametrize("name", [*APPENDIX, *RECIPES])
+def test_agrees_with_numpy(kernels: dict[str, tuple[Any, Any]], name: str) -> None:
+    stmt, kernel = kernels[name]
+    for order in range(3):
+        kernel._device.order = order
+        np.testing.assert_allclose(kernel().to_numpy(), expected(stmt), err_msg=kernel.source)
+
+
+@pytest.mark.skipif(library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
+@pytest.mark.parametrize("name", [*APPENDIX, *RECIPES])
+def test_compiles_for_a_gpu_and_spills_little(
+    kernels: dict[str, tuple[Any, Any]], name: str
+) -> None:
+    _, kernel = kernels[name]
+    used = registers(compile_text(kernel.source))
+    assert used
+    for count, stack in used.values():
+        # A.2 keeps the products of an incomplete run in local memory.
+        assert count <= 64 and stack <= (56 if name == "A.2" else 16), used
+
+
+def test_texts_say_what_the_schedule_asks_for(kernels: dict[str, tuple[Any, Any]]) -> None:
+    def source(name: str) -> str:
+        return str(kernels[name][1].source)
+
+    assert "__shared__" in source("staged") and "__syncthreads();" in source("staged")
+    assert "Vector<double, 2>" in source("SpMM rows")
+    assert "of_segment" in source("segments") and "of_lanes" in source("group per row")
+    assert "atomicAdd" not in source("group per row")
+    assert "_tiles1_" in source("position split")  # an inspector found where tiles begin
+    assert "typedef int index_t;" in source("SpMM rows")
+
+
+ILLEGAL = [
+    ("parallelize(i,GPUThread,NoRaces), parallelize(j,GPUBlock,Atomics)", "E315", "not inside"),
+    ("split(i,a,b,4), parallelize(a,GPUBlock,NoRaces), parallelize(b,CPUThread,NoRaces)", "E315",
+     "CPU or on a GPU"),
+    ("parallelize(j,GPUThread,NoRaces)", "E307", "same entries"),
+    ("parallelize(j,GPUBlock,ParallelReduction)", "E307", "blocks do not meet"),
+    ("parallelize(i,GPUGroup,group_size=8,reduction=parallel)", "E307", "nothing to combine"),
+    ("fuse(i,j,f), pos(f,p,A), split(p,b,t,32), "
+     "parallelize(t,GPUGroup,group_size=8,reduction=parallel)", "E307", "reduction=segment"),
+    ("parallelize(j,GPUGroup,group_size=7)", "E303", "no groups of 7"),
+    ("parallelize(j,GPUGroup,group_size=8,reduction=tree)", "E303", "parallel and segment"),
+    ("parallelize(i,GPUThread,NoRaces,group_size=8)", "E303", "GPUGroup"),
+    ("parallelize(i,GPUThread,NoRaces,chunk=8)", "E303", "no chunks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code", "words"), ILLEGAL)
+def test_illegal_schedules(text: str, code: str, words: str) -> None:
+    with pytest.raises(ow.ScheduleError, match=words) as caught:
+        spmv().schedule(text)
+    assert caught.value.code == code and caught.value.hint
+
+
+def test_a_nest_for_a_gpu_is_not_compiled_for_a_cpu() -> None:
+    with pytest.raises(ow.ScheduleError, match="E315"):
+        r.thread_per_row(spmv()).compile()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        {"nnz": 0.5, "col": 4}, {"nnz": 4, "col": 0.5}, {"row": 1 / 8, "group": 4},
+        {"row": 1 / 8, "col": 0.5, "group": 8}, {"row": 1, "group": 8}, {"nnz": 1, "row": 1},
+        {"nnz": 1, "group": 3}, {"row": 0.3, "group": 32}, {},
+    ],
+)  # fmt: skip
+def test_illegal_points_of_atomic_parallelism(point: dict[str, Any]) -> None:
+    with pytest.raises(ow.ScheduleError, match="E316"):
+        r.atomic_parallel(spmm(4), **point)
+
+
+def test_schedules_read_back() -> None:
+    for stmt in (r.group_per_row(spmv(), 8), r.spmm_positions(spmm(32)), r.sddmm(sddmm())):
+        base = type(stmt)(stmt.assignment)
+        assert str(base.schedule(stmt.commands).loops) == str(stmt.loops)
