@@ -113,7 +113,7 @@ def from_dia(matrix: Any, name: str, fill: Number | None) -> Storage:
     at = np.maximum(0, -offsets[order])
     coords = np.array([at, at + offsets[order]])
     empty = pack(coords, np.zeros(len(order), dtype), (rows, columns), DIA, fill or 0)
-    return Storage((rows, columns), DIA, dtype, empty.levels, values.reshape(-1), empty.fill)
+    return Storage((rows, columns), DIA, dtype, empty.levels, values.T.reshape(-1), empty.fill)
 
 
 def to_bsr(storage: Storage) -> Any:
@@ -128,7 +128,7 @@ def to_dia(storage: Storage) -> Any:
     """Diagonals, by column."""
     rows, columns = storage.shape
     offsets = storage.levels[1]["offset"]
-    ours = storage.values.reshape(len(offsets), rows)
+    ours = storage.values.reshape(rows, len(offsets)).T
     data = np.zeros((len(offsets), columns), dtype=storage.dtype)
     for row, diagonal, offset in zip(data, ours, map(int, offsets), strict=True):
         first, last = max(0, -offset), min(rows, columns - offset)

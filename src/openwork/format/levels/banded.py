@@ -68,7 +68,7 @@ class RangeLevel(Level):
 
 @dataclass(frozen=True, repr=False)
 class DiagonalsLevel(Level):
-    """The same diagonals for every row: coordinate `p + offset[q]`, at `p + q * parents` (DIA).
+    """The same diagonals for every row: coordinate `p + offset[q]`, at `p * count + q` (DIA).
 
     Directly below a dense level without parents. `lo` and `hi` say which diagonals a row meets.
     A diagonal is stored in full where it has any entry.
@@ -98,7 +98,7 @@ class DiagonalsLevel(Level):
         return parent + a.offset[position]
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
-        return parent + position * a.parents
+        return parent * a.count[0] + position
 
     def room(self, a: Any, parent: Any) -> Any:
         return parent * 0 + a.count[0]
@@ -120,7 +120,7 @@ class DiagonalsLevel(Level):
             "count": np.array([len(offset)], dtype=dtype),
             "offset": offset.astype(dtype),
         }
-        places = entries.parent + diagonal * rows
+        places = entries.parent * len(offset) + diagonal
         return Packed(arrays, places.astype(np.int64), rows * len(offset))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
