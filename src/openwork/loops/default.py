@@ -12,6 +12,7 @@ from openwork.algebra.operators import Op
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, Apply, Expr, IndexVar
 from openwork.index.show import show
+from openwork.loops.commands.fuse import fuse
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.precompute import precompute
 from openwork.loops.commands.split import split
@@ -33,7 +34,42 @@ _LEAST_FACTORED = 3
 
 def scheduled(plan: Plan, trace: Trace) -> Plan:
     """`plan` with the default schedule, as far as it applies."""
-    return _with_lanes(_factored(plan, trace), trace)
+    return _with_lanes(_factored(_in_lists(plan, trace), trace), trace)
+
+
+def _in_lists(plan: Plan, trace: Trace) -> Plan:
+    """Walk the entries of a block that lists its coordinates in one loop, whatever their rows.
+
+    Within a block a row has few entries, so that a loop for each would cost more than it saves.
+    """
+    for path in paths(plan.loops) if plan.blocks else ():
+        for access in accesses_of(path.assign.rhs):
+            listed = _listed(access)
+            around = path.variables[-len(listed) :]
+            others = [a for a in accesses_of(path.assign.rhs) if a != access]
+            if not listed or listed != around or any(_sparse_along(a, listed) for a in others):
+                continue
+            fused = IndexVar("".join(v.name for v in listed))
+            try:
+                new = fuse(plan, listed[0], listed[1], fused)
+            except ScheduleError:
+                continue
+            plan = new
+            trace.decide(f"schedule: fuse({listed[0]},{listed[1]},{fused})")
+    return plan
+
+
+def _listed(access: Access) -> tuple[IndexVar, ...]:
+    """The two innermost variables of an operand that lists the coordinates of both."""
+    levels = access.tensor.format.levels
+    if len(levels) < 3 or levels[-2].unique or not levels[-1].unique:
+        return ()
+    return access.level_vars[-2:]
+
+
+def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
+    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(var in variables and not kind.locates for kind, var in pairs)
 
 
 def _factored(plan: Plan, trace: Trace) -> Plan:
