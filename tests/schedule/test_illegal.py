@@ -498,7 +498,10 @@ def test_hints_name_what_there_is() -> None:
     assert hint("split(i)") == "write split(i, i0, i1, factor)"
     assert hint("unroll(z)") == "the loops are i, j"
     assert hint("pos(j,p,q)") == "it reads A(i,j), x(j)"
-    assert hint("parallelize(i,GPU,NoRaces)") == "there are CPUThread, CPUVector"
+    assert (
+        hint("parallelize(i,GPU,NoRaces)")
+        == "there are CPUThread, CPUVector, GPUBlock, GPUWarp, GPUThread, GPUGroup"
+    )
     assert hint("mergeby(j,fast)") == "the ways are two_finger and gallop"
     assert hint("order(i)") == "name every loop: i, j; reorder takes only some"
     assert hint("stream(x)") == "stream(y)"
@@ -722,7 +725,10 @@ NOTHING: dict[str, tuple[Callable[[Statement], Any], str]] = {
     "split factor": (lambda t: t.split(i, "a", "b", None), ORDINARY),
     "pos access": (lambda t: t.pos(j, "p", None), "pos takes i, p, access"),
     "prefetch access": (lambda t: t.prefetch(None, j, 4), "prefetch takes access, i, distance"),
-    "unit": (lambda t: t.parallelize(i, None), "parallelize takes i, unit, [race], [chunk]"),
+    "unit": (
+        lambda t: t.parallelize(i, None),
+        "parallelize takes i, unit, [race], [chunk], [group_size], [reduction]",
+    ),
     "bound value": (lambda t: t.bound(i, "b", None, "MinExact"), "bound takes i, ib, value, kind"),
     "bound kind": (lambda t: t.bound(i, "b", 3, None), "bound takes i, ib, value, kind"),
     "stream": (lambda t: t.stream(None), "stream takes result"),
