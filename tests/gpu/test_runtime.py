@@ -108,5 +108,6 @@ def test_operators_on_tensors_of_the_gpu(gpu: Any) -> None:
         assert (y.device, C.device) == ("cuda", "cuda")
         np.testing.assert_allclose(y.to_numpy(), MATRIX @ VECTOR)
         np.testing.assert_allclose(C.to_numpy(), MATRIX @ B.to_numpy())
+    np.testing.assert_allclose(ow.einsum("ij,j->i", A, x).to_numpy(), MATRIX @ VECTOR)
     np.testing.assert_allclose((2 * x + x).to_numpy(), 3 * VECTOR)
     np.testing.assert_allclose((A.T @ y).to_numpy(), MATRIX.T @ (MATRIX @ VECTOR))
