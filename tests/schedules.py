@@ -147,7 +147,7 @@ def _ignoring(rng: random.Random, stmt: Statement) -> Statement:
     """Races ignored where there are none."""
     variables = loop_variables(stmt._base)
     var = rng.choice(variables) if variables else None
-    unit = rng.choice(list(ParallelUnit))
+    unit = rng.choice([ParallelUnit.CPUThread, ParallelUnit.CPUVector])
     try:
         if var is not None:
             stmt.parallelize(var, unit, "NoRaces")

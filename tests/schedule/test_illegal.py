@@ -498,9 +498,8 @@ def test_hints_name_what_there_is() -> None:
     assert hint("split(i)") == "write split(i, i0, i1, factor)"
     assert hint("unroll(z)") == "the loops are i, j"
     assert hint("pos(j,p,q)") == "it reads A(i,j), x(j)"
-    assert (
-        hint("parallelize(i,GPU,NoRaces)")
-        == "there are CPUThread, CPUVector, GPUBlock, GPUWarp, GPUThread, GPUGroup"
+    assert hint("parallelize(i,GPU,NoRaces)") == (
+        "there are CPUThread, CPUVector, GPUBlock, GPUWarp, GPUThread, GPUGroup"
     )
     assert hint("mergeby(j,fast)") == "the ways are two_finger and gallop"
     assert hint("order(i)") == "name every loop: i, j; reorder takes only some"

@@ -25,7 +25,7 @@ Value = Callable[[], Any]
 Index = Callable[[], int]
 Action = Callable[[], object]
 
-_WHOLE = ("bool", "int32", "int64")
+_WHOLE = ("int8", "int16", "int32", "int64", "int128", "bool")
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max,
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,

@@ -158,7 +158,7 @@ class Windows:
         if confined is not None:
             return code, Range(*confined), scope
         (var,) = self.provenance.underived(pos.parent)
-        return [*code], Range(ZERO, self.ctx.names.extent(var)), scope
+        return [*code], replace(self.ctx.everything(var, scope), everything=False), scope
 
     def fused(self, pos: Pos) -> Fuse | None:
         """The relation that fused the variables whose positions are counted, if several were."""

@@ -60,6 +60,9 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
         )
     kinds = access.tensor.format.levels[first : first + len(variables)]
     fault = _no_positions(kinds, derived=var in provenance.above)
+    within = {block.inner for block in plan.blocks}
+    if any(v in within and kind.full for v, kind in zip(variables, kinds, strict=True)):
+        fault = "places of the last block may lie beyond the end of the mode"
     if fault is not None:
         raise ScheduleError(
             f"{var} has no run of positions in {tensor}: {fault}",
@@ -87,6 +90,8 @@ def _no_positions(kinds: Sequence[Level], derived: bool) -> str | None:
             return f"not every place of a level {kind} holds an entry"
         if len(kinds) > 1 and not kind.contiguous:
             return f"the runs of a level {kind} do not lie one after another"
+    if not kinds[-1].unique:
+        return f"a coordinate may have several positions in a level {kinds[-1]}"
     if derived and len(kinds) == 1 and not (kinds[0].searches or kinds[0].locates):
         return f"a part of the run of a level {kinds[0]} cannot be searched for"
     return None
