@@ -98,3 +98,16 @@ def test_out_is_written_in_place(gpu: Any) -> None:
     result = spmv(A, x).compile(target="cuda")(out=out)
     assert result is out and result.storage.values is memory
     np.testing.assert_allclose(out.to_numpy(), MATRIX @ VECTOR)
+
+
+def test_operators_on_tensors_of_the_gpu(gpu: Any) -> None:
+    A, x = ow.tensor(MATRIX, name="A").to("cuda"), ow.tensor(VECTOR, name="x").to("cuda")
+    B = ow.tensor(np.random.default_rng(2).random((30, 4)), name="B").to("cuda")
+    for _ in range(2):
+        y, C = A @ x, A @ B
+        assert (y.device, C.device) == ("cuda", "cuda")
+        np.testing.assert_allclose(y.to_numpy(), MATRIX @ VECTOR)
+        np.testing.assert_allclose(C.to_numpy(), MATRIX @ B.to_numpy())
+    np.testing.assert_allclose(ow.einsum("ij,j->i", A, x).to_numpy(), MATRIX @ VECTOR)
+    np.testing.assert_allclose((2 * x + x).to_numpy(), 3 * VECTOR)
+    np.testing.assert_allclose((A.T @ y).to_numpy(), MATRIX.T @ (MATRIX @ VECTOR))

@@ -75,6 +75,8 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
     count = max([x.units or x.lanes or _USUAL_WARPS for x in warps], default=1)
+    if any(x.group for x in loops):  # whole groups, wherever they begin
+        count = -(-count * lanes // _WARP) * _WARP // lanes
     return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes)
 
 
@@ -243,10 +245,10 @@ class Distribution:
         if loop.unit == "thread" and "warp" not in active:
             inside = (*active, "warp", "thread")
         private = [t for s in loop.private for t in self._stmt(s, inside).body]
-        if loop.group > 1 and self.geometry.lanes > 1 and not loop.reductions:
+        if loop.group > 1 and self.geometry.threads > 1 and not loop.reductions:
             body = converged(loop, first, count, most, self._fresh)
             return block(*private, self._sequence(body.body, inside))
-        own, loop = self._own_sums(loop)
+        own, loop = self._own_sums(loop, beside="warp" not in active)
         body = self._sequence((loop.body,), inside)
         if not self._alone(inside) and not most:
             # Iterations are independent of each other, but have their workspaces in one place.
@@ -280,20 +282,26 @@ class Distribution:
             return THREAD, Value(g.threads), (loop.lanes or g.threads + 1) <= g.threads
         return LANE, Value(g.lanes), (loop.lanes or g.lanes + 1) <= g.lanes
 
-    def _own_sums(self, loop: p.For) -> tuple[Own, p.For]:
-        """Each thread sums by itself; then the sums of all are combined."""
+    def _own_sums(self, loop: p.For, beside: bool) -> tuple[Own, p.For]:
+        """Each thread sums by itself; then the sums of all are combined.
+
+        `beside`: no loop for warps is around, so that a loop for threads has all of the block.
+        """
         before: list[p.Stmt] = []
         after: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         g = self.geometry
-        units = g.warps if loop.unit == "warp" else 1
-        alone = loop.unit == "block" or (g.lanes if loop.unit == "thread" else units) == 1
+        lanes = g.lanes if loop.unit == "thread" else 1
+        units = g.warps if loop.unit == "warp" or beside else 1
+        alone = loop.unit == "block" or lanes * units == 1
         for r in loop.reductions if not alone else ():
             own = Name(self._fresh(f"{r.name.name}_own"), r.name.type)
             table[r.name] = own
             before.append(p.Declare(own, r.identity))
-            across = units if loop.unit == "warp" else 0
-            after.append(Together(own, r.op, r.identity, g.lanes, across))
+            if lanes > 1:
+                after.append(Together(own, r.op, r.identity, lanes))
+            if units > 1:
+                after.append(Together(own, r.op, r.identity, g.lanes, units))
             after.append(p.Set(r.name, own, r.op))
         body = cast(p.Stmt, _renamed(loop.body, table)) if table else loop.body
         return Own(before, after), replace(loop, body=body)

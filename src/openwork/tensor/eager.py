@@ -35,6 +35,17 @@ class Operand:
         """The arrays."""
         raise NotImplementedError
 
+    _storage: Storage | None
+
+    @property
+    def device(self) -> str:
+        """Where the arrays are."""
+        raise NotImplementedError
+
+    def rename(self, name: str | None = None) -> Self:
+        """Give the tensor another name."""
+        raise NotImplementedError
+
     @property
     def facts(self) -> Facts:
         """What a kernel depends on."""
@@ -71,11 +82,11 @@ class KernelStore:
         self._most = most
         self._kernels: dict[Hashable, Any] = {}
 
-    def get(self, key: Hashable, build: Callable[[], Assignment]) -> Any:
+    def get(self, key: Hashable, build: Callable[[], Assignment], target: str = "cpu") -> Any:
         """The kernel under `key`, compiled from what `build` returns when there is none yet."""
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = Statement(build()).compile()
+            kernel = Statement(build()).compile(target)
             while len(self._kernels) >= self._most:
                 # Another thread may have been faster, which is just as well.
                 self._kernels.pop(next(iter(self._kernels), None), None)
@@ -134,19 +145,36 @@ def run(
             for operand, modes in zip(operands, layout.dropped, strict=True)
         ]
     facts = tuple(tensor.facts for tensor in tensors)
+    on_gpu = any(tensor.device == "cuda" for tensor in tensors)
+    shown: list[T] = []
+
+    def operand(n: int) -> T:
+        """A tensor for any data; on a GPU the data itself, as a recipe is chosen by it."""
+        cls, name = type(tensors[0]), operand_name(n)
+        if not on_gpu:
+            return cls.hollow(name, facts[n])
+        named = cls.of(tensors[n].storage).rename(name)
+        shown.append(named)
+        return named
 
     def assignment() -> Assignment:
         cls = type(tensors[0])
         accesses = [
-            Access(cls.hollow(operand_name(n), each).var, variables(numbers))
-            for n, (each, numbers) in enumerate(zip(facts, layout.operands, strict=True))
+            Access(operand(n).var, variables(numbers)) for n, numbers in enumerate(layout.operands)
         ]
         rhs, format, dtype = build(accesses)
         fill = 0 if format.is_dense else fill_of(rhs)
         result = cls.hollow(RESULT, facts_for(format, dtype, fill))
         return Assignment(Access(result.var, variables(layout.result)), rhs)
 
-    kernel = KERNELS.get((operation, layout.operands, layout.result, facts), assignment)
+    key: tuple[Hashable, ...] = (operation, layout.operands, layout.result, facts)
+    if not on_gpu:
+        return call(KERNELS.get(key, assignment), tensors)
+    # Extents are constants of the kernel, and the number of entries tells matrices apart.
+    sizes = tuple((tensor.storage.shape, tensor.storage.nnz) for tensor in tensors)
+    kernel = KERNELS.get((*key, sizes), assignment, "cuda")
+    for tensor in shown:
+        tensor._storage = None  # the kernel is kept, but not the data it was made for
     return call(kernel, tensors)
 
 

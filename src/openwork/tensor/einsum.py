@@ -65,8 +65,9 @@ def einsum(
         None if semiring is None else _semiring(semiring),
         None if dtype is None else as_dtype(dtype),
     )
-    key = ("einsum", subscripts, tuple(tensor.facts for tensor in tensors), wish)
-    kernel = KERNELS.get(key, lambda: _assignment(spec, tensors, *wish))
+    target = "cuda" if any(tensor.device == "cuda" for tensor in tensors) else "cpu"
+    key = ("einsum", target, subscripts, tuple(tensor.facts for tensor in tensors), wish)
+    kernel = KERNELS.get(key, lambda: _assignment(spec, tensors, *wish), target)
     return call(kernel, tensors)
 
 

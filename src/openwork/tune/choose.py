@@ -82,19 +82,19 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
     else threads side by side along a row have less to do beside.
     """
     entries = rows.count * rows.mean
-    much = entries >= _MUCH and stmt.assignment.lhs.dtype.itemsize <= 4
+    much, size = entries >= _MUCH, stmt.assignment.lhs.dtype.itemsize
     if parts.columns:
         columns = parts.extent(parts.one_column) or 32
         if not rows.even(_WAIT_MATRIX):
             return recipes.spmm_positions(stmt, _entries(columns, rows.mean))
-        if much and columns <= 4:
+        if much and size <= 4 and columns <= 4:
             return recipes.spmm_positions(stmt, 8)
         return recipes.spmm_rows(stmt)
     if not rows.even(_WAIT_VECTOR):
         group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
         return recipes.position_staged(stmt, 4, group)
     if much:
-        return recipes.position_staged(stmt, 12, 2)
+        return recipes.position_staged(stmt, 12 if size <= 4 else 4, 2)
     return recipes.group_per_row(stmt, 2 if rows.mean < 5 else 4 if rows.mean < 64 else 32)
 
 
