@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from openwork.runtime import launch
 from openwork.runtime.library import load
-from openwork.runtime.threads import set_num_threads, thread_count
+from openwork.runtime.threads import set_num_threads
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"
@@ -133,11 +133,10 @@ def _sanitized() -> Iterator[None]:
     if os.environ.get("OPENWORK_SANITIZE") != "1":
         yield
         return
-    before = thread_count()
     with pytest.MonkeyPatch.context() as patch:
         # The default itself, so that it reaches whoever has imported the function by its name.
         patch.setitem(load.__kwdefaults__, "sanitize", ("address", "undefined"))
         patch.setattr(launch, "SERIAL_BELOW", -1)
         set_num_threads(SANITIZED_THREADS)
         yield
-    set_num_threads(before)
+    set_num_threads(None)

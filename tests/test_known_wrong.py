@@ -15,7 +15,7 @@ import pytest
 
 import openwork as ow
 from openwork.runtime import launch
-from openwork.runtime.threads import set_num_threads, thread_count
+from openwork.runtime.threads import set_num_threads
 from openwork.tensor.validate import validate
 
 pytestmark = pytest.mark.needs_cc
@@ -39,11 +39,10 @@ vector = sparse(6, 3)[:, 0]
 @pytest.fixture(autouse=True)
 def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several threads, however small the result."""
-    before = thread_count()
     monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
     set_num_threads(3)
     yield
-    set_num_threads(before)
+    set_num_threads(None)
 
 
 def check(text: str, expected: Any, result: ow.Format, **operands: tuple[Any, ow.Format]) -> None:

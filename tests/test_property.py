@@ -27,7 +27,7 @@ from openwork.render.c import render_all
 from openwork.runtime import launch
 from openwork.runtime.library import load
 from openwork.runtime.reference import Masked, to_masked
-from openwork.runtime.threads import set_num_threads, thread_count
+from openwork.runtime.threads import set_num_threads
 from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
 from openwork.tensor.validate import validate
@@ -138,11 +138,10 @@ def compare(case: Case, result: Masked) -> None:
 @pytest.fixture
 def several_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small kernels run on several threads too."""
-    before = thread_count()
     monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
     set_num_threads(3)
     yield
-    set_num_threads(before)
+    set_num_threads(None)
 
 
 @pytest.mark.fuzz

@@ -11,7 +11,7 @@ from tests.test_interpreter import Interpreted, interpreting
 import openwork as ow
 from openwork.runtime import launch
 from openwork.runtime.reference import to_masked
-from openwork.runtime.threads import set_num_threads, thread_count
+from openwork.runtime.threads import set_num_threads
 from openwork.tensor.validate import validate
 
 STRATEGIES = ("count", "append", "serial")
@@ -88,11 +88,10 @@ def statement(name: str, seed: int = 0) -> ow.Statement:
 @pytest.fixture(params=[1, 2, 5], ids=lambda n: f"{n} threads")
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """So many threads, for small results too."""
-    before = thread_count()
     monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
     set_num_threads(request.param)
     yield request.param
-    set_num_threads(before)
+    set_num_threads(None)
 
 
 def legal(stmt: ow.Statement, strategy: str) -> ow.Statement:

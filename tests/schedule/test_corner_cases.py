@@ -20,11 +20,10 @@ THREADS = 3
 @pytest.fixture(autouse=True)
 def really_parallel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small kernels run on several threads too."""
-    before = ow.thread_count()
     monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
     ow.set_num_threads(THREADS)
     yield
-    ow.set_num_threads(before)
+    ow.set_num_threads(None)
 
 
 def agree(got: Any, want: Any) -> None:
