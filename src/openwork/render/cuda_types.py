@@ -33,6 +33,7 @@ template <typename T> struct alignas(2 * sizeof(T)) Complex {
   __device__ Complex(T a, T b = 0) : re(a), im(b) {}
   template <typename U> __device__ explicit Complex(Complex<U> z) : re((T)z.re), im((T)z.im) {}
   __device__ Complex operator-() const { return Complex(-re, -im); }
+  __device__ explicit operator bool() const { return re != 0 || im != 0; }
 };
 #define COMPLEX(T) template <typename T> static __device__ inline
 COMPLEX(T) Complex<T> operator+(Complex<T> a, Complex<T> b) {
