@@ -58,6 +58,19 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
             code="E305",
             hint="fuse the variables in the order of the levels",
         )
+    _check_run(plan, var, access, first)
+
+    def change(loop: Forall) -> Stmt | None:
+        return replace(loop, var=new) if loop.var == var else None
+
+    return check_nest(rewrite(plan, change, Pos(var, new, access)))
+
+
+def _check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:
+    """Refuse a variable that has no run of positions in the levels of `access` from `first` on."""
+    provenance = provenance_of(plan)
+    variables = provenance.underived(var)
+    tensor = access.tensor
     kinds = access.tensor.format.levels[first : first + len(variables)]
     fault = _no_positions(kinds, derived=var in provenance.above)
     within = {block.inner for block in plan.blocks}
@@ -76,11 +89,6 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
             code="E305",
             hint="use pos before the variable is cut",
         )
-
-    def change(loop: Forall) -> Stmt | None:
-        return replace(loop, var=new) if loop.var == var else None
-
-    return check_nest(rewrite(plan, change, Pos(var, new, access)))
 
 
 def _no_positions(kinds: Sequence[Level], derived: bool) -> str | None:
