@@ -9,10 +9,10 @@ from openwork.index.nodes import IndexVar
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.pos import pos
 from openwork.loops.commands.split import split
-from openwork.loops.legality import walked_together
 from openwork.loops.nest import loop_variables, provenance_of
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where, nest_of
 from openwork.loops.nodes import Sequence as Then
+from openwork.loops.parallel import walked_together
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append
 from openwork.trace import Trace
