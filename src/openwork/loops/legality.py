@@ -118,6 +118,14 @@ def _check_positions(
                         hint=f"keep {var} inside of {outer}, or fuse {outer} with "
                         f"{variables[0]} first",
                     )
+            above = [known[outer] for outer in access.level_vars[:first] if outer not in variables]
+            if above and not any(node == access for node in walk(path.loops[max(above)].body)):
+                raise ScheduleError(
+                    f"{var} counts positions of {access.tensor} in loops that do not read it",
+                    code="E305",
+                    hint=f"precompute inside of {access.level_vars[first - 1]}, or fuse it with "
+                    f"{variables[0]} before pos",
+                )
 
 
 def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
@@ -140,7 +148,8 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
         if not isinstance(relation, (Split, Divide)):
             continue
         outer, inner = relation.outer, relation.inner
-        if outer not in known or inner not in known or known[outer] <= known[inner]:
+        within = [n for n, v in enumerate(path.variables) if inner in provenance.ancestors(v)]
+        if outer not in known or not within or known[outer] < within[0]:
             continue
         roots = provenance.roots(relation.parent)
         for access in path.accesses():
