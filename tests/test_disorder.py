@@ -56,6 +56,15 @@ def test_statements(text: str, expected: np.ndarray) -> None:
     validate(result.storage, "result")
 
 
+def test_what_is_absent_matters_in_the_type_of_the_result() -> None:
+    """0 is the least of C's type, but not of y's: y is compared with it everywhere."""
+    levels, values = [([0, 2], [3, 1])], np.array([2, 5], "uint16")
+    C = ow.from_arrays(ow.Format([ow.Compressed(ordered=False)]), (4,), levels, values, name="C")
+    y = ow.tensor(np.array([-1, -1, 7, -3], "int32"), name="y")
+    stmt = ow.parse("y(k) max= C(k)", y=y, C=C).schedule("pos(k,p,C(k)), divide(p,p0,p1,5)")
+    assert stmt.compile()(out=y).to_numpy().tolist() == [0, 5, 7, 2]
+
+
 def test_sorted_only_where_order_matters() -> None:
     alone, merged = "y(i) = A(i,j) * x(j)", "y(i) = A(i,j) * B(i,j)"
     assert "sorted before" not in str(ow.parse(alone, **given(alone)).compile().explain())

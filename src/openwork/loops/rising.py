@@ -60,7 +60,7 @@ def _walks_alone(assignment: Assignment, access: Access) -> bool:
     left = without(assignment.rhs, (access,))
     nothing = assignment.lhs.tensor.fill
     if assignment.op is not None:
-        nothing = assignment.op.identity_of(left.dtype)
+        nothing = assignment.op.identity_of(assignment.lhs.dtype)
     others = [a for a in accesses_of(assignment.rhs) if a != access]
     return (
         isinstance(left, Absent)

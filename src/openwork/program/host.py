@@ -179,7 +179,8 @@ class _Host:
         body = without_dead(cast(p.Block, bottom_up(_status)(body)))
         if self.aligned:
             operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
-            body = vectorized(body, operands, work.taken)
+            shared = {s.array.name for s in work.shared}
+            body = vectorized(body, operands | shared, work.taken)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
         if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
             self.notes.append("one thread does what the schedule gives to nobody")

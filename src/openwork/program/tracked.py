@@ -246,7 +246,7 @@ class Tracked:
 
     def held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
         """What can be summed up in a register while the parents stay the same."""
-        tile, body = self._tile(body)
+        tile, body = self.tile(body)
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
             return None
         if any(not kind.unique for kind in driver.kinds[:-1]):
@@ -264,7 +264,7 @@ class Tracked:
         access = Access(total, ())
         return Held(body, access, replace(body, lhs=access), tile)
 
-    def _tile(self, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
+    def tile(self, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
         """The loop that `body` is, if it is written out, and what is inside of it."""
         if not isinstance(body, Forall) or body.tag is not None or body.unroll is None:
             return None, body

@@ -51,14 +51,14 @@ class MakeVector(Stmt):
     count: int
 
 
-def vectorized(body: p.Block, constant: set[str], taken: set[str]) -> p.Block:
-    """`body` with vectors; `constant`: the arrays that nobody writes to."""
-    return cast(p.Block, _Vectors(constant, taken).node(body, {}))
+def vectorized(body: p.Block, loaded: set[str], taken: set[str]) -> p.Block:
+    """`body` with vectors; `loaded`: the arrays in memory that vectors are loaded from."""
+    return cast(p.Block, _Vectors(loaded, taken).node(body, {}))
 
 
 class _Vectors:
-    def __init__(self, constant: set[str], taken: set[str]) -> None:
-        self.constant, self.taken = constant, taken
+    def __init__(self, loaded: set[str], taken: set[str]) -> None:
+        self.loaded, self.taken = loaded, taken
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node`, where names stand for expressions."""
@@ -90,8 +90,9 @@ class _Vectors:
         own = {s.name.name: s.value for s in body if isinstance(s, p.Declare)}
         before: list[Stmt] = []
         table: dict[Node, Node] = {}
+        written = {s.array for s in body if isinstance(s, p.Store)}
         for load in dict.fromkeys(n for s in body for n in walk(s) if isinstance(n, p.Load)):
-            if load.array.name not in self.constant:
+            if load.array.name not in self.loaded or load.array in written:
                 continue
             base = self._base(load.index, loop.var, own)
             if base is None or not _aligned(base, load.array, count, known):

@@ -24,7 +24,7 @@ from openwork.program.device import (
     Shared,
     Together,
 )
-from openwork.program.vectors import LoadVector, MakeVector, StoreVector
+from openwork.program.vectors import VECTOR, LoadVector, MakeVector, StoreVector
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
 from openwork.render.helpers import helper_text
@@ -184,7 +184,8 @@ class _Renderer(Writer):
             case p.Local(array=array, count=count):
                 return [f"{CUDA_TYPES[array.type]} {array.name}[{count}];"]
             case Shared(array=array, count=count):
-                return [f"__shared__ {CUDA_TYPES[array.type]} {array.name}[{count}];"]
+                kind = f"__shared__ __align__({VECTOR}) {CUDA_TYPES[array.type]}"
+                return [f"{kind} {array.name}[{count}];"]
             case Barrier():
                 return [self._barrier(s)]
             case Together():
