@@ -71,6 +71,16 @@ def test_what_is_out_of_reach_stays_so(name: str) -> None:
     assert stmt.compile()().to_numpy().tolist() == [-4, far, 7]
 
 
+def test_a_pattern_that_is_not_walked_where_the_result_is_written() -> None:
+    a = np.array([[0.0, 1, 0, 2], [3, 0, 0, 0], [0, 4, 1, 0]])
+    b = D3[:2]
+    A = ow.tensor(a, format=ow.CSR, name="A")
+    B = ow.tensor(b, format=ow.Format([ow.Compressed, ow.Dense, ow.Dense]), name="B")
+    y = ow.empty((3, 4), format=ow.CSR, name="y")
+    got = run("y(i,j) = B(k,j,l) * A(i,j) + A(i,j)", "order(k,i,l,j)", y=y, A=A, B=B)
+    assert np.array_equal(got, b.sum(axis=(0, 2)) * a + a)
+
+
 CSR = ow.tensor(D2, format=ow.CSR, name="B")
 
 

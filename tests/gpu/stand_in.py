@@ -52,6 +52,7 @@ def module() -> types.ModuleType:
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),
         memory=types.SimpleNamespace(OutOfMemoryError=Failure),
+        get_current_stream=lambda: types.SimpleNamespace(ptr=0),
     )
     return cupy
 

@@ -10,10 +10,7 @@ from openwork.format.levels import Compressed, Dense
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.concretize import Concretizer, fresh_names
-from openwork.loops.nodes import (
-    Assign,
-    Stmt,
-)
+from openwork.loops.nodes import Assign, Forall, Stmt
 from openwork.loops.order import (
     Costs,
     Edge,
@@ -23,6 +20,7 @@ from openwork.loops.order import (
     converted,
     walk_edges,
 )
+from openwork.loops.restrict import restrict
 from openwork.loops.result import Append, Assembly, Shared, accesses_of, choose_assembly
 from openwork.loops.rising import sorted_operands
 from openwork.loops.tiles import Block, tile
@@ -150,12 +148,26 @@ def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: flo
 
 
 def _walks(loops: Stmt, assembly: Shared, lhs: Access) -> bool:
-    """Whether the operand whose pattern the result has is there wherever the result is written.
+    """Whether the operand whose pattern the result has decides where the result is written.
 
-    In an order that somebody asked for, the sums may be taken before, into temporaries.
+    In an order that somebody asked for, sums may be taken before, into temporaries that have
+    entries of their own.
     """
-    written = [n for n in walk(loops) if isinstance(n, Assign) and n.lhs == lhs]
-    return all(any(n == assembly.operand for n in walk(assign)) for assign in written)
+    innermost = lhs.level_vars[assembly.depth - 1]
+    around = [
+        loop
+        for loop in walk(loops)
+        if isinstance(loop, Forall) and loop.var == innermost and _writes(loop, lhs)
+    ]
+    written = sum(isinstance(n, Assign) and n.lhs == lhs for n in walk(loops))
+    inside = sum(isinstance(n, Assign) and n.lhs == lhs for loop in around for n in walk(loop))
+    return inside == written and all(
+        restrict(loop.body, [assembly.operand]) is None for loop in around
+    )
+
+
+def _writes(loop: Forall, lhs: Access) -> bool:
+    return any(isinstance(n, Assign) and n.lhs == lhs for n in walk(loop))
 
 
 def names_of(assignment: Assignment) -> frozenset[str]:

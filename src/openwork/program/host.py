@@ -24,6 +24,7 @@ from openwork.program.device import (
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.program.streamed import streamed
 from openwork.program.touched import changed_by_helpers
 from openwork.program.units import Distribution, Geometry, geometry_of
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
@@ -177,8 +178,9 @@ class _Host:
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
         body = without_dead(cast(p.Block, bottom_up(_status)(body)))
+        operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
+        body = streamed(body, operands)
         if self.aligned:
-            operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
             shared = {s.array.name for s in work.shared}
             body = vectorized(body, operands | shared, work.taken)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]

@@ -129,11 +129,11 @@ class _Vectors:
 
     def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
         """`index` less `at`, if that is all it has of it, and without names of the loop."""
-        terms = _terms(_spelled(index, own))
-        if [t for t in terms if t == at] != [at]:
+        parts = terms(spelled(index, own))
+        if parts.count(at) != 1:
             return None
         rest: Expr = Value(0)
-        for term in terms:
+        for term in parts:
             if term != at:
                 if at in walk(term):
                     return None
@@ -153,17 +153,19 @@ def _used(stmts: list[Stmt]) -> list[Stmt]:
     return kept
 
 
-def _spelled(e: Expr, own: dict[str, Expr]) -> Expr:
+def spelled(e: Expr, own: dict[str, Expr]) -> Expr:
+    """`e` with names replaced by what they stand for."""
     if isinstance(e, Name) and e.name in own:
-        return _spelled(own[e.name], own)
+        return spelled(own[e.name], own)
     if isinstance(e, Binary):
-        return arithmetic(e.sign, _spelled(e.left, own), _spelled(e.right, own))
+        return arithmetic(e.sign, spelled(e.left, own), spelled(e.right, own))
     return e
 
 
-def _terms(e: Expr) -> list[Expr]:
+def terms(e: Expr) -> list[Expr]:
+    """What `e` is the sum of."""
     if isinstance(e, Binary) and e.sign == "+":
-        return [*_terms(e.left), *_terms(e.right)]
+        return [*terms(e.left), *terms(e.right)]
     return [e]
 
 

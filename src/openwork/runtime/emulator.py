@@ -156,6 +156,11 @@ class Emulator:
         self.launch(function, grid, kernel, replaced, wide)
 
     @property
+    def stream(self) -> int:
+        """Which stream is the current one: there is but one."""
+        return 0
+
+    @property
     def blocks(self) -> int:
         """How many blocks a grid has that only the GPU knows the size of."""
         return 3
