@@ -71,8 +71,8 @@ class Emulated:
         return Emulated.emulator.launch(function, grid, kernel, args, wide)
 
     @staticmethod
-    def repeat(self: Any, launched: Any, old: Any, new: Any) -> None:
-        Emulated.emulator.repeat(launched, old, new)
+    def repeat(self: Any, launched: Any, old: Any, new: Any, stream: int) -> None:
+        Emulated.emulator.repeat(launched, old, new, stream)
 
     @staticmethod
     def fill(self: Any, array: Any, value: Any) -> None:

@@ -159,10 +159,17 @@ class Cuda:
         self._tried(lambda: run(shape, threads, tuple(held)))
         return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held)
 
-    def repeat(self, launched: Any, old: Any, new: Any) -> None:
-        """Run a kernel again, with another array in the place of one."""
+    def another(self, array: Any) -> Any:
+        """A new array like a small one, soon."""
         try:
-            launched(old, new)
+            return self.cp.ndarray(array.shape, array.dtype)
+        except Exception:
+            return self.empty(array.size, array.dtype)
+
+    def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
+        """Run a kernel again, with another array in the place of one, on the current stream."""
+        try:
+            launched(old, new, stream)
         except Exception:  # in a thread that has not used the GPU before, for one
             self._tried(lambda: launched.slowly(old, new))
 

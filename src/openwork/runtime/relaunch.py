@@ -30,7 +30,7 @@ class Relaunch:
     def __init__(
         self, cp: Any, function: Any, grid: tuple[int, int], threads: int, args: Sequence[Any]
     ) -> None:
-        self._driver, self._stream = cp.cuda.driver, cp.cuda.get_current_stream
+        self._launch = cp.cuda.driver.launchKernel
         self._function, self._args = function, tuple(args)
         self._shape = (function.ptr, *grid, 1, threads, 1, 1, 0)
         self._values = [_value(arg) for arg in args]
@@ -40,8 +40,8 @@ class Relaunch:
         self._lock = Lock()  # from the change of an argument until the driver has taken it
         self._old: tuple[Any, list[Any]] = (None, [])
 
-    def __call__(self, old: Any, new: Any) -> None:
-        """Launch with the array `new` in the place of `old`, on the current stream."""
+    def __call__(self, old: Any, new: Any, stream: int) -> None:
+        """Launch with the array `new` in the place of `old`."""
         if self._old[0] is not old:
             pairs = zip(self._args, self._values, strict=True)
             self._old = old, [value for arg, value in pairs if arg is old]
@@ -49,7 +49,7 @@ class Relaunch:
         with self._lock:
             for value in self._old[1]:
                 value.value = address
-            self._driver.launchKernel(*self._shape, self._stream().ptr, self._all, 0)
+            self._launch(*self._shape, stream, self._all, 0)
 
     def slowly(self, old: Any, new: Any) -> None:
         """The same through CuPy, which sees to all that a thread needs first."""

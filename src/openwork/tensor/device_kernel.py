@@ -276,7 +276,7 @@ class Repeat:
         stream = device.stream
         values = ready[1] if ready is not None and ready[0] == stream else self._memory()
         for launch in self._launched:
-            device.repeat(launch, self._values, values)
+            device.repeat(launch, self._values, values, stream)
         if self._small:
             self._ready = stream, self._memory()
         storage = DeviceStorage(
@@ -286,7 +286,7 @@ class Repeat:
 
     def _memory(self) -> Any:
         binding, device = self._binding, self._kernel._device
-        values = device.empty(binding.count, self._kernel._plan.result.dtype)
+        values = device.another(self._values)
         if binding.compiled.initial is not None and binding.count:
             device.fill(values, binding.compiled.initial)
         return values
