@@ -81,12 +81,35 @@ def test_a_pattern_that_is_not_walked_where_the_result_is_written() -> None:
     assert np.array_equal(got, b.sum(axis=(0, 2)) * a + a)
 
 
+def test_work_beside_an_operand_without_entries() -> None:
+    d = D2 % 4
+    C = ow.tensor(np.zeros(5), format=ow.Format([ow.Compressed]), name="C")
+    D = ow.tensor(d, format=ow.DCSR, name="D")
+    schedule = "pos(k,kp,C(k)), split(kp,kp0,kp1,16), precompute(C(k) * C(k),kp0,kp0)"
+    got = run("y = C(k) * C(k) + D(l,k)", schedule, y=ow.empty((), name="y"), C=C, D=D)
+    assert got == d.sum()
+
+
+def test_bounds_of_a_result_in_blocks() -> None:
+    b, a = D2[:3, :4] + 1, D2[:4, :3]
+    y = ow.empty((4, 4), name="y", format=ow.Format(
+        [ow.Bitmap, ow.Compressed(unique=False), ow.Singleton], order=(0, 1, 0), tiles=(2, 0)
+    ))  # fmt: skip
+    A, B = ow.tensor(a, name="A"), ow.tensor(b, name="B")
+    got = run("y(j,k) = B(i,k) * A(j,i) - B(i,k) * B(i,k)", y=y, A=A, B=B)
+    assert np.array_equal(got, a @ b - (b * b).sum(axis=0))
+
+
 CSR = ow.tensor(D2, format=ow.CSR, name="B")
 
 
 @pytest.mark.parametrize(
     ("text", "schedule"),
     [
+        # A bitmap cannot be searched for a part of a run.
+        ("z(k) = sum(j, M(k,j))", "divide(k,k0,k1,2), divide(k1,a,b,2,balance=nnz)"),
+        # Coordinates in no order cannot be merged with those of a workspace.
+        ("y(i) = L(i) - L(i) * L(i)", "precompute(L(i) * L(i),i,iw)"),
         # Below which row positions lie is not known where nothing reads their operand.
         ("y(j) = sum(k, B(k,j))", "pos(j,jp,B(k,j)), precompute(B(k,j),[k,jp],[k_2,jp_2])"),
         # How far a run goes is not known outside of it.
@@ -96,6 +119,10 @@ CSR = ow.tensor(D2, format=ow.CSR, name="B")
 )  # fmt: skip
 def test_what_is_not_known_there_is_refused(text: str, schedule: str) -> None:
     y, z = ow.empty((5,), name="y"), ow.empty((4,), name="z")
-    tensors = {n: t for n, t in {"y": y, "z": z, "B": CSR}.items() if f"{n}(" in text}
+    M = ow.tensor(D2, format=ow.Format([ow.Bitmap, ow.Compressed]), name="M")
+    levels, values = [([0, 2], [3, 1])], np.array([2.0, 5])
+    L = ow.from_arrays(ow.Format([ow.Compressed(ordered=False)]), (5,), levels, values, name="L")
+    known = {"y": y, "z": z, "B": CSR, "M": M, "L": L}
+    tensors = {n: t for n, t in known.items() if f"{n}(" in text}
     with pytest.raises(ow.ScheduleError):
         ow.parse(text, **tensors).schedule(schedule)

@@ -11,13 +11,14 @@ from openwork.format.levels import KeyLevel
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nest import Path, completed, paths, provenance_of
 from openwork.loops.nodes import Stmt
-from openwork.loops.parallel import check_tags
+from openwork.loops.parallel import check_tags, entangled
 from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
 from openwork.loops.restrict import vanishes
 from openwork.loops.result import Append
+from openwork.loops.rising import rises
 from openwork.tree import walk
 
 
@@ -183,8 +184,21 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
 
 
 def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
-    """Coordinates that are in no order are not cut, as no part of them can be searched for."""
-    for access in path.accesses():
+    """Coordinates that are in no order are not merged with others, and not cut.
+
+    No part of them can be searched for.
+    """
+    loose = [a for a in path.accesses() if not rises(a.tensor.format)]
+    for n, loop in enumerate(path.loops if loose else ()):
+        together = entangled(loop, path.loops[:n], provenance)
+        if set(together) & set(loose):
+            raise ScheduleError(
+                f"{loop.var} walks {' and '.join(str(a.tensor) for a in together)} together, but "
+                "not all store their coordinates in order",
+                code="E304",
+                hint="sort them first: .to(ow.CSR)",
+            )
+    for access in loose:
         for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
             for relation in provenance.relations if not kind.ordered else ():
                 if (

@@ -50,7 +50,7 @@ def reads_of(stmt: Stmt, tensor: TensorVar) -> list[Access]:
 
 def vanishes(body: Stmt, access: Access, provenance: Provenance) -> bool:
     """Whether nothing is left of `body` where `access` has no entry."""
-    return restrict(body, [access]) is None or bool(followers(body, access, provenance))
+    return restrict(body, [access, *followers(body, access, provenance)]) is None
 
 
 def followers(body: Stmt, access: Access, provenance: Provenance) -> list[Access]:

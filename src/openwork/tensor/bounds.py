@@ -144,6 +144,8 @@ def _pairs(a: Access, b: Access, operands: Mapping[str, Storage]) -> int | None:
     if len(shared) != 1 or b.level_vars[0] not in shared or len(levels) != 2 or not levels[0].full:
         return None
     at = a.level_vars.index(b.level_vars[0])
+    if len(first.levels) != len(a.level_vars):  # dense, and seen through another's blocks
+        return None
     pos, crd = second.levels[1].get("pos"), first.levels[at].get("crd")
     if pos is None or crd is None or at + 1 != len(a.level_vars):
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.commands.pos import no_run
+from openwork.loops.commands.pos import check_run, no_run
 from openwork.loops.commands.split import replace_by_two
 from openwork.loops.legality import check_nest
 from openwork.loops.nest import (
@@ -69,6 +69,7 @@ def divide(
             hint=f"divide {var} evenly, or balance it before it is cut",
         )
     if pos is None:
+        check_run(plan, var, access, access.level_vars.index(provenance.underived(var)[0]))
         hidden = _positions_of(plan, var)
         new_variables(plan, outer, inner, hidden)
         plan = rewrite(plan, _renamed(var, hidden), Pos(var, hidden, access))

@@ -58,7 +58,7 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
             code="E305",
             hint="fuse the variables in the order of the levels",
         )
-    _check_run(plan, var, access, first)
+    check_run(plan, var, access, first)
 
     def change(loop: Forall) -> Stmt | None:
         return replace(loop, var=new) if loop.var == var else None
@@ -66,7 +66,7 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
     return check_nest(rewrite(plan, change, Pos(var, new, access)))
 
 
-def _check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:
+def check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:
     """Refuse a variable that has no run of positions in the levels of `access` from `first` on."""
     provenance = provenance_of(plan)
     variables = provenance.underived(var)
