@@ -93,7 +93,7 @@ class _Host:
                 done.append(self._launch(tuple(waiting)))
                 waiting.clear()
 
-        for n, s in enumerate(stmts):
+        for n, s in enumerate(map(_outside, stmts)):
             later = {x.name for t in stmts[n + 1 :] for x in walk(t) if isinstance(x, Name)}
             if not waiting and self._for_host(s):
                 done += self._on_host(s)
@@ -236,6 +236,11 @@ class _Host:
 
 def _body(s: p.Stmt) -> tuple[p.Stmt, ...]:
     return s.body if isinstance(s, p.Block) else (s,)
+
+
+def _outside(s: p.Stmt) -> p.Stmt:
+    """Registers are of one thread in one kernel; outside of all kernels there is memory."""
+    return p.Allocate(s.array, Value(s.count)) if isinstance(s, p.Local) else s
 
 
 def _has_blocks(s: Node) -> bool:
