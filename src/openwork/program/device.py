@@ -55,6 +55,13 @@ class Barrier(Stmt):
 
 
 @dataclass(frozen=True)
+class Scan(Stmt):
+    """`array[n] += array[n - 1];` for all of its elements from the second on, in order."""
+
+    array: Array
+
+
+@dataclass(frozen=True)
 class Together(Stmt):
     """`name` of all threads combined by `op`, for each of them.
 

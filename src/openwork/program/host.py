@@ -21,6 +21,7 @@ from openwork.program.device import (
     DeviceProgram,
     Kernel,
     Launch,
+    Scan,
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
@@ -52,6 +53,7 @@ class _Host:
     kernels: list[Kernel] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rooms: list[Name] = field(default_factory=list)
+    scanned: set[Array] = field(default_factory=set)  # arrays of which the host may know elements
 
     def made(self) -> DeviceProgram:
         self.known = {name.name for name in self.program.sizes} | {"room"}
@@ -122,8 +124,10 @@ class _Host:
         match s:
             case p.Declare(value=value, fixed=True):
                 return self._evaluates(value)
-            case p.Allocate() | p.Free() | p.Comment():
+            case p.Allocate() | p.Free() | p.Comment() | Scan():
                 return True
+            case p.Store(array=array, index=index, value=value):
+                return array == LENGTHS and self._evaluates(index) and self._evaluates(value)
             case p.If(condition=condition) if _is_check(s):
                 return self._evaluates(condition)
             case p.If(condition=condition):
@@ -136,6 +140,8 @@ class _Host:
         match s:
             case p.Declare(name=name):
                 self.known.add(name.name)
+            case Scan(array=array):
+                self.scanned.add(array)
             case p.For(var=var, body=body):
                 self.known.add(var.name)
                 return [replace(s, body=self._sequence(_body(body)), polls=False, simd=False)]
@@ -150,7 +156,7 @@ class _Host:
         for node in walk(e):
             if isinstance(node, Name) and node.name not in self.known:
                 return False
-            if isinstance(node, Array) and node not in index:
+            if isinstance(node, Array) and node not in index | self.scanned:
                 return False
             if isinstance(node, (p.Helper, p.Apply)):
                 return False

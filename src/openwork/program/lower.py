@@ -22,11 +22,11 @@ from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
+from openwork.program.device_pieces import pieces_of
 from openwork.program.driver import Driver
 from openwork.program.header import keeps_sums, separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
-from openwork.program.pieces import Pieces
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope
 from openwork.program.shapes import Loop
@@ -193,7 +193,7 @@ class Lowering(Accumulating):
     def _forall(self, loop: Forall, scope: Scope) -> p.Block:
         """Accumulate in registers around the loop where its result stays in place."""
         lhs = written(loop.body)
-        pieces = Pieces(self.ctx, self.lower)
+        pieces = pieces_of(self.ctx, self.lower)
         if pieces.cut(loop, scope):
             return pieces.loops(loop, scope)
         if self.ctx.counting and not self._counts(loop, scope):

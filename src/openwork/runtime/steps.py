@@ -14,7 +14,7 @@ import numpy as np
 
 from openwork.errors import InternalError
 from openwork.program import nodes as p
-from openwork.program.device import LENGTHS, NO_ROOM, STATUS, DeviceProgram, Kernel, Launch
+from openwork.program.device import LENGTHS, NO_ROOM, STATUS, DeviceProgram, Kernel, Launch, Scan
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
@@ -31,6 +31,7 @@ class Device(Protocol):
     def download(self, array: Any) -> Any: ...
     def empty(self, count: int, dtype: Any, zeroed: bool = False) -> Any: ...
     def fill(self, array: Any, value: Any) -> None: ...
+    def scan(self, array: Any) -> None: ...
     def number(self, array: Any, index: int) -> int: ...
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
@@ -55,6 +56,8 @@ class Run:
     ready: set[str] = field(default_factory=set)
     launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
     repeats: bool = True
+    scanned: set[str] = field(default_factory=set)  # arrays that are added up anew at each call
+    lengths: dict[int, int] = field(default_factory=dict)  # of arrays that were made, if known
 
     def all(self) -> None:
         """Every step."""
@@ -85,6 +88,12 @@ class Run:
                     self.kept[array.name] = made
             case Launch(kernel=kernel):
                 self._launch(kernel)
+            case Scan(array=array):
+                self.device.scan(self.arrays[array.name])
+                self.scanned.add(array.name)
+                self.repeats = False
+            case p.Store(array=array, index=index, value=value) if array == LENGTHS:
+                self.lengths[self.value(index)] = self.value(value)
             case p.For(var=var, begin=begin, end=end, body=body):
                 for n in range(self.value(begin), self.value(end)):
                     self.scalars[var.name] = n
@@ -112,6 +121,8 @@ class Run:
                 return self.value(inner)
             case p.Load(array=array, index=index):
                 place = (array.name, self.value(index))
+                if array.name in self.scanned:
+                    return self.device.number(self.arrays[array.name], place[1])
                 if place not in self.numbers:
                     self.numbers[place] = self.device.number(self.arrays[array.name], place[1])
                 return self.numbers[place]

@@ -12,7 +12,7 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
-from openwork.loops.default_gpu import for_gpu, serially_assembled
+from openwork.loops.default_gpu import assembled, for_gpu
 from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
@@ -63,7 +63,7 @@ class Statement(Schedulable):
     def _planned_for_gpu(self) -> tuple[Plan, Trace]:
         if self._plan is not None and uses_gpu(self._plan):
             plan, trace = self._planned
-            return serially_assembled(plan), trace
+            return assembled(plan, trace, self._appends), trace
         if self._plan is None and Statement.gpu_recipe is not None:
             chosen = Statement.gpu_recipe(self)
             if chosen is not None:
@@ -72,7 +72,12 @@ class Statement(Schedulable):
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
             trace.decide(decision)
-        return for_gpu(serially_assembled(plan), trace), trace
+        return for_gpu(assembled(plan, trace, self._appends), trace), trace
+
+    @property
+    def _appends(self) -> bool:
+        """Whether the schedule asks for one thread that assembles the result."""
+        return any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
 
     @property
     def _base(self) -> Plan:
