@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from tests.assembly.test_strategies import CASES, statement
 from tests.gpu.batch import Batch
+from tests.gpu.nvrtc import compile_text, library, registers
 
 import openwork as ow
 from openwork.loops.result import Append
+from openwork.program import tables
 from openwork.runtime.emulator import ORDERS
 from openwork.tensor.validate import validate
 
@@ -54,9 +56,42 @@ def test_one_thread_appends_where_the_schedule_has_it_so() -> None:
     np.testing.assert_array_equal(kernel().to_numpy(), statement("sum").compile()().to_numpy())
 
 
+TABLES = [name for name, (text, _) in CASES.items() if "k" in text and "product" in name]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_that_no_near_table_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are noted, and whole blocks do them afterwards."""
+    monkeypatch.setattr(tables, "NEAR_SLOTS", 0)
+    kernel = statement(name).compile("cuda-emulated")
+    expected = statement(name).compile()()
+    for order in range(ORDERS):
+        kernel._device.order = order
+        np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
+
+
+def test_some_rows_are_long() -> None:
+    rng = np.random.default_rng(1)
+    dense = rng.random((60, 60)) * (rng.random((60, 60)) < 0.05)
+    dense[7], dense[:, 9] = rng.random(60), rng.random(60)
+    wide = np.zeros((60, 400))
+    wide[:, :60], wide[9, :] = dense, rng.random(400)
+    A, B = (ow.tensor(d, format=ow.CSR, name=n) for d, n in ((dense, "A"), (wide, "B")))
+    C = ow.empty((60, 400), format=ow.CSR, name="C")
+    kernel = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C).compile("cuda-emulated")
+    np.testing.assert_allclose(kernel().to_numpy(), dense @ wide, rtol=1e-13)
+
+
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (1, 1)])
 def test_no_rows_and_no_entries(shape: tuple[int, int]) -> None:
     A = ow.tensor(np.zeros(shape), format=ow.CSR, name="A")
     C = ow.empty(shape, format=ow.CSR, name="C")
     kernel = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=A, C=C).compile("cuda-emulated")
     assert kernel().nnz == 0
+
+
+@pytest.mark.skipif(library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
+@pytest.mark.parametrize("name", ["product", "three factors", "tensor times matrix", "sum"])
+def test_compiles_for_a_gpu(kernels: dict[str, Any], name: str) -> None:
+    used = registers(compile_text(kernels[name].source))
+    assert used and all(count <= 128 and stack <= 64 for count, stack in used.values()), used

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from openwork.errors import ScheduleError
-from openwork.format.levels import is_hashed
 from openwork.index.nodes import IndexVar
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.pos import pos
@@ -13,15 +13,26 @@ from openwork.loops.commands.split import split
 from openwork.loops.gpu import uses_gpu
 from openwork.loops.legality import walked_together
 from openwork.loops.nest import loop_variables, provenance_of
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where, nest_of
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    Tag,
+    Where,
+    nest_of,
+)
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
+from openwork.loops.restrict import vanishes
 from openwork.loops.result import Append
 from openwork.trace import Trace
-from openwork.tree import walk
+from openwork.tree import Node, bottom_up, walk
 
 THREADS = 256  # of a block
+LANES = 16  # threads that make a row of a sparse result together
 
 
 def for_gpu(plan: Plan, trace: Trace) -> Plan:
@@ -42,28 +53,51 @@ def assembled(plan: Plan, trace: Trace, serial: bool = False) -> Plan:
         return plan
     why = "the schedule has it so" if serial else _whole(plan)
     if why is None:
+        tabled, lists = _tabled(plan)
+        lanes = LANES if lists else 1
+        who = "a thread" if lanes == 1 else f"{lanes} threads"
         trace.decide(
-            f"schedule: assemble(count): a thread of the GPU counts the entries of {plan.result} "
-            f"for a {_outermost(nest_of(plan.loops))[0].var}, and then computes them into place"
+            f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[0].var}, {who} "
+            f"of the GPU count the entries of {plan.result}, and then compute them into place"
         )
-        return replace(plan, assembly=Append("count", lanes=1))
+        return replace(tabled, assembly=Append("count", lanes=lanes))
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
     return replace(plan, assembly=Append("serial"))
+
+
+def _tabled(plan: Plan) -> tuple[Plan, bool]:
+    """`plan` with threads that insert keys into its lists side by side, and if there are lists."""
+    provenance, done = provenance_of(plan), dict[Node, Node]()
+    for where in walk(plan.loops):
+        if not isinstance(where, Where) or where.temporary.format.is_dense:
+            continue
+        done[where] = where
+        around: list[Forall] = []
+        node = where.producer
+        while isinstance(node, Forall):
+            around.append(node)
+            node = node.body
+        if not isinstance(node, Assign) or not around:
+            continue
+        loop = around.pop()
+        known = {*node.lhs.vars, *(outer.var for outer in around)}
+        together = walked_together(loop, tuple(around), provenance)
+        counted = not together or vanishes(loop.body, together[0], provenance)
+        if len(together) > 1 or not counted or loop.var not in provenance.recoverable(known):
+            continue
+        tag = Tag(ParallelUnit.GPUThread, OutputRaceStrategy.NoRaces)
+        producer: Stmt = replace(loop, tag=tag)
+        for outer in reversed(around):
+            producer = replace(outer, body=producer)
+        done[where] = replace(where, producer=producer)
+    loops = cast(Stmt, bottom_up(lambda node: done.get(node))(plan.loops))
+    return replace(plan, loops=loops), bool(done)
 
 
 def _whole(plan: Plan) -> str | None:
     """Why a result is not assembled in pieces on a GPU; None if it is."""
     if uses_gpu(plan):
         return "the schedule gives loops to the GPU already"
-    tables = [
-        node.temporary
-        for node in walk(plan.loops)
-        if isinstance(node, Where)
-        and not node.temporary.format.is_dense
-        and is_hashed(node.temporary.format.levels)
-    ]
-    if tables:
-        return f"{tables[0]} is a hash table, which grows on the way"
     return whole(plan)
 
 

@@ -22,8 +22,9 @@ from openwork.program.lower import Lowering
 from openwork.program.nodes import Declare, block
 from openwork.program.recover import Recovery
 from openwork.program.scope import Scope
+from openwork.program.tables import maker_of
 from openwork.program.tensors import Names, Widths
-from openwork.program.workspace import Workspaces
+from openwork.program.workspace import Workspace, Workspaces
 from openwork.tree import Node, bottom_up, substitute, walk
 
 
@@ -62,7 +63,8 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
         plan.result, operands, temporaries, variables, widths, provenance.relations,
         blocks=plan.blocks,
     )  # fmt: skip
-    workspaces = Workspaces(names, {})
+    lanes = plan.assembly.lanes if isinstance(plan.assembly, Append) else 0
+    workspaces = Workspaces(names, {}, maker_of(lanes) if lanes > 1 else Workspace)
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)
     recovery = Recovery(ctx)

@@ -62,6 +62,35 @@ class Scan(Stmt):
 
 
 @dataclass(frozen=True)
+class Ask(Stmt):
+    """`const name = array[index];` on the host, which waits for the GPU to know it."""
+
+    name: Name
+    array: Array
+    index: Expr
+
+
+@dataclass(frozen=True)
+class ByOne(Stmt):
+    """What the first of those threads does that come here together."""
+
+    body: p.Block
+
+
+@dataclass(frozen=True)
+class Sort(Stmt):
+    """Put the first `count` elements of `keys`, from `first` on, in order.
+
+    Done by `lanes` threads together; None: by all of the block.
+    """
+
+    keys: Array
+    count: Expr
+    first: Expr
+    lanes: int | None = 1
+
+
+@dataclass(frozen=True)
 class Together(Stmt):
     """`name` of all threads combined by `op`, for each of them.
 

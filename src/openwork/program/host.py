@@ -17,6 +17,7 @@ from openwork.program.device import (
     LENGTHS,
     NO_ROOM,
     STATUS,
+    Ask,
     Combine,
     DeviceProgram,
     Kernel,
@@ -53,7 +54,6 @@ class _Host:
     kernels: list[Kernel] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rooms: list[Name] = field(default_factory=list)
-    scanned: set[Array] = field(default_factory=set)  # arrays of which the host may know elements
 
     def made(self) -> DeviceProgram:
         self.known = {name.name for name in self.program.sizes} | {"room"}
@@ -124,7 +124,7 @@ class _Host:
         match s:
             case p.Declare(value=value, fixed=True):
                 return self._evaluates(value)
-            case p.Allocate() | p.Free() | p.Comment() | Scan():
+            case p.Allocate() | p.Free() | p.Comment() | Scan() | Ask():
                 return True
             case p.Store(array=array, index=index, value=value):
                 return array == LENGTHS and self._evaluates(index) and self._evaluates(value)
@@ -140,8 +140,8 @@ class _Host:
         match s:
             case p.Declare(name=name):
                 self.known.add(name.name)
-            case Scan(array=array):
-                self.scanned.add(array)
+            case Ask(name=name):
+                self.known.add(name.name)
             case p.For(var=var, body=body):
                 self.known.add(var.name)
                 return [replace(s, body=self._sequence(_body(body)), polls=False, simd=False)]
@@ -156,9 +156,11 @@ class _Host:
         for node in walk(e):
             if isinstance(node, Name) and node.name not in self.known:
                 return False
-            if isinstance(node, Array) and node not in index | self.scanned:
+            if isinstance(node, Array) and node not in index:
                 return False
-            if isinstance(node, (p.Helper, p.Apply)):
+            if isinstance(node, p.Apply):
+                return False
+            if isinstance(node, p.Helper) and node.name != "table_slots":
                 return False
         return True
 

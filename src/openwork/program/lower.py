@@ -30,6 +30,7 @@ from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope
 from openwork.program.shapes import Loop
+from openwork.program.tables import Table
 from openwork.program.tracked import Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
@@ -158,6 +159,9 @@ class Lowering(Accumulating):
             self.ctx.inside += [work] if work not in self.ctx.inside else []
         self.ctx.unclear.discard(temporary)
         producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
+        if isinstance(work, Table) and work.lists:
+            consumer = self._consume(stmt, flag, scope)
+            return block(*before, *work.around(producer, consumer, self.ctx.counting))
         return block(
             *before,
             *(() if self.ctx.counting else work.declare()),

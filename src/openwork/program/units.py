@@ -23,9 +23,11 @@ from openwork.program.device import (
     WARP,
     Address,
     Barrier,
+    ByOne,
     Combine,
     Scratch,
     Shared,
+    Sort,
     Together,
 )
 from openwork.program.groups import converged
@@ -91,7 +93,8 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
         lists = isinstance(node, p.Helper) and node.name not in READERS
         if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
-        within = inside or (isinstance(node, p.For) and node.unit == "thread")
+        within = inside or isinstance(node, ByOne)
+        within = within or (isinstance(node, p.For) and node.unit == "thread")
         return any(makes_lists(child, within) for child in children(node))
 
     return any(makes_lists(s, False) for s in stmts)
@@ -173,6 +176,11 @@ class Distribution:
                 return block(p.If(condition, self._sequence((then,), active), other))
             case p.Store(array=array) if array.name not in self.local:
                 return self._by_one(s, active)
+            case ByOne(body=body):
+                return self._by_one(body, active)
+            case Sort():
+                lanes = self.geometry.lanes if "warp" in active else None
+                return block(replace(s, lanes=1 if self._alone(active) else lanes))
             case p.Local(array=array, count=count):
                 return self._workspace(p.Allocate(array, Value(count)), active)
             case p.Allocate():
@@ -187,7 +195,7 @@ class Distribution:
         return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
 
     def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
-        """A store that threads come to together is done by the first of them."""
+        """What threads come to together, and only one is to do, is done by the first of them."""
         first: list[Expr] = []
         g = self.geometry
         if self.planes > 1 and active.count("block") == 1:
@@ -346,6 +354,8 @@ def _moved(node: Node, offsets: dict[str, Expr]) -> Node:
             return p.Load(array, offsets[array.name] + index)
         case p.Store(array=array, index=index) if array.name in offsets:
             return replace(node, index=offsets[array.name] + index)
+        case Sort(keys=keys) if keys.name in offsets:
+            return replace(node, first=offsets[keys.name])
         case p.Helper(args=args) if any(isinstance(a, Array) and a.name in offsets for a in args):
             moved = tuple(
                 Address(a, offsets[a.name]) if isinstance(a, Array) and a.name in offsets else a

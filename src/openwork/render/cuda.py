@@ -22,6 +22,7 @@ from openwork.program.device import (
     DeviceProgram,
     Kernel,
     Shared,
+    Sort,
     Together,
 )
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector
@@ -88,8 +89,10 @@ def can_be_narrow(program: p.Program) -> bool:
         match node:
             case p.Apply(args=args) if "int64" in (node.type, *(a.type for a in args)):
                 return False
+            case p.Argument(role="made", name="pos", array=p.Array(type="int64")):
+                return False
             case p.Array(name=name, type="int64" | "int128") if not re.search(
-                r"_((pos|crd)\d+|cuts)$", name
+                r"_((pos|crd)\d+|cuts|first|far)$", name
             ):
                 return False
     return True
@@ -191,6 +194,8 @@ class _Renderer(Writer):
                 return self._together(s)
             case Combine():
                 return self._combine(s)
+            case Sort():
+                return [self._sort(s)]
             case LoadVector(vector=vector, array=array, index=index, count=count):
                 kind = self._vector(array, count)
                 place = f"&{array.name}[{self.text(index)}]"
@@ -301,6 +306,14 @@ class _Renderer(Writer):
             return "__syncthreads();"
         return f"__syncwarp({self._mask(s.lanes)});"
 
+    def _sort(self, s: Sort) -> str:
+        call, count = self.use("sort_keys", ""), self.text(s.count)
+        keys = s.keys.name if s.first == p.Value(0) else f"&{s.keys.name}[{self.text(s.first)}]"
+        if s.lanes is None:
+            return f"{call}<0>({keys}, {count}, 0u);"
+        mask = "1u" if s.lanes == 1 else self._mask(s.lanes)
+        return f"{call}<{s.lanes}>({keys}, {count}, {mask});"
+
     def _mask(self, lanes: int) -> str:
         """The lanes of the unit that this thread is in."""
         if lanes == 32:
@@ -334,13 +347,13 @@ class _Renderer(Writer):
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]
         self.use("of_lanes", "")
         call, sums = self.use("of_block", ""), self._sums(s.name, s.lanes // 32)
-        identity = f"({CUDA_TYPES[type]}){cuda_constant(s.identity.value, type)[0]}"
+        identity = f"({_type(s.name)}){cuda_constant(s.identity.value, type)[0]}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 
     def _sums(self, name: p.Name, count: int) -> str:
         """Shared memory in which the threads of a block meet."""
         array = f"{name.name}_sums"
-        self.shared.append(f"__shared__ {CUDA_TYPES[name.type]} {array}[{count}];")
+        self.shared.append(f"__shared__ {_type(name)} {array}[{count}];")
         return array
 
     def _combine(self, s: Combine) -> list[str]:

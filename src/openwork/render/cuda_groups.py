@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openwork.errors import InternalError
+from openwork.render.cuda_tables import TABLE_HELPERS
 
 _SHUFFLE = """\
 // Values of any size from other lanes, word by word.
@@ -158,6 +159,7 @@ template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
 """
 
 GROUP_HELPERS = {
+    **TABLE_HELPERS,
     "vector": _VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,
