@@ -43,6 +43,7 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "tensor times vector": ("C(i,j) = T(i,j,k) * x(k)", {"T": C3, "x": C1, "C": C2}),
     "tensor times matrix": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": C3, "B": ow.CSR, "C": C3}),
+    "matrix times tensor": ("C(i,k,l) = A(i,j) * T(j,k,l)", {"A": ow.CSR, "T": C3, "C": DCC}),
     "dense outermost": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": DCC, "B": ow.CSR, "C": DCC}),
     "two dense outermost": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": DDC, "B": ow.CSR, "C": DDC}),
     "blocks below": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": C3, "B": ow.dense(2), "C": DKD}),

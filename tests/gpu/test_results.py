@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.assembly.test_strategies import CASES, statement
 from tests.gpu.batch import Batch
 from tests.gpu.nvrtc import compile_text, library, registers
 
 import openwork as ow
+from openwork.loops import default_gpu
 from openwork.loops.result import Append
-from openwork.program import tables
 from openwork.runtime.emulator import ORDERS
 from openwork.tensor.validate import validate
 
@@ -62,7 +63,7 @@ TABLES = [name for name, (text, _) in CASES.items() if "k" in text and "product"
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_that_no_near_table_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are noted, and whole blocks do them afterwards."""
-    monkeypatch.setattr(tables, "NEAR_SLOTS", 0)
+    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 0)
     kernel = statement(name).compile("cuda-emulated")
     expected = statement(name).compile()()
     for order in range(ORDERS):
@@ -80,6 +81,26 @@ def test_some_rows_are_long() -> None:
     C = ow.empty((60, 400), format=ow.CSR, name="C")
     kernel = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C).compile("cuda-emulated")
     np.testing.assert_allclose(kernel().to_numpy(), dense @ wide, rtol=1e-13)
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_rows_of_every_length_are_in_order(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row n has n entries: sorted in registers, in shared memory, or by a block."""
+    monkeypatch.setattr(default_gpu, "lanes_for", lambda mean: lanes)
+    rng, n = np.random.default_rng(lanes), 202
+    rows = [rng.permutation(300)[:length] for length in range(n)]
+    pos = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    crd = np.concatenate([np.sort(row) for row in rows])
+    matrix = sp.csr_array((rng.random(crd.size), crd, pos), shape=(n, 300))
+    order = sp.csr_array((np.ones(300), (np.arange(300), rng.permutation(300))), shape=(300, 300))
+    A, B = ow.tensor(matrix, name="A"), ow.tensor(order, name="B")
+    C = ow.empty((n, 300), format=ow.CSR, name="C")
+    stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C)
+    kernel = stmt.compile("cuda-emulated")
+    made, expected = kernel().to_scipy(), (matrix @ order).tocsr()
+    expected.sort_indices()
+    np.testing.assert_array_equal(made.indices, expected.indices)
+    np.testing.assert_array_equal(made.data, expected.data)
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (1, 1)])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import cast
 
 from openwork.errors import ScheduleError
-from openwork.index.nodes import IndexVar
+from openwork.index.checks import extents
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.pos import pos
 from openwork.loops.commands.split import split
@@ -32,7 +34,8 @@ from openwork.trace import Trace
 from openwork.tree import Node, bottom_up, walk
 
 THREADS = 256  # of a block
-LANES = 16  # threads that make a row of a sparse result together
+_USUAL_ROW = 10.0  # entries of a row, where nobody knows
+_SLOTS = 64, 2048  # the fewest and the most that a table in shared memory has
 
 
 def for_gpu(plan: Plan, trace: Trace) -> Plan:
@@ -44,34 +47,59 @@ def for_gpu(plan: Plan, trace: Trace) -> Plan:
     return plan
 
 
-def assembled(plan: Plan, trace: Trace, serial: bool = False) -> Plan:
+def assembled(plan: Plan, trace: Trace, sizes: dict[str, float], serial: bool = False) -> Plan:
     """`plan` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
 
-    `serial`: the user has it that one thread appends to it.
+    `sizes`: stored entries of operands, where they are known. `serial`: the user has it that one
+    thread appends to it.
     """
     if not isinstance(plan.assembly, Append):
         return plan
     why = "the schedule has it so" if serial else _whole(plan)
     if why is None:
-        tabled, lists = _tabled(plan)
-        lanes = LANES if lists else 1
+        tabled, rows = _tabled(plan, sizes)
+        lanes = lanes_for(rows[-1]) if rows else 1
         who = "a thread" if lanes == 1 else f"{lanes} threads"
         trace.decide(
             f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[0].var}, {who} "
             f"of the GPU count the entries of {plan.result}, and then compute them into place"
         )
-        return replace(tabled, assembly=Append("count", lanes=lanes))
+        return replace(tabled, assembly=Append("count", lanes, slots_for(prod(rows))))
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
     return replace(plan, assembly=Append("serial"))
 
 
-def _tabled(plan: Plan) -> tuple[Plan, bool]:
-    """`plan` with threads that insert keys into its lists side by side, and if there are lists."""
+def lanes_for(mean: float) -> int:
+    """Threads that insert a row of `mean` keys side by side."""
+    return next((n for n in (8, 16) if mean <= n), 32)
+
+
+def slots_for(keys: float) -> int:
+    """Slots of a table in shared memory, for rows of about so many keys."""
+    least, most = _SLOTS
+    return min(most, max(least, 1 << int(keys * 4 / 3).bit_length()))
+
+
+def _mean(access: Access, plan: Plan, sizes: dict[str, float]) -> float:
+    """Entries of a row of an operand, about."""
+    known = extents(plan.assignment).get(access.level_vars[0])
+    entries = sizes.get(access.tensor.name)
+    return _USUAL_ROW if not known or entries is None else entries / known
+
+
+def _tabled(plan: Plan, sizes: dict[str, float]) -> tuple[Plan, list[float]]:
+    """`plan` with threads that insert keys into its lists side by side, where there are lists.
+
+    With them come the lengths of the rows that are multiplied; none: there are no lists.
+    """
+    rows: list[float] = []
     provenance, done = provenance_of(plan), dict[Node, Node]()
     for where in walk(plan.loops):
         if not isinstance(where, Where) or where.temporary.format.is_dense:
             continue
         done[where] = where
+        sparse = [a for a in accesses_in(where.producer) if a.vars and not a.tensor.format.is_dense]
+        rows = max(rows, [_mean(a, plan, sizes) for a in sparse] or [_USUAL_ROW], key=prod)
         around: list[Forall] = []
         node = where.producer
         while isinstance(node, Forall):
@@ -91,7 +119,13 @@ def _tabled(plan: Plan) -> tuple[Plan, bool]:
             producer = replace(outer, body=producer)
         done[where] = replace(where, producer=producer)
     loops = cast(Stmt, bottom_up(lambda node: done.get(node))(plan.loops))
-    return replace(plan, loops=loops), bool(done)
+    return replace(plan, loops=loops), rows
+
+
+def accesses_in(stmt: Stmt) -> list[Access]:
+    """What a statement reads of operands."""
+    reads = (a.rhs for a in walk(stmt) if isinstance(a, Assign))
+    return list(dict.fromkeys(n for rhs in reads for n in walk(rhs) if isinstance(n, Access)))
 
 
 def _whole(plan: Plan) -> str | None:

@@ -63,8 +63,9 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
         plan.result, operands, temporaries, variables, widths, provenance.relations,
         blocks=plan.blocks,
     )  # fmt: skip
-    lanes = plan.assembly.lanes if isinstance(plan.assembly, Append) else 0
-    workspaces = Workspaces(names, {}, maker_of(lanes) if lanes > 1 else Workspace)
+    made = plan.assembly if isinstance(plan.assembly, Append) else Append()
+    make = maker_of(made.lanes, made.slots) if made.lanes > 1 else Workspace
+    workspaces = Workspaces(names, {}, make)
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)
     recovery = Recovery(ctx)

@@ -23,6 +23,8 @@ WARP, LANE = Name("warp"), Name("lane")  # which unit of a block a thread is in,
 
 STATUS = Array("status", "int32")  # one number: how the call ended
 LENGTHS = Array("lengths", "int64")  # the lengths of the arrays that were made
+# Helpers that threads call together; the last argument is how many, 0 for all of the block.
+COLLECTIVE = ("collect", "tally", "sort_keys")
 NO_ROOM = 5  # the status of a kernel whose result outgrew the memory it was given
 
 
@@ -75,19 +77,6 @@ class ByOne(Stmt):
     """What the first of those threads does that come here together."""
 
     body: p.Block
-
-
-@dataclass(frozen=True)
-class Sort(Stmt):
-    """Put the first `count` elements of `keys`, from `first` on, in order.
-
-    Done by `lanes` threads together; None: by all of the block.
-    """
-
-    keys: Array
-    count: Expr
-    first: Expr
-    lanes: int | None = 1
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from openwork.program.passes import PIECE, PIECES, Pass, Rows, first_of
 from openwork.program.pieces import Lower, Pieces
 from openwork.program.scope import Range, Scope
 from openwork.program.tables import FAR, Table, tables_of
+from openwork.program.units import MOST_SHARED
 from openwork.tree import Node, bottom_up
 
 N = TypeVar("N", bound=Node)
@@ -84,8 +85,9 @@ class DevicePieces(Pieces):
 
     @property
     def _each(self) -> int:
-        """Pieces that a block takes at once."""
-        return max(1, _THREADS // self._lanes)
+        """Pieces that a block takes at once, whose tables are to fit its shared memory."""
+        tables = [table.near_bytes for table in self._tables]
+        return max(1, min(_THREADS // self._lanes, MOST_SHARED // max([*tables, 1])))
 
     def _cut(self, loop: Forall, whole: Range) -> RowCut:
         return RowCut(self.ctx, loop, whole)

@@ -15,7 +15,7 @@ from functools import partial
 from openwork.algebra.operators import ADD, MAX, Op
 from openwork.program import nodes as p
 from openwork.program.dead import without_dead
-from openwork.program.device import ByOne, Sort
+from openwork.program.device import ByOne
 from openwork.program.induction import side_by_side
 from openwork.program.nodes import (
     INDEX,
@@ -41,15 +41,15 @@ from openwork.program.workspace import Workspace, Workspaces
 from openwork.tree import Node, substitute, walk
 
 FAR = Name("piece_is_far", "bool")  # whether a piece has a row that does not fit a near table
-NEAR_SLOTS = 256  # of a table in shared memory
 _MOST = 1 << 29  # keys of a row, which no memory would hold tables for
 
 
 @dataclass
 class Tables:
-    """Where tables are now: `near`, or far; and how many threads fill one."""
+    """Where tables are now: `near`, with so many `slots`, or far; how many threads fill one."""
 
     lanes: int
+    slots: int
     near: bool = True
 
 
@@ -57,7 +57,7 @@ class Tables:
 class Table(Workspace):
     """A workspace that lists its keys, filled by the threads of a GPU."""
 
-    tables: Tables = field(default_factory=lambda: Tables(1))
+    tables: Tables = field(default_factory=lambda: Tables(1, 0))
 
     @property
     def keys(self) -> Array:
@@ -84,7 +84,7 @@ class Table(Workspace):
 
     @property
     def tally(self) -> Array:
-        """One number: how many keys there are."""
+        """One number: how many keys there are, for the threads of a block to meet."""
         return Array(f"{self.name}_tally", "int32")
 
     @property
@@ -112,12 +112,18 @@ class Table(Workspace):
         """How many slots a far table has."""
         return Name(f"{self.name}_room")
 
+    @property
+    def near_bytes(self) -> int:
+        """How much shared memory a unit of threads needs for a near table."""
+        key = 4 if self._type == "int32" else 8
+        return self.tables.slots * (key + key * 3 // 4 + self.tensor.dtype.itemsize)
+
     def setup(self, valued: bool = True) -> list[Stmt]:
         """Memory for a unit, and what it knows about its table."""
         if not self.lists:
             return super().setup(valued)
-        size: Expr = Value(NEAR_SLOTS) if self.tables.near else self.room
-        listed: Expr = Value(NEAR_SLOTS * 3 // 4) if self.tables.near else self.room
+        size: Expr = Value(self.tables.slots) if self.tables.near else self.room
+        listed: Expr = Value(self.tables.slots * 3 // 4) if self.tables.near else self.room
         return [
             Allocate(self.set, size),
             *([Allocate(self.vals, size)] if valued else []),
@@ -132,7 +138,7 @@ class Table(Workspace):
         if not self.lists:
             return super().insert(coordinates, value, op)
         at, slot = Name(f"{self.name}_key"), Name(f"{self.name}_slot")
-        claim = Helper("claim", (self.set, self.used, self.keys, self.tally, at))
+        claim = Helper("claim", (self.set, self.used, at))
         known = Declare(at, self.key(coordinates), fixed=True)
         if value is None:
             return [ByOne(block(known, Do(claim)))]
@@ -152,12 +158,13 @@ class Table(Workspace):
         empty = For(at, Value(0), self.used, block(Store(self.set, at, key)), simd=True)
         consumer = side_by_side(consumer, lanes)
         ordered = any(node == self.keys for node in walk(consumer))
+        listed = Helper("collect", (self.set, self.used, self.tally, self.keys))
+        counted = Helper("tally", (self.set, self.used, self.tally))
         body: list[Stmt] = [
             replace(empty, comment="an empty table"),
-            Store(self.tally, Value(0), Value(0, "int32")),
             producer,
-            Set(self.count, Load(self.tally, Value(0))),
-            *([Sort(self.keys, self.count, Value(0))] if ordered else []),
+            Set(self.count, listed if ordered else counted),
+            *([Do(Helper("sort_keys", (self.keys, self.count)))] if ordered else []),
             consumer,
         ]
         limit = arithmetic("min", self.bound, Value(_MOST))
@@ -170,7 +177,7 @@ class Table(Workspace):
         if counting:
             most = p.Convert(self.bound, "int32")
             noted.append(ByOne(block(Store(self.needs, Value(0), most, MAX, atomic=True))))
-        fits = compare("<=", self.used, NEAR_SLOTS)
+        fits = compare("<=", self.used, self.tables.slots)
         return [*before, If(fits, block(*body), block(*noted))]
 
     def _bounded(self, producer: p.Block) -> list[Stmt]:
@@ -246,9 +253,9 @@ def _plain(loop: For) -> For:
     return For(loop.var, loop.begin, loop.end, loop.body)
 
 
-def maker_of(lanes: int) -> Callable[..., Workspace]:
+def maker_of(lanes: int, slots: int) -> Callable[..., Workspace]:
     """What makes workspaces that so many threads fill together."""
-    return partial(Table, tables=Tables(lanes))
+    return partial(Table, tables=Tables(lanes, slots))
 
 
 def tables_of(workspaces: Workspaces) -> list[Table]:

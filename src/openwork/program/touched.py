@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openwork.program import nodes as p
-from openwork.program.device import Sort
 from openwork.program.nodes import Array
 from openwork.tree import Node, children, walk
 
@@ -77,8 +76,6 @@ def touched(node: Node, shared: bool = False) -> Touched:
             found = Touched(many=name) if shared else Touched(first=name)
             if op is not None and shared:
                 found = found.and_then(Touched(loads=name))
-        case Sort(keys=keys):
-            found = Touched(loads=frozenset([keys.name]), many=frozenset([keys.name]))
         case p.Helper():
             arrays = frozenset(a.name for a in node.args if isinstance(a, Array))
             found = Touched(loads=arrays, many=arrays if node.name not in READERS else frozenset())

@@ -16,6 +16,7 @@ from openwork.program import nodes as p
 from openwork.program.device import (
     BLOCK_X,
     BLOCK_Y,
+    COLLECTIVE,
     GRID_X,
     GRID_Y,
     LANE,
@@ -27,7 +28,6 @@ from openwork.program.device import (
     Combine,
     Scratch,
     Shared,
-    Sort,
     Together,
 )
 from openwork.program.groups import converged
@@ -37,7 +37,7 @@ from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
-_MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
+MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
     """Whether lists of keys are made around the loops for threads: one thread does it all."""
 
     def makes_lists(node: Node, inside: bool) -> bool:
+        together = any(isinstance(n, p.Helper) and n.name in COLLECTIVE for n in children(node))
+        inside = inside or together
         lists = isinstance(node, p.Helper) and node.name not in READERS
         if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
@@ -178,9 +180,10 @@ class Distribution:
                 return self._by_one(s, active)
             case ByOne(body=body):
                 return self._by_one(body, active)
-            case Sort():
-                lanes = self.geometry.lanes if "warp" in active else None
-                return block(replace(s, lanes=1 if self._alone(active) else lanes))
+            case p.Do(call=call) if call.name in COLLECTIVE:
+                return block(p.Do(self._collective(call, active)))
+            case p.Set(value=p.Helper() as call) if call.name in COLLECTIVE:
+                return block(replace(s, value=self._collective(call, active)))
             case p.Local(array=array, count=count):
                 return self._workspace(p.Allocate(array, Value(count)), active)
             case p.Allocate():
@@ -188,6 +191,11 @@ class Distribution:
             case p.Free():
                 return block()
         return block(s)
+
+    def _collective(self, call: p.Helper, active: tuple[str, ...]) -> p.Helper:
+        """A call that threads make together, with how many they are."""
+        lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
+        return replace(call, args=(*call.args, Value(lanes)))
 
     def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
         """A barrier between an iteration and the next, if they touch what the other writes."""
@@ -224,7 +232,7 @@ class Distribution:
         copies = self.geometry.warps if units == "warp" else 1
         size = (count or 0) * copies * _bytes(s.array.type)
         used = sum(x.count * _bytes(x.array.type) for x in self.shared)
-        if count is not None and units != "thread" and size + used <= _MOST_SHARED and not s.zeroed:
+        if count is not None and units != "thread" and size + used <= MOST_SHARED and not s.zeroed:
             before = [x for x in self.shared if x.array == s.array]
             self.shared = [x for x in self.shared if x.array != s.array]
             most = max([count * copies, *(x.count for x in before)])
@@ -354,8 +362,6 @@ def _moved(node: Node, offsets: dict[str, Expr]) -> Node:
             return p.Load(array, offsets[array.name] + index)
         case p.Store(array=array, index=index) if array.name in offsets:
             return replace(node, index=offsets[array.name] + index)
-        case Sort(keys=keys) if keys.name in offsets:
-            return replace(node, first=offsets[keys.name])
         case p.Helper(args=args) if any(isinstance(a, Array) and a.name in offsets for a in args):
             moved = tuple(
                 Address(a, offsets[a.name]) if isinstance(a, Array) and a.name in offsets else a

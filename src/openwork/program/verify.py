@@ -10,7 +10,7 @@ from __future__ import annotations
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.assemble import ROOM
-from openwork.program.device import Ask, ByOne, Scan, Sort
+from openwork.program.device import Ask, ByOne, Scan
 from openwork.tree import Node, children, walk
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "int128")
@@ -142,9 +142,6 @@ class _Known:
                 self.declare(name, fixed=True)
             case ByOne(body=body):
                 self.inner().statement(body)
-            case Sort(keys=keys, count=count):
-                self.array(keys)
-                self.expression(count)
             case p.Comment() | p.Fail():
                 pass
             case _:

@@ -16,17 +16,18 @@ from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.atomic import applied
 from openwork.program.device import (
+    COLLECTIVE,
     Address,
     Barrier,
     Combine,
     DeviceProgram,
     Kernel,
     Shared,
-    Sort,
     Together,
 )
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
+from openwork.render.cuda_tables import NEEDS
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
 from openwork.render.helpers import helper_text
 from openwork.render.spelling import (
@@ -148,6 +149,8 @@ class _Renderer(Writer):
         return operator(op, spelled, types, type, self.use)
 
     def use(self, name: str, type: str) -> str:
+        if name in NEEDS:
+            self.use(NEEDS[name], "")
         if (name, type) not in self.helpers:
             if name in GROUP_HELPERS:
                 self.helpers[name, type] = group_text(name)
@@ -194,8 +197,6 @@ class _Renderer(Writer):
                 return self._together(s)
             case Combine():
                 return self._combine(s)
-            case Sort():
-                return [self._sort(s)]
             case LoadVector(vector=vector, array=array, index=index, count=count):
                 kind = self._vector(array, count)
                 place = f"&{array.name}[{self.text(index)}]"
@@ -306,13 +307,14 @@ class _Renderer(Writer):
             return "__syncthreads();"
         return f"__syncwarp({self._mask(s.lanes)});"
 
-    def _sort(self, s: Sort) -> str:
-        call, count = self.use("sort_keys", ""), self.text(s.count)
-        keys = s.keys.name if s.first == p.Value(0) else f"&{s.keys.name}[{self.text(s.first)}]"
-        if s.lanes is None:
-            return f"{call}<0>({keys}, {count}, 0u);"
-        mask = "1u" if s.lanes == 1 else self._mask(s.lanes)
-        return f"{call}<{s.lanes}>({keys}, {count}, {mask});"
+    def call(self, call: p.Helper) -> str:
+        if call.name not in COLLECTIVE:
+            return super().call(call)
+        *given, count = call.args
+        lanes = int(count.value.real) if isinstance(count, p.Value) else 0
+        mask = self._mask(lanes) if lanes > 1 else "1u"
+        args = ", ".join([*map(self.text, given), mask])
+        return f"{self.use(call.name, '')}<{lanes}>({args})"
 
     def _mask(self, lanes: int) -> str:
         """The lanes of the unit that this thread is in."""

@@ -63,7 +63,7 @@ class Statement(Schedulable):
     def _planned_for_gpu(self) -> tuple[Plan, Trace]:
         if self._plan is not None and uses_gpu(self._plan):
             plan, trace = self._planned
-            return assembled(plan, trace, self._appends), trace
+            return self._assembled(plan, trace), trace
         if self._plan is None and Statement.gpu_recipe is not None:
             chosen = Statement.gpu_recipe(self)
             if chosen is not None:
@@ -72,12 +72,12 @@ class Statement(Schedulable):
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
             trace.decide(decision)
-        return for_gpu(assembled(plan, trace, self._appends), trace), trace
+        return for_gpu(self._assembled(plan, trace), trace), trace
 
-    @property
-    def _appends(self) -> bool:
-        """Whether the schedule asks for one thread that assembles the result."""
-        return any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
+    def _assembled(self, plan: Plan, trace: Trace) -> Plan:
+        """`plan` with a result that a GPU assembles; by one thread if the schedule asks for it."""
+        serial = any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
+        return assembled(plan, trace, _sizes(self._assignment), serial)
 
     @property
     def _base(self) -> Plan:
