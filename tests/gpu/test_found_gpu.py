@@ -54,3 +54,15 @@ def test_products_of_any_size_are_atomic(dtype: str) -> None:
         "parallelize(t,GPUThread,Atomics)"
     )
     agrees(stmt.schedule(text), np.prod(dense, axis=0, dtype=dtype))
+
+
+def test_every_block_of_a_grid_of_two_dimensions_fills_its_own_workspace() -> None:
+    """Only the first along the second dimension did."""
+    data = rng.random(23)
+    A = ow.tensor(data, name="A")
+    stmt = ow.parse("y(k) = A(k)", y=ow.empty((23,), name="y"), A=A)
+    text = (
+        "divide(k,k0,k1,3), precompute(A(k),k1,k1w), parallelize(k1,GPUBlock,NoRaces), "
+        "parallelize(k1w,GPUThread,NoRaces), parallelize(k0,GPUBlock,NoRaces)"
+    )
+    agrees(stmt.schedule(text), data)
