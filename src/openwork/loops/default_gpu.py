@@ -38,12 +38,15 @@ _USUAL_ROW = 10.0  # entries of a row, where nobody knows
 _SLOTS = 64, 2048  # the fewest and the most that a table in shared memory has
 
 
-def for_gpu(plan: Plan, trace: Trace) -> Plan:
-    """`plan` with its outermost loops shared by blocks and threads, as far as they can be."""
+def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
+    """`plan` with its outermost loops shared by blocks and threads, as far as they can be.
+
+    `exact`: without atomics, which add in an order that changes from call to call.
+    """
     if isinstance(plan.assembly, Append) and plan.assembly.lanes:
         return plan
     for loop in _outermost(nest_of(plan.loops)):
-        plan = _shared(plan, loop, trace)
+        plan = _shared(plan, loop, trace, exact)
     return plan
 
 
@@ -146,8 +149,8 @@ def _outermost(stmt: Stmt) -> list[Forall]:
     return []
 
 
-def _shared(plan: Plan, loop: Forall, trace: Trace) -> Plan:
-    """A thread for each iteration; writes that meet are atomic."""
+def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
+    """A thread for each iteration; writes that meet are atomic, unless `exact`."""
     if any(isinstance(n, Forall) and n.tag is not None for n in walk(loop)):
         return plan
     taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
@@ -155,7 +158,7 @@ def _shared(plan: Plan, loop: Forall, trace: Trace) -> Plan:
     position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
     together = walked_together(loop, (), provenance_of(plan))
     why = ""
-    for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics):
+    for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics)[: 1 if exact else 2]:
         for along in (*together[:1], None):
             try:
                 new = plan if along is None else pos(plan, loop.var, position, along)

@@ -206,7 +206,7 @@ class Distribution:
         """What threads come to together, and only one is to do, is done by the first of them."""
         first: list[Expr] = []
         g = self.geometry
-        own = {x.array.name for x in (*self.shared, *self.scratch)}  # which each block has
+        own = {x.array.name for x in self.shared} | {x.array.name for x in self.scratch}
         stores = {n.array.name for n in walk(s) if isinstance(n, p.Store)}
         if self.planes > 1 and active.count("block") == 1 and not stores <= own:
             first.append(compare("==", BLOCK_Y, 0))
