@@ -136,6 +136,14 @@ SPMM: dict[str, Recipe] = {
     "rows_u8": lambda s: r.spmm_rows(s, unroll=8),
     **{f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)},
 }
+SPMM4: dict[str, Recipe] = {
+    **SPMM,
+    **{
+        f"staged{n}_{g}": (lambda s, n=n, g=g: r.spmm_staged(s, n, g))
+        for n in (2, 4)
+        for g in (2, 4, 8, 32)
+    },
+}
 SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (2, 4, 8, 16, 32)}
 MTTKRP: dict[str, Recipe] = {
     f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)
@@ -259,7 +267,9 @@ def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:
         out = ow.placeholder("C", order=2, dtype=dtype.name)
         stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", C=out, A=a, B=ow.tensor(B))
         moved = nnz * (4 + size) + (m + 1) * 4 + (m + n) * k * size
-        table.measure(name, f"spmm{k}", stmt, SPMM, lib, want, moved, dtype.name)
+        table.measure(
+            name, f"spmm{k}", stmt, SPMM4 if k <= 8 else SPMM, lib, want, moved, dtype.name
+        )
         del want, stmt
     if "sddmm" in kernels and nnz <= 20_000_000 and tA is not None:
         P = cp.random.standard_normal((m, 32)).astype(dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -53,6 +53,22 @@ from openwork.tensor.pack import pack, unpack
 from openwork.tree import walk
 
 
+def _loose(format: Format) -> bool:
+    """Whether the coordinates of the last level may come in any order."""
+    return bool(format.levels) and not format.levels[-1].ordered
+
+
+def _disordered(stored: Storage) -> Storage:
+    """`stored` with the entries of each last run the other way around, if its format allows it."""
+    if not _loose(stored.format):
+        return stored
+    last = dict(stored.levels[-1])
+    runs = zip(last["pos"][:-1], last["pos"][1:], strict=True)
+    turned = [p for begin, end in runs for p in range(end - 1, begin - 1, -1)]
+    last["crd"] = last["crd"][turned]
+    return replace(stored, levels=(*stored.levels[:-1], last), values=stored.values[turned])
+
+
 class Operand(NamedTuple):
     """A tensor with its data written out; `present` is what its format really stores."""
 
@@ -69,10 +85,16 @@ class Operand(NamedTuple):
 
     def storage(self) -> Storage:
         coords, values = masked_to_coo(self.masked)
-        return pack(coords, values, self.shape, self.format, self.fill)
+        return _disordered(pack(coords, values, self.shape, self.format, self.fill))
 
     def spelled(self, name: str) -> str:
         """A line of Python that makes the tensor."""
+        if _loose(self.format):
+            stored = self.storage()
+            levels = [tuple(a.tolist() for a in level.values()) for level in stored.levels]
+            data = f'{levels}, np.array({stored.values.tolist()}, "{self.dtype}")'
+            keywords = f'fill={self.fill!r}, name="{name}"'
+            return f"{name} = ow.from_arrays({self.format!r}, {self.shape}, {data}, {keywords})"
         coords, values = masked_to_coo(self.masked)
         entries = f"np.array({coords.tolist()}, int).reshape({coords.shape})"
         data = f'np.array({values.tolist()}, "{self.dtype}")'
@@ -224,6 +246,8 @@ class _Draw:
         if len(order) - first > 1:  # a list of coordinates from here on
             inner = [Singleton(unique=False)] * (len(order) - first - 2)
             levels[first:] = [Compressed(unique=False), *inner, Singleton]
+        elif levels and levels[-1] == Compressed and rng.random() < 0.4:
+            levels[-1] = Compressed(ordered=False)
         if levels and first and not tiles[modes[0]] and rng.random() < 0.15:
             levels[0] = Permuted(3)
         if len(order) == 2 and not any(tiles) and rng.random() < 0.15:

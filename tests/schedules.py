@@ -23,18 +23,26 @@ _PARTS = (1, 2, 3, 5)
 _MOST_LOOPS = 7
 
 
-def random_schedules(rng: random.Random, stmt: Statement) -> Iterator[Statement]:
-    """`stmt` after each of up to five random commands."""
+def random_schedules(
+    rng: random.Random, stmt: Statement, finite: bool = True
+) -> Iterator[Statement]:
+    """`stmt` after each of up to five random commands.
+
+    Without `finite` data there are no workspaces: a sum that is taken before it is multiplied has
+    no NaN where a term alone would, as infinity times zero.
+    """
     for _ in range(rng.randint(1, 5)):
         if len(loop_variables(stmt._base)) > _MOST_LOOPS:
             break
-        stmt = random_command(rng, stmt)
+        new = random_command(rng, stmt)
+        if finite or "precompute" not in new.commands:
+            stmt = new
         yield stmt
 
 
-def random_schedule(rng: random.Random, stmt: Statement) -> Statement:
+def random_schedule(rng: random.Random, stmt: Statement, finite: bool = True) -> Statement:
     """`stmt` after up to five random commands."""
-    return list(chain([stmt], random_schedules(rng, stmt)))[-1]
+    return list(chain([stmt], random_schedules(rng, stmt, finite)))[-1]
 
 
 def random_command(rng: random.Random, stmt: Statement) -> Statement:

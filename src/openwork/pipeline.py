@@ -11,7 +11,8 @@ from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
 from openwork.loops.default import scheduled
 from openwork.loops.pieces import in_pieces
-from openwork.loops.plan import Plan, names_of, plan, shared_by_threads
+from openwork.loops.plan import Plan, names_of, plan
+from openwork.loops.threads import shared_by_threads
 from openwork.loops.verify import verify_loops
 from openwork.program.build import lower_plan
 from openwork.program.constants import with_promised_extents

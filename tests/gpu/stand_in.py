@@ -53,6 +53,7 @@ def module() -> types.ModuleType:
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),
         memory=types.SimpleNamespace(OutOfMemoryError=Failure),
+        get_current_stream=lambda: types.SimpleNamespace(ptr=0),
     )
     return cupy
 
@@ -71,8 +72,8 @@ class Emulated:
         return Emulated.emulator.launch(function, grid, kernel, args, wide)
 
     @staticmethod
-    def repeat(self: Any, launched: Any, old: Any, new: Any) -> None:
-        Emulated.emulator.repeat(launched, old, new)
+    def repeat(self: Any, launched: Any, old: Any, new: Any, stream: int) -> None:
+        Emulated.emulator.repeat(launched, old, new, stream)
 
     @staticmethod
     def fill(self: Any, array: Any, value: Any) -> None:

@@ -106,6 +106,19 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.where(exponent < 0, inverse, positive).astype(common)
 
 
+def _add_beyond(far: float) -> Op:
+    """Addition for which an infinity stays what it is, also the extreme value of integers."""
+
+    def add(a: Any, b: Any) -> Any:
+        total = np.add(a, b)
+        if total.dtype.kind not in "iu":
+            return total
+        extreme = number(far, total.dtype)
+        return np.where((np.asarray(a) == extreme) | (np.asarray(b) == extreme), extreme, total)
+
+    return replace(ADD, annihilator=far, ufunc=add)
+
+
 def _select(condition: Any, yes: Any, no: Any) -> Any:
     return np.where(np.asarray(condition) != 0, yes, no)
 
@@ -205,8 +218,8 @@ class Semiring:
 
 
 PLUS_TIMES = Semiring("plus_times", ADD, MUL, 0)
-MIN_PLUS = Semiring("min_plus", MIN, replace(ADD, annihilator=INF), INF)
-MAX_PLUS = Semiring("max_plus", MAX, replace(ADD, annihilator=-INF), -INF)
+MIN_PLUS = Semiring("min_plus", MIN, _add_beyond(INF), INF)
+MAX_PLUS = Semiring("max_plus", MAX, _add_beyond(-INF), -INF)
 OR_AND = Semiring("or_and", OR, AND, False)
 # Over numbers that are not negative, as in reliabilities: an absent entry is 0.
 MAX_TIMES = Semiring("max_times", replace(MAX, identity=0), MUL, 0)

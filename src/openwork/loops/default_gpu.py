@@ -13,7 +13,6 @@ from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.pos import pos
 from openwork.loops.commands.split import split
 from openwork.loops.gpu import uses_gpu
-from openwork.loops.legality import walked_together
 from openwork.loops.nest import loop_variables, provenance_of
 from openwork.loops.nodes import (
     Assign,
@@ -26,6 +25,7 @@ from openwork.loops.nodes import (
     nest_of,
 )
 from openwork.loops.nodes import Sequence as Then
+from openwork.loops.parallel import walked_together
 from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.restrict import vanishes

@@ -9,9 +9,9 @@ from __future__ import annotations
 from openwork.errors import ScheduleError
 from openwork.format.levels import KeyLevel
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.gpu import check_gpu
 from openwork.loops.nest import Path, completed, paths, provenance_of
-from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.loops.nodes import Stmt
+from openwork.loops.parallel import check_tags
 from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -37,10 +37,11 @@ def check_nest(plan: Plan) -> Plan:
         _check_blocks(plan, path, known, provenance)
         _check_positions(plan, path, known, provenance)
         _check_runs(path, known, provenance)
+        _check_order(path, known, provenance)
         _check_coordinates(path, provenance)
         if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
             _check_append(path, provenance)
-        _check_tags(plan, path, provenance)
+        check_tags(plan, path, provenance)
     _check_pieces(plan)
     return plan
 
@@ -117,6 +118,14 @@ def _check_positions(
                         hint=f"keep {var} inside of {outer}, or fuse {outer} with "
                         f"{variables[0]} first",
                     )
+            above = [known[outer] for outer in access.level_vars[:first] if outer not in variables]
+            if above and not any(node == access for node in walk(path.loops[max(above)].body)):
+                raise ScheduleError(
+                    f"{var} counts positions of {access.tensor} in loops that do not read it",
+                    code="E305",
+                    hint=f"precompute inside of {access.level_vars[first - 1]}, or fuse it with "
+                    f"{variables[0]} before pos",
+                )
 
 
 def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
@@ -139,7 +148,8 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
         if not isinstance(relation, (Split, Divide)):
             continue
         outer, inner = relation.outer, relation.inner
-        if outer not in known or inner not in known or known[outer] <= known[inner]:
+        within = [n for n, v in enumerate(path.variables) if inner in provenance.ancestors(v)]
+        if outer not in known or not within or known[outer] < within[0]:
             continue
         roots = provenance.roots(relation.parent)
         for access in path.accesses():
@@ -170,6 +180,25 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
                 code="E304",
                 hint=f"keep {outer} outside of {inner}",
             )
+
+
+def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
+    """Coordinates that are in no order are not cut, as no part of them can be searched for."""
+    for access in path.accesses():
+        for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
+            for relation in provenance.relations if not kind.ordered else ():
+                if (
+                    isinstance(relation, (Split, Divide))
+                    and (relation.outer in known or relation.inner in known)
+                    and var in provenance.roots(relation.parent)
+                    and provenance.space(relation.parent) is None
+                ):
+                    raise ScheduleError(
+                        f"{relation.parent} cannot be cut: the coordinates that {access.tensor} "
+                        f"stores for {var} are in no order",
+                        code="E304",
+                        hint=f"cut the positions of {access.tensor}, pos({var},...), or sort it",
+                    )
 
 
 def _check_coordinates(path: Path, provenance: Provenance) -> None:
@@ -257,129 +286,3 @@ def _out_of_order(result: Access, why: str) -> ScheduleError:
         code="E312",
         hint=f"keep the loops in the order of {result.tensor}'s levels, or make the result dense",
     )
-
-
-# -- parallel loops -----------------------------------------------------------------------------
-
-
-def _check_tags(plan: Plan, path: Path, provenance: Provenance) -> None:
-    check_gpu(path, provenance)
-    threads = [loop for loop in path.loops if _runs_on(loop, ParallelUnit.CPUThread)]
-    if len(threads) > 1:
-        raise ScheduleError(
-            f"{threads[1].var} is inside of {threads[0].var}, and both are for CPUThread",
-            code="E308",
-            hint="parallelize one of them, or fuse them first",
-        )
-    for n, loop in enumerate(path.loops):
-        if loop.tag is not None:
-            check_parallel(plan, loop, path.loops[:n], provenance)
-
-
-def _runs_on(loop: Forall, unit: ParallelUnit) -> bool:
-    return loop.tag is not None and loop.tag.unit is unit
-
-
-def check_parallel(
-    plan: Plan, loop: Forall, around: tuple[Forall, ...], provenance: Provenance
-) -> None:
-    """Raise unless the iterations of a tagged `loop`, inside of `around`, can run at once."""
-    tag = loop.tag
-    if tag is None:
-        return
-    if isinstance(plan.assembly, Append) and plan.result in {
-        n.lhs.tensor for n in walk(loop.body) if isinstance(n, Assign)
-    }:
-        raise ScheduleError(
-            f"{plan.result} is sparse and appended to in order, which only one thread can do",
-            code="E308",
-            hint="let assemble(append) or assemble(count) give pieces of it to threads",
-        )
-    together = walked_together(loop, around, provenance)
-    if len(together) > 1 or (together and not vanishes(loop.body, together[0], provenance)):
-        names = " and ".join(str(access.tensor) for access in together)
-        raise ScheduleError(
-            f"{loop.var} walks {names} in one while loop, whose iterations depend on each other",
-            code="E308",
-            hint=f"split {loop.var} and parallelize the outer part",
-        )
-    if tag.unit.on_gpu:
-        hashed = [
-            node.temporary
-            for node in walk(loop.body)
-            if isinstance(node, Where)
-            and node.temporary.ndim > 1
-            and not node.temporary.format.is_dense
-        ]
-        if hashed:
-            raise ScheduleError(
-                f"{loop.var} has a workspace with a hash table inside, which grows on the way",
-                code="E308",
-                hint="parallelize a loop further in, or choose formats that need none",
-            )
-    _check_races(loop, around, provenance)
-
-
-def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> None:
-    tag = loop.tag
-    made = {n.temporary for n in walk(loop.body) if isinstance(n, Where)}
-    outside = {v for outer in around for v in (outer.var,)}
-    known = {*completed(provenance, [outer.var for outer in around]), *outside}
-    for assign in walk(loop.body):
-        if not isinstance(assign, Assign) or assign.lhs.tensor in made or tag is None:
-            continue
-        lhs = assign.lhs
-        if not lhs.tensor.format.is_dense and any(
-            not kind.full and kind.name == "Key" for kind in lhs.tensor.format.levels
-        ):
-            raise ScheduleError(
-                f"iterations of {loop.var} would write to the list of keys of {lhs.tensor} at once",
-                code="E307",
-                hint=f"parallelize a loop outside of the workspace {lhs.tensor}",
-            )
-        if loop.var in provenance.recoverable({*lhs.vars, *known}):
-            continue
-        if tag.race is OutputRaceStrategy.IgnoreRaces:
-            continue
-        if tag.race is OutputRaceStrategy.NoRaces:
-            raise ScheduleError(
-                f"iterations of {loop.var} write to the same entries of {lhs.tensor}, so NoRaces "
-                "does not hold",
-                code="E307",
-                hint="use Atomics, Temporary or ParallelReduction, or parallelize a variable of "
-                f"{lhs}",
-            )
-        if assign.op is not None and not assign.op.commutes:
-            raise ScheduleError(
-                f"{assign.op} does not commute, so its terms cannot be combined in any order",
-                code="E307",
-                hint=f"keep {loop.var} serial",
-            )
-
-
-def walked_together(
-    loop: Forall, around: tuple[Forall, ...], provenance: Provenance
-) -> list[Access]:
-    """The operands that are walked by the loop itself, rather than looked up at its coordinate."""
-    before = completed(provenance, [outer.var for outer in around])
-    after = completed(provenance, [*(outer.var for outer in around), loop.var])
-    now = [u for u in after if u not in before and u not in provenance.above]
-    if len(now) != 1:
-        return []  # nothing is complete yet, or several are: such loops are cut into parts
-    relation = provenance.above.get(loop.var)
-    if isinstance(relation, (Split, Divide)) and relation.outer == loop.var:
-        return []  # strided: every operand is looked up
-    found: list[Access] = []
-    for node in walk(loop.body):
-        if not isinstance(node, Assign):
-            continue
-        for access in walk(node.rhs):
-            if not isinstance(access, Access) or access in found or not access.vars:
-                continue
-            for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
-                if var in before:
-                    continue
-                if var == now[0] and not kind.locates:
-                    found.append(access)
-                break
-    return found

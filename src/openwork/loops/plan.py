@@ -9,18 +9,8 @@ from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
-from openwork.loops.concretize import Concretizer, fresh_names, tag_outermost
-from openwork.loops.nodes import (
-    Assign,
-    Forall,
-    OutputRaceStrategy,
-    ParallelUnit,
-    Stmt,
-    SuchThat,
-    Tag,
-    nest_of,
-    relations_of,
-)
+from openwork.loops.concretize import Concretizer, fresh_names
+from openwork.loops.nodes import Assign, Forall, Stmt
 from openwork.loops.order import (
     Costs,
     Edge,
@@ -30,7 +20,9 @@ from openwork.loops.order import (
     converted,
     walk_edges,
 )
+from openwork.loops.restrict import restrict
 from openwork.loops.result import Append, Assembly, Shared, accesses_of, choose_assembly
+from openwork.loops.rising import sorted_operands
 from openwork.loops.tiles import Block, tile
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
@@ -84,6 +76,8 @@ def plan(
     if assignment.op is not None and not user_result.format.is_dense:
         assignment, old = _read_old_value(assignment)
         derived.append(old)
+    assignment, in_order = sorted_operands(assignment, trace)
+    derived += [Derived(new, old.name) for old, new in in_order]
     tiled = tile(assignment, trace)
     assignment = tiled.assignment
     derived += [Derived(new, old.name) for old, new in tiled.flat]
@@ -154,12 +148,26 @@ def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: flo
 
 
 def _walks(loops: Stmt, assembly: Shared, lhs: Access) -> bool:
-    """Whether the operand whose pattern the result has is there wherever the result is written.
+    """Whether the operand whose pattern the result has decides where the result is written.
 
-    In an order that somebody asked for, the sums may be taken before, into temporaries.
+    In an order that somebody asked for, sums may be taken before, into temporaries that have
+    entries of their own.
     """
-    written = [n for n in walk(loops) if isinstance(n, Assign) and n.lhs == lhs]
-    return all(any(n == assembly.operand for n in walk(assign)) for assign in written)
+    innermost = lhs.level_vars[assembly.depth - 1]
+    around = [
+        loop
+        for loop in walk(loops)
+        if isinstance(loop, Forall) and loop.var == innermost and _writes(loop, lhs)
+    ]
+    written = sum(isinstance(n, Assign) and n.lhs == lhs for n in walk(loops))
+    inside = sum(isinstance(n, Assign) and n.lhs == lhs for loop in around for n in walk(loop))
+    return inside == written and all(
+        restrict(loop.body, [assembly.operand]) is None for loop in around
+    )
+
+
+def _writes(loop: Forall, lhs: Access) -> bool:
+    return any(isinstance(n, Assign) and n.lhs == lhs for n in walk(loop))
 
 
 def names_of(assignment: Assignment) -> frozenset[str]:
@@ -271,21 +279,3 @@ def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
             trace.decide(f"{name}: its pattern is found while it is computed")
         case _:
             trace.decide(f"{name}: dense, written in place")
-
-
-def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
-    """Give the outermost loop to threads when its iterations write to different places."""
-    loops, assignment = nest_of(plan.loops), plan.assignment
-
-    def change(loop: Forall) -> Stmt:
-        if loop.var not in assignment.lhs.vars:
-            trace.decide(f"serial: iterations of {loop.var} write to the same entries")
-            return loop
-        trace.decide(f"{loop.var}: parallel over threads, no two iterations write to one entry")
-        return replace(loop, tag=Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces))
-
-    if isinstance(plan.assembly, Append):
-        return plan
-    relations = relations_of(plan.loops)
-    tagged = tag_outermost(loops, change)
-    return replace(plan, loops=SuchThat(tagged, relations) if relations else tagged)

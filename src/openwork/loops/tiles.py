@@ -139,11 +139,12 @@ def _misfits(access: Access, sizes: Mapping[IndexVar, int], native: bool) -> set
 def flattened(format: Format) -> Format:
     """The format without blocks that stores the modes in the same order, no denser."""
     order = tuple(dict.fromkeys(format.order))
-    levels: list[Level] = []
-    for mode in order:
-        kinds = [k for k, m in zip(format.levels, format.order, strict=True) if m == mode]
-        full = all(kind.full for kind in kinds) and all(level.full for level in levels)
-        levels.append(Dense if full or (not levels and kinds[0].full) else Compressed)
+    pairs = list(zip(format.levels, format.order, strict=True))
+    kinds = {mode: [kind for kind, m in pairs if m == mode] for mode in order}
+    thin = [not all(kind.full for kind in kinds[mode]) for mode in order]
+    levels: list[Level] = [Compressed if any(thin[: n + 1]) else Dense for n in range(len(order))]
+    if len(order) > 1 and kinds[order[0]][0].full:
+        levels[0] = Dense  # rows without entries take little, and are found without a search
     return Format(levels, order)
 
 

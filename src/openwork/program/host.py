@@ -26,6 +26,7 @@ from openwork.program.device import (
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.program.streamed import streamed
 from openwork.program.touched import changed_by_helpers
 from openwork.program.units import Distribution, Geometry, geometry_of
 from openwork.program.vectors import LoadVector, MakeVector, StoreVector, vectorized
@@ -185,9 +186,11 @@ class _Host:
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
         body = without_dead(cast(p.Block, bottom_up(_status)(body)))
+        operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
+        body = streamed(body, operands)
         if self.aligned:
-            operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
-            body = vectorized(body, operands, work.taken)
+            shared = {s.array.name for s in work.shared}
+            body = vectorized(body, operands | shared, work.taken)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
         if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
             self.notes.append("one thread does what the schedule gives to nobody")

@@ -248,7 +248,11 @@ class Iteration:
         ]
         vector = [loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector]
         if self.ctx.on_gpu:  # where segments are better, unless all of a run is written out
-            return any(loop.unroll in (0, relation.factor) for loop in mine)
+            return any(
+                loop.unroll in (0, relation.factor)
+                or (loop.unroll is not None and loop.tag and loop.tag.unit.on_gpu)
+                for loop in mine
+            )
         return any(
             loop.unroll is not None or any(loop in walk(around) for around in vector)
             for loop in mine

@@ -126,12 +126,14 @@ class Reduction(Node):
     """The loop does nothing with the outer scalar `name` but `name = op(name, value);`
 
     Of a parallel loop each thread has its own, which starts at `identity`; after the loop they
-    are combined into the outer one in the order of the threads.
+    are combined into the outer one in the order of the threads. With a `width`, `name` is that of
+    an array of so many elements in registers, which start at `identity` before the loop already.
     """
 
     name: Name
     op: Op
     identity: Value
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -218,10 +220,14 @@ class If(Stmt):
 
 @dataclass(frozen=True)
 class Local(Stmt):
-    """A small array of constant size, meant to stay in registers."""
+    """A small array of constant size, meant to stay in registers.
+
+    `apiece`: every thread has its own, also where threads of a GPU work on the same.
+    """
 
     array: Array
     count: int
+    apiece: bool = False
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,9 @@ class Recovery(Ranges):
         return value, compare("<", value, whole.hi)
 
     def complete(self, relation: Split, scope: Scope) -> bool:
-        """Whether all runs of a split are complete, so that each place in one has a value."""
+        """Whether runs of a split are complete here, so that each place in one has a value."""
+        if relation.inner in scope.full:
+            return True
         return self._known(relation.parent, scope).multiple % relation.factor == 0
 
     def most(self, var: IndexVar) -> Expr:

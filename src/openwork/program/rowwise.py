@@ -12,7 +12,7 @@ can take all of a segment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
@@ -31,7 +31,7 @@ _THREADS = 256  # of a block
 
 def reads_workspace(tracked: Tracked, loop: Forall) -> bool:
     """Whether all that a loop sums was computed ahead."""
-    body = loop.body
+    _, body = tracked.tile(loop.body)
     if not isinstance(body, Assign) or body.op is None:
         return False
     reads = [n for n in walk(body.rhs) if isinstance(n, Access)]
@@ -52,7 +52,7 @@ class Rowwise:
         """The loop over `window`; None if entries are not chosen by parents alone."""
         ctx, tag = self.tracked.ctx, self.loop.tag
         held = self.tracked.held(self.loop.body, self.driver, scope)
-        if held is None or held.tile is not None or tag is None or tag.group_size is None:
+        if held is None or tag is None or tag.group_size is None:
             return None
         counter, scope = scope.fresh(f"{ctx.names.variables[self.loop.var]}_at")
         header = Header.of(ctx, self.loop, counter, window, scope)
@@ -86,7 +86,8 @@ class Rowwise:
         base = f"p{tracked.ctx.names.of(driver.access.tensor)}"
         row, scope = scope.fresh(f"{base}{driver.first + m + 1}", lasting=True)
         position, scope = scope.fresh(f"{base}{driver.last + 1}", lasting=True)
-        total, scope = tracked.start(held, scope)
+        started, scope = tracked.start(held, scope)
+        total = [replace(s, apiece=True) if isinstance(s, p.Local) else s for s in started]
         parents: list[p.Expr | None] = [None] * (len(driver.variables) - 1)
         parents[m] = row
         above, scope = self._above(parents, window, scope)
@@ -96,14 +97,16 @@ class Rowwise:
         known, inner = tracked.reach_down(
             driver, [*parents, position], scope, len(driver.variables) - 1
         )
-        work = tracked.lower(at_each(driver.variables, held.body), inner)
-        name = scope.accumulators[held.total]
+        work = tracked.each(held, at_each(driver.variables, held.body), inner)
+        place = scope.accumulators[held.total]
+        name = Name(place.array.name, place.array.type) if isinstance(place, p.Load) else place
         if not isinstance(name, Name) or held.original.op is None:
             raise InternalError("a sum without a name")
+        width = held.tile[1] if held.tile is not None else 0
         identity = Value(held.total.tensor.fill, held.total.dtype.name)
         sums = p.For(
             position, first, stop, block(*known, work), unit="thread", units=group,
-            reductions=(p.Reduction(name, held.original.op, identity),),
+            reductions=(p.Reduction(name, held.original.op, identity, width),),
         )  # fmt: skip
         owned = p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))
         put = segments.put(parents, owned, stop, scope)

@@ -110,14 +110,24 @@ class Tracked:
         None where nobody asks for it, or where it follows from the position by a formula.
         """
         access, recovery = driver.access, Recovery(self.ctx)
-        below = access.tensor.format.levels[driver.first + 1 : driver.last + 1]
-        counts = any(kind.locates for kind in below)  # a coordinate is what is left of a position
-        if not counts and not self._used(body, driver):
+        below = range(driver.first + 1, driver.last + 1)
+        asked = any(self._asks_for_parent(access, level) for level in below)
+        if not asked and not self._used(body, driver):
             return [None] * (len(driver.variables) - 1), [], scope
         code, places, scope = recovery.places(
             access, driver.first, window, window.lo, scope, moving=True
         )
         return list(places[:-1]), code, scope
+
+    def _asks_for_parent(self, access: Access, level: int) -> bool:
+        """Whether a coordinate, or its place, follows from the position and the parent only."""
+        kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
+        parent, position = Name("parent"), Name("position")
+        formulas = (
+            kind.coordinate(view, parent, position),
+            kind.place(view, parent, position),
+        )
+        return any(parent in walk(f) for f in formulas if isinstance(f, Expr))
 
     def _used(self, body: Stmt, driver: Driver) -> bool:
         """Whether anything but the driver itself is indexed by the tracked variables."""
@@ -137,7 +147,12 @@ class Tracked:
 
         assigns = [n for n in walk(body) if isinstance(n, Assign)]
         seen = [used(side) for assign in assigns for side in (assign.lhs, assign.rhs)]
-        return bool(frozenset().union(*seen) & set(driver.variables[:-1]))
+        # How far a loop within a block runs depends on which block it is.
+        loops = self.ctx.provenance.roots_of(n.var for n in walk(body) if isinstance(n, Forall))
+        outer = {
+            block.outer for inner, block in self.ctx.names.inner_blocks.items() if inner in loops
+        }
+        return bool(frozenset(outer).union(*seen) & set(driver.variables[:-1]))
 
     def _end(self, driver: Driver, level: int, parent: Expr | None) -> Expr:
         """One past the last position of `level` below `parent`."""
@@ -231,7 +246,7 @@ class Tracked:
 
     def held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
         """What can be summed up in a register while the parents stay the same."""
-        tile, body = self._tile(body)
+        tile, body = self.tile(body)
         if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
             return None
         if any(not kind.unique for kind in driver.kinds[:-1]):
@@ -249,7 +264,7 @@ class Tracked:
         access = Access(total, ())
         return Held(body, access, replace(body, lhs=access), tile)
 
-    def _tile(self, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
+    def tile(self, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
         """The loop that `body` is, if it is written out, and what is inside of it."""
         if not isinstance(body, Forall) or body.tag is not None or body.unroll is None:
             return None, body

@@ -166,6 +166,8 @@ class Distribution:
                 return self._unit(s, active)
             case p.For(simd=True) if not self._alone(active) and independent(s):
                 return self._unit(replace(s, unit="thread", simd=False), active)
+            case p.For(unrolled=True) if not self._alone(active) and self._only_stores(s.body):
+                return self._by_one(s, active)
             case p.For() | p.While():
                 inner = self._sequence((s.body,), active)
                 around = () if self._alone(active) else self._around(s.body, active)
@@ -184,6 +186,9 @@ class Distribution:
                 return block(p.Do(self._collective(call, active)))
             case p.Set(value=p.Helper() as call) if call.name in COLLECTIVE:
                 return block(replace(s, value=self._collective(call, active)))
+            case p.Local(array=array, apiece=True):
+                self.local.add(array.name)
+                return block(s)
             case p.Local(array=array, count=count):
                 return self._workspace(p.Allocate(array, Value(count)), active)
             case p.Allocate():
@@ -196,6 +201,13 @@ class Distribution:
         """A call that threads make together, with how many they are."""
         lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
         return replace(call, args=(*call.args, Value(lanes)))
+
+    def _only_stores(self, body: p.Stmt) -> bool:
+        """Whether all that `body` does is to store to memory that threads share."""
+        inner = [n for n in walk(body) if isinstance(n, p.Stmt)]
+        return all(isinstance(n, (p.Block, p.Declare, p.Store)) for n in inner) and not any(
+            isinstance(n, p.Store) and n.array.name in self.local for n in inner
+        )
 
     def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
         """A barrier between an iteration and the next, if they touch what the other writes."""
@@ -314,13 +326,21 @@ class Distribution:
         alone = loop.unit == "block" or lanes * units == 1
         for r in loop.reductions if not alone else ():
             own = Name(self._fresh(f"{r.name.name}_own"), r.name.type)
+            combined: list[p.Stmt] = []
+            if lanes > 1:
+                combined.append(Together(own, r.op, r.identity, lanes))
+            if units > 1:
+                combined.append(Together(own, r.op, r.identity, g.lanes, units))
+            if r.width:
+                at = Name(self._fresh(f"{r.name.name}_at"))
+                array = p.Array(r.name.name, r.name.type)
+                mine, back = p.Declare(own, p.Load(array, at)), p.Store(array, at, own)
+                each = block(mine, *combined, back)
+                after.append(p.For(at, Value(0), Value(r.width), each, unrolled=True))
+                continue
             table[r.name] = own
             before.append(p.Declare(own, r.identity))
-            if lanes > 1:
-                after.append(Together(own, r.op, r.identity, lanes))
-            if units > 1:
-                after.append(Together(own, r.op, r.identity, g.lanes, units))
-            after.append(p.Set(r.name, own, r.op))
+            after += [*combined, p.Set(r.name, own, r.op)]
         body = cast(p.Stmt, _renamed(loop.body, table)) if table else loop.body
         return Own(before, after), replace(loop, body=body)
 

@@ -51,14 +51,14 @@ class MakeVector(Stmt):
     count: int
 
 
-def vectorized(body: p.Block, constant: set[str], taken: set[str]) -> p.Block:
-    """`body` with vectors; `constant`: the arrays that nobody writes to."""
-    return cast(p.Block, _Vectors(constant, taken).node(body, {}))
+def vectorized(body: p.Block, loaded: set[str], taken: set[str]) -> p.Block:
+    """`body` with vectors; `loaded`: the arrays in memory that vectors are loaded from."""
+    return cast(p.Block, _Vectors(loaded, taken).node(body, {}))
 
 
 class _Vectors:
-    def __init__(self, constant: set[str], taken: set[str]) -> None:
-        self.constant, self.taken = constant, taken
+    def __init__(self, loaded: set[str], taken: set[str]) -> None:
+        self.loaded, self.taken = loaded, taken
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node`, where names stand for expressions."""
@@ -90,8 +90,9 @@ class _Vectors:
         own = {s.name.name: s.value for s in body if isinstance(s, p.Declare)}
         before: list[Stmt] = []
         table: dict[Node, Node] = {}
+        written = {s.array for s in body if isinstance(s, p.Store)}
         for load in dict.fromkeys(n for s in body for n in walk(s) if isinstance(n, p.Load)):
-            if load.array.name not in self.constant:
+            if load.array.name not in self.loaded or load.array in written:
                 continue
             base = self._base(load.index, loop.var, own)
             if base is None or not _aligned(base, load.array, count, known):
@@ -128,11 +129,11 @@ class _Vectors:
 
     def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
         """`index` less `at`, if that is all it has of it, and without names of the loop."""
-        terms = _terms(_spelled(index, own))
-        if [t for t in terms if t == at] != [at]:
+        parts = terms(spelled(index, own))
+        if parts.count(at) != 1:
             return None
         rest: Expr = Value(0)
-        for term in terms:
+        for term in parts:
             if term != at:
                 if at in walk(term):
                     return None
@@ -152,17 +153,19 @@ def _used(stmts: list[Stmt]) -> list[Stmt]:
     return kept
 
 
-def _spelled(e: Expr, own: dict[str, Expr]) -> Expr:
+def spelled(e: Expr, own: dict[str, Expr]) -> Expr:
+    """`e` with names replaced by what they stand for."""
     if isinstance(e, Name) and e.name in own:
-        return _spelled(own[e.name], own)
+        return spelled(own[e.name], own)
     if isinstance(e, Binary):
-        return arithmetic(e.sign, _spelled(e.left, own), _spelled(e.right, own))
+        return arithmetic(e.sign, spelled(e.left, own), spelled(e.right, own))
     return e
 
 
-def _terms(e: Expr) -> list[Expr]:
+def terms(e: Expr) -> list[Expr]:
+    """What `e` is the sum of."""
     if isinstance(e, Binary) and e.sign == "+":
-        return [*_terms(e.left), *_terms(e.right)]
+        return [*terms(e.left), *terms(e.right)]
     return [e]
 
 

@@ -175,6 +175,9 @@ class _Known:
             inner.statement(stmt)
 
     def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:
+        if reduction.width:
+            self.expression(p.Load(p.Array(reduction.name.name, reduction.name.type), p.Value(0)))
+            return
         self.expression(reduction)
         name = reduction.name
         _agree(name.type, reduction.identity)

@@ -250,12 +250,12 @@ def _look_up(
         return [If(there, block(Set(found, _expr(place))))], Place(found), scope
     begin, end = _expr(level.begin(view, parent.position)), _expr(level.end(view, parent.last))
     stored = searchable(level, view, parent.position)
-    if stored is not None and level.ordered and level.unique:
+    if stored is not None and level.unique:
         return Helper("search", (stored, begin, end, coordinate)), Place(found), scope
     at, scope = scope.fresh(f"{found.name}_at")
     stands = _expr(level.coordinate(view, parent.position, at))
     place = Place(found)
-    if stored is not None and level.ordered:
+    if stored is not None:
         first: list[Stmt] = [
             Declare(at, Helper("lower_bound", (stored, begin, end, coordinate)), fixed=True)
         ]
@@ -270,7 +270,9 @@ def _look_up(
 
 
 def searchable(level: Level, view: Any, parent: Expr) -> Array | None:
-    """The array that holds the coordinates of a run at its positions, if there is one."""
+    """The array that holds the rising coordinates of a run at its positions, if there is one."""
+    if not level.ordered:
+        return None
     probe = Name("probe")
     stored = level.coordinate(view, parent, probe)
     return stored.array if isinstance(stored, Load) and stored.index == probe else None

@@ -25,7 +25,8 @@ from openwork.program.device import (
     Shared,
     Together,
 )
-from openwork.program.vectors import LoadVector, MakeVector, StoreVector
+from openwork.program.streamed import StreamLoad
+from openwork.program.vectors import VECTOR, LoadVector, MakeVector, StoreVector
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
 from openwork.render.cuda_tables import NEEDS
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
@@ -114,6 +115,8 @@ class _Renderer(Writer):
                 return cuda_constant(e.value, e.type)
             case p.Load(array=array, index=index) if array.name in self.vectors:
                 return f"{array.name}.of[{self.text(index)}]", ATOM
+            case StreamLoad(array=array, index=index):
+                return f"__ldcs(&{array.name}[{self.text(index)}])", ATOM
             case p.Convert(expr=inner):
                 return self._convert(self.expr(inner), inner.type, e.type)
             case p.Apply(op=op, args=args):
@@ -190,7 +193,8 @@ class _Renderer(Writer):
             case p.Local(array=array, count=count):
                 return [f"{CUDA_TYPES[array.type]} {array.name}[{count}];"]
             case Shared(array=array, count=count):
-                return [f"__shared__ {CUDA_TYPES[array.type]} {array.name}[{count}];"]
+                kind = f"__shared__ __align__({VECTOR}) {CUDA_TYPES[array.type]}"
+                return [f"{kind} {array.name}[{count}];"]
             case Barrier():
                 return [self._barrier(s)]
             case Together():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from openwork.algebra.types import number
 from openwork.errors import InternalError
 from openwork.render.marks import MARKS
 from openwork.render.searches import SEARCHES
+from openwork.render.spelling import constant
 from openwork.render.store_helpers import STORE_HELPERS, store_text
 
 _SEARCH = """\
@@ -218,6 +222,13 @@ static inline _Bool {name}_{type}({ctype} a, {ctype} b) {{
 }}
 """
 
+_ADD_FAR = """\
+// Nothing added to what is out of reach brings it back.
+static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
+  return a == {far} || b == {far} ? {far} : ({ctype})(({wide})a + ({wide})b);
+}}
+"""
+
 _POWER = """\
 // Integer power by squaring; arithmetic wraps, and a negative exponent truncates.
 static {ctype} pow_{type}({ctype} base, {ctype} exponent) {{
@@ -294,6 +305,11 @@ def helper_text(name: str, type: str, ctype: str) -> str:
         case "min" | "max":
             text = _EXTREME_COMPLEX if type.startswith("complex") else _EXTREME
             return text.format(name=name, type=type, ctype=ctype, sign="<>"[name == "max"])
+        case "add_inf" | "add_minus_inf":
+            extreme = float("inf") if name == "add_inf" else -float("inf")
+            far, _ = constant(number(extreme, np.dtype(type)), type)
+            wide = "uint64_t" if type.endswith("64") else "uint32_t"
+            return _ADD_FAR.format(name=name, type=type, ctype=ctype, far=far, wide=wide)
         case "lt" | "le" | "gt" | "ge":
             sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name]
             return _LESS_COMPLEX.format(

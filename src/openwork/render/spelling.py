@@ -106,6 +106,9 @@ _FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 def operator(op: Op, args: list[Spelled], types: list[str], type: str, use: UseHelper) -> Spelled:
     """An application of a built-in operator whose arguments have element types `types`."""
     name = op.name
+    if name == "add" and op.annihilator is not None and type.startswith(("int", "uint")):
+        far = "add_inf" if float(op.annihilator.real) > 0 else "add_minus_inf"
+        return f"{use(far, type)}({args[0][0]}, {args[1][0]})", ATOM
     if name in _INFIX:
         return _arithmetic(name, args, type)
     if name in _COMPARE:

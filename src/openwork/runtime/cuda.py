@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from openwork.errors import DataError, ToolchainError
 from openwork.program.device import Kernel
 from openwork.runtime import cache
+from openwork.runtime.relaunch import Relaunch
 from openwork.runtime.storage import Storage
 
 _FLAGS = ("--std=c++17", "--device-int128", "-default-device")
@@ -160,16 +161,26 @@ class Cuda:
         held += [np.uint64(0) if arg is None else arg for arg in args[count:]]
         run, shape, threads = function[1], (grid[0], grid[1], 1), (kernel.threads, 1, 1)
         self._tried(lambda: run(shape, threads, tuple(held)))
-        return run, shape, threads, tuple(held)
+        return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held)
 
-    def repeat(self, launched: Any, old: Any, new: Any) -> None:
-        """Run a kernel again, with another array in the place of one."""
-        run, shape, threads, held = launched
-        args = tuple([new if arg is old else arg for arg in held])
+    def another(self, array: Any) -> Any:
+        """A new array like a small one, soon."""
         try:
-            run(shape, threads, args)
-        except Exception as error:  # costs nothing where all is well: this is for small kernels
-            self._tried(_raise(error))
+            return self.cp.ndarray(array.shape, array.dtype)
+        except Exception:
+            return self.empty(array.size, array.dtype)
+
+    def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
+        """Run a kernel again, with another array in the place of one, on the current stream."""
+        try:
+            launched(old, new, stream)
+        except Exception:  # in a thread that has not used the GPU before, for one
+            self._tried(lambda: launched.slowly(old, new))
+
+    @property
+    def stream(self) -> int:
+        """Which stream is the current one."""
+        return int(self.cp.cuda.get_current_stream().ptr)
 
     @property
     def blocks(self) -> int:
@@ -190,13 +201,6 @@ class Cuda:
                 code="E608",
                 hint="after an illegal access, a process has to start anew; please report it",
             ) from None
-
-
-def _raise(error: Exception) -> Callable[[], None]:
-    def action() -> None:
-        raise error
-
-    return action
 
 
 def _compile(cp: Any, folder: Path, flags: tuple[str, ...]) -> None:

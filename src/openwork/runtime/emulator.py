@@ -153,11 +153,20 @@ class Emulator:
             )
         return function, grid, kernel, args, wide
 
-    def repeat(self, launched: Any, old: Any, new: Any) -> None:
+    def another(self, array: Any) -> Any:
+        """A new array like one there is."""
+        return self.empty(array.size, array.dtype)
+
+    def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
         """Run a kernel again, with another array in the place of one."""
         function, grid, kernel, args, wide = launched
         replaced = [new if arg is old else arg for arg in args]
         self.launch(function, grid, kernel, replaced, wide)
+
+    @property
+    def stream(self) -> int:
+        """Which stream is the current one: there is but one."""
+        return 0
 
     @property
     def blocks(self) -> int:

@@ -14,9 +14,10 @@ from openwork.errors import DataError, InternalError, ShapeError
 from openwork.index.nodes import TensorVar
 from openwork.index.show import show
 from openwork.loops.nodes import Stmt
-from openwork.loops.plan import Plan, shared_by_threads
+from openwork.loops.plan import Plan
 from openwork.loops.result import Append
 from openwork.loops.symbolic import known_pattern
+from openwork.loops.threads import shared_by_threads
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked

@@ -20,6 +20,7 @@ _RATE = 250_000.0
 _LEAST = 8.0  # microseconds that any kernel may take
 # Entries that fill a GPU many times over, and that leave some of it idle.
 _MUCH, _FEW = 16_000_000, 200_000
+_FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,22 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
     """
     entries = rows.count * rows.mean
     much, size = entries >= _MUCH, stmt.assignment.lhs.dtype.itemsize
+    group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     if parts.columns:
         columns = parts.extent(parts.one_column) or 32
         if not rows.even(_WAIT_MATRIX):
+            if columns * size <= _FEW_COLUMNS:
+                return recipes.spmm_staged(stmt, 4 if rows.mean >= 32 else 2, group)
             return recipes.spmm_positions(stmt, _entries(columns, rows.mean))
-        if much and size <= 4 and columns <= 4:
-            return recipes.spmm_positions(stmt, 8)
+        if columns * size <= 16 and entries >= _FEW:
+            return recipes.spmm_staged(stmt, 4, group)
         return recipes.spmm_rows(stmt)
     if not rows.even(_WAIT_VECTOR):
-        group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
-        return recipes.position_staged(stmt, 4, group)
+        return recipes.position_staged(stmt, 2 if rows.mean < 32 else 4, group)
     if much:
-        return recipes.position_staged(stmt, 12 if size <= 4 else 4, 2)
-    return recipes.group_per_row(stmt, 2 if rows.mean < 5 else 4 if rows.mean < 64 else 32)
+        return recipes.position_staged(stmt, 8, 2)
+    most = 4 if size <= 4 else 8
+    return recipes.group_per_row(stmt, 2 if rows.mean < 5 else most if rows.mean < 64 else 32)
 
 
 def _entries(columns: int, mean: float) -> int:

@@ -13,6 +13,7 @@ from openwork.tensor.statement import Statement
 THREADS = 256  # of a block
 WARP = 32
 VECTOR = 16  # bytes that a thread loads at once
+SHARED = 48 * 1024  # bytes that the threads of a block share
 
 
 @dataclass(frozen=True)

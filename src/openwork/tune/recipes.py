@@ -12,7 +12,7 @@ from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.tensor.statement import Statement
 from openwork.tune.atomic import atomic_parallel as atomic_parallel
-from openwork.tune.parts import THREADS, VECTOR, WARP, Parts, ordered, positions
+from openwork.tune.parts import SHARED, THREADS, VECTOR, WARP, Parts, ordered, positions
 
 
 def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
@@ -118,7 +118,7 @@ def _without_columns(stmt: Statement, recipe: str) -> Parts:
 def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
     """The number of columns, how many a thread takes, and how many threads are side by side."""
     columns = parts.extent(parts.one_column)
-    most = VECTOR // parts.stmt.assignment.lhs.dtype.itemsize
+    most = VECTOR // _size(parts.stmt)
     each = vector or most
     if vector is None and columns is not None:
         while each > 1 and columns % each:
@@ -128,6 +128,10 @@ def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
     while lanes < min(units, WARP):
         lanes *= 2
     return columns, each, lanes
+
+
+def _size(stmt: Statement) -> int:
+    return stmt.assignment.lhs.dtype.itemsize
 
 
 def _columns(stmt: Statement, parts: Parts, vector: int | None) -> tuple[Statement, list[str], int]:
@@ -188,6 +192,39 @@ def spmm_positions(
     )
 
 
+def spmm_staged(
+    stmt: Statement, each: int = 4, group: int = 4, threads: int = THREADS
+) -> Statement:
+    """Blocks compute the terms of a tile of entries into shared memory, all columns of each.
+
+    Then groups of threads sum up the segments of it that belong to one row. Best where there are
+    few columns, and rows are uneven or few.
+    """
+    parts = Parts(stmt)
+    columns = parts.extent(parts.one_column)
+    if columns is None or threads * each * columns * _size(stmt) > SHARED:
+        raise ScheduleError(
+            f"spmm_staged keeps the terms of {threads * each} entries in shared memory, which "
+            f"{'an unknown number of' if columns is None else columns} columns do not fit",
+            code="E316",
+            hint="spmm_positions, or a smaller each",
+        )
+    stmt = ordered(stmt, parts).bound(parts.one_column, "column", columns, "MaxExact")
+    terms = stmt.assignment.rhs
+    return (
+        positions(stmt, parts)
+        .split("place", "block", "tile", threads * each)
+        .order("block", "tile", "column")
+        .precompute(terms, ["tile", "column"], ["stage", "staged"])
+        .unroll("stage", each)
+        .unroll("staged")
+        .unroll("column")
+        .parallelize("block", "GPUBlock", "IgnoreRaces")
+        .parallelize("stage", "GPUThread", "NoRaces")
+        .parallelize("tile", "GPUGroup", group_size=group, reduction="segment")
+    )
+
+
 def sddmm(
     stmt: Statement, each: int = 16, vector: int | None = None, threads: int = THREADS
 ) -> Statement:
@@ -201,7 +238,7 @@ def sddmm(
         )
     (inner,) = parts.summed
     length = parts.extent(inner)
-    part = vector or VECTOR // stmt.assignment.lhs.dtype.itemsize
+    part = vector or VECTOR // _size(stmt)
     while length is not None and part > 1 and length % part:
         part //= 2
     group = 2

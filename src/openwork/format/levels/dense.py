@@ -57,6 +57,9 @@ class OuterLevel(Level):
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         return parent * a.total + coordinate * self.tile
 
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents * a.total
+
 
 @dataclass(frozen=True, repr=False)
 class InnerLevel(Level):
@@ -70,6 +73,9 @@ class InnerLevel(Level):
 
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         return parent + coordinate
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents
 
 
 Dense = DenseLevel()

@@ -100,7 +100,11 @@ def _no_positions(kinds: Sequence[Level], derived: bool) -> str | None:
             return f"the runs of a level {kind} do not lie one after another"
     if not kinds[-1].unique:
         return f"a coordinate may have several positions in a level {kinds[-1]}"
-    if derived and len(kinds) == 1 and not (kinds[0].searches or kinds[0].locates):
+    if (
+        derived
+        and len(kinds) == 1
+        and not ((kinds[0].searches and kinds[0].ordered) or kinds[0].locates)
+    ):
         return f"a part of the run of a level {kinds[0]} cannot be searched for"
     return None
 

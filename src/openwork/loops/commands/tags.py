@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.legality import walked_together
 from openwork.loops.nest import find_loops, paths, positive, provenance_of, rewrite
 from openwork.loops.nodes import Ahead, Forall, Stmt
+from openwork.loops.parallel import walked_together
 from openwork.loops.plan import Plan
 from openwork.loops.restrict import restrict, vanishes
 

@@ -1,0 +1,108 @@
+"""Coordinates in no order, and coordinates that come several times: right, and said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import openwork as ow
+from openwork.tensor.validate import validate
+
+LOOSE = ow.Format([ow.Dense, ow.Compressed(ordered=False)])
+A = np.array([[2.0, 0, 3, 1], [0, 4, 0, 0]])
+B = np.array([[5.0, 0, 6, 7], [0, 8, 0, 9]])
+X = np.arange(4.0) + 1
+
+
+def loose() -> ow.Tensor:
+    """`A`, its first row as columns 3, 0, 2."""
+    levels = [(), ([0, 3, 4], [3, 0, 2, 1])]
+    return ow.from_arrays(LOOSE, (2, 4), levels, np.array([1.0, 2, 3, 4]), name="A")
+
+
+def given(text: str) -> dict[str, ow.Tensor]:
+    known = {
+        "A": loose(),
+        "B": ow.tensor(B, format=ow.CSR, name="B"),
+        "C": ow.empty((2, 4), format=ow.CSR, name="C"),
+        "L": ow.empty((2, 4), format=LOOSE, name="L"),
+        "D": ow.empty((2, 4), name="D"),
+        "x": ow.tensor(X, name="x"),
+        "y": ow.empty((2,), name="y"),
+    }
+    return {name: tensor for name, tensor in known.items() if f"{name}(" in text}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("C(i,j) = A(i,j) + B(i,j)", A + B),
+        ("C(i,j) = A(i,j) * B(i,j)", A * B),
+        ("C(i,j) = 2 * A(i,j)", 2 * A),
+        ("L(i,j) = 2 * A(i,j)", 2 * A),
+        ("L(i,j) += A(i,j)", A),
+        ("L(i,j) = A(i,j) + B(i,j)", A + B),
+        ("D(i,j) = A(i,j)", A),
+        ("D(i,j) = A(i,j) + 1", A + 1),
+        ("D(i,j) max= A(i,j)", np.maximum(0, A)),
+        ("y(i) = A(i,j) * x(j)", A @ X),
+        ("y(i) = A(i,j) * B(i,j)", (A * B).sum(axis=1)),
+        ("y(i) = A(i,j) * A(i,j)", (A * A).sum(axis=1)),
+    ],
+)
+def test_statements(text: str, expected: np.ndarray) -> None:
+    result = ow.parse(text, **given(text)).compile()()
+    assert np.array_equal(result.to_numpy(), expected)
+    validate(result.storage, "result")
+
+
+def test_what_is_absent_matters_in_the_type_of_the_result() -> None:
+    """0 is the least of C's type, but not of y's: y is compared with it everywhere."""
+    levels, values = [([0, 2], [3, 1])], np.array([2, 5], "uint16")
+    C = ow.from_arrays(ow.Format([ow.Compressed(ordered=False)]), (4,), levels, values, name="C")
+    y = ow.tensor(np.array([-1, -1, 7, -3], "int32"), name="y")
+    stmt = ow.parse("y(k) max= C(k)", y=y, C=C).schedule("pos(k,p,C(k)), divide(p,p0,p1,5)")
+    assert stmt.compile()(out=y).to_numpy().tolist() == [0, 5, 7, 2]
+
+
+def test_sorted_only_where_order_matters() -> None:
+    alone, merged = "y(i) = A(i,j) * x(j)", "y(i) = A(i,j) * B(i,j)"
+    assert "sorted before" not in str(ow.parse(alone, **given(alone)).compile().explain())
+    assert "sorted before" in str(ow.parse(merged, **given(merged)).compile().explain())
+
+
+def test_no_part_can_be_searched_for() -> None:
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", **given("y( A( x("))
+    with pytest.raises(ow.ScheduleError, match="in no order") as caught:
+        stmt.schedule("split(j,j0,j1,2)")
+    assert "E304" in str(caught.value)
+    positions = stmt.schedule("pos(j,p,A), split(p,p0,p1,2)").compile()()
+    assert np.array_equal(positions.to_numpy(), A @ X)
+
+
+def listed() -> ow.Statement:
+    P = ow.tensor(B, format=ow.COO(2), name="P")
+    x, y = ow.tensor(X, name="x"), ow.empty((2,), name="y")
+    return ow.parse("y(i) = P(i,j) * x(j)", y=y, P=P, x=x)
+
+
+def test_a_list_is_shared_by_threads_in_runs() -> None:
+    kernel = listed().compile()
+    assert "omp parallel" in kernel.source
+    assert "divide(i,i0,i1,32)" in str(kernel.explain())
+    assert np.array_equal(kernel().to_numpy(), B @ X)
+
+
+def test_a_list_is_not_walked_by_threads_at_once() -> None:
+    with pytest.raises(ow.ScheduleError, match="depend on each other") as caught:
+        listed().parallelize("i", "CPUThread", "NoRaces")
+    assert "E308" in str(caught.value)
+
+
+def test_merged_rows_are_shared_by_threads() -> None:
+    a = ow.tensor(np.array([0.0, 1, 0, 2]), format=ow.Format([ow.Compressed]), name="a")
+    b = ow.tensor(np.array([3.0, 0, 0, 4]), format=ow.Format([ow.Compressed]), name="b")
+    stmt = ow.parse("y(i) = a(i) + b(i)", y=ow.empty((4,), name="y"), a=a, b=b)
+    kernel = stmt.compile()
+    assert ("omp parallel" in kernel.source) == ("parallel over threads" in str(kernel.explain()))
+    assert np.array_equal(kernel().to_numpy(), [3, 1, 0, 6])

@@ -1,0 +1,101 @@
+"""Formats under schedules that once gave a wrong answer, a crash or an internal error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import openwork as ow
+
+D2 = np.array([[0.0, 2, 0, 3, 0], [0, 0, 0, 0, 0], [4, 5, 0, 0, 6], [0, 0, 7, 0, 0]])
+D3 = np.arange(24.0).reshape(3, 4, 2) % 5
+
+
+def run(text: str, schedule: str = "", **tensors: ow.Tensor) -> np.ndarray:
+    stmt = ow.parse(text, **tensors)
+    result: np.ndarray = (stmt.schedule(schedule) if schedule else stmt).compile()().to_numpy()
+    return result
+
+
+@pytest.mark.parametrize("schedule", ["fuse(k,i,f)", "fuse(k,i,f), pos(f,p,C(i,k))"])
+def test_coordinates_that_need_a_parent_nobody_else_asks_for(schedule: str) -> None:
+    C = ow.tensor(D2, format=ow.Format([ow.Range, ow.Range], order=(1, 0)), name="C")
+    got = run("y(i) = sum(k, C(i,k))", schedule, y=ow.empty((4,), name="y"), C=C)
+    assert np.array_equal(got, D2.sum(axis=1))
+
+
+def test_a_loop_within_blocks_below_a_fused_one() -> None:
+    levels = [ow.Compressed, ow.Compressed, ow.Lengths, ow.Compressed, ow.Range]
+    C = ow.tensor(D3, format=ow.Format(levels, order=(0, 1, 2, 0, 2), tiles=(2, 0, 2)), name="C")
+    schedule = (
+        "precompute(C(kb,kk,i,jb,jj),[kk,jj],[kk,jj_5]), fuse(kb,i,kbi), "
+        "precompute(w(kk,jj),jj,jjw), unroll(kbi,3)"
+    )
+    got = run("y(j) = C(k,i,j)", schedule, y=ow.empty((2,), name="y"), C=C)
+    assert np.array_equal(got, D3.sum(axis=(0, 1)))
+
+
+def test_blocks_taken_apart_store_no_more_than_before() -> None:
+    nan = float("nan")
+    A = ow.tensor(
+        (np.array([[0, 3, 5]]), np.array([1.5, 2.0, -4.0])), shape=(6,), name="A",
+        format=ow.Format([ow.Dense, ow.Compressed], order=(0, 0), tiles=(2,)),
+    )  # fmt: skip
+    B = ow.tensor(np.array([1.0, nan, nan, 1.0, nan, 1.0]), name="B")
+    c = np.array([0.0, 3, 0, 0, 0, 2])
+    C = ow.tensor(c, format=ow.Format([ow.Compressed]), name="C")
+    y = ow.empty((6,), format=ow.Format([ow.Compressed]), name="y")
+    got = run("y(i) = A(i) * B(i) + C(i)", y=y, A=A, B=B, C=C)
+    assert np.array_equal(got, np.array([1.5, 3, 0, 2, 0, -2]))
+
+
+def test_dense_operands_seen_through_blocks_have_positions_to_count() -> None:
+    C = ow.tensor(D3, name="C")
+    y = ow.empty((2, 3), format=ow.Format([ow.Lengths, ow.Sliced(2), ow.Compressed], (0, 1, 1),
+                 tiles=(0, 3)), name="y")  # fmt: skip
+    schedule = "pos(i,ip,C(jb,jj,i,k)), fuse(k,jb,kjb)"
+    got = run("y(k,j) = sum(i, C(j,i,k))", schedule, y=y, C=C)
+    assert np.array_equal(got, D3.sum(axis=1).T)
+
+
+@pytest.mark.parametrize("name", ["min_plus", "max_plus"])
+def test_what_is_out_of_reach_stays_so(name: str) -> None:
+    """Integers have no infinity; the one that stands for it is not added to."""
+    limits = np.iinfo(np.int64)
+    far = limits.max if name == "min_plus" else limits.min
+    given = np.array([[3, far, 2], [far, far, far], [far, 5, -4]])
+    A = ow.tensor(given, name="A")
+    x = ow.tensor(np.array([-7, 2, far]), name="x")
+    y = ow.empty((3,), dtype="int64", name="y")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x, semiring=name)
+    assert stmt.compile()().to_numpy().tolist() == [-4, far, 7]
+
+
+def test_a_pattern_that_is_not_walked_where_the_result_is_written() -> None:
+    a = np.array([[0.0, 1, 0, 2], [3, 0, 0, 0], [0, 4, 1, 0]])
+    b = D3[:2]
+    A = ow.tensor(a, format=ow.CSR, name="A")
+    B = ow.tensor(b, format=ow.Format([ow.Compressed, ow.Dense, ow.Dense]), name="B")
+    y = ow.empty((3, 4), format=ow.CSR, name="y")
+    got = run("y(i,j) = B(k,j,l) * A(i,j) + A(i,j)", "order(k,i,l,j)", y=y, A=A, B=B)
+    assert np.array_equal(got, b.sum(axis=(0, 2)) * a + a)
+
+
+CSR = ow.tensor(D2, format=ow.CSR, name="B")
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [
+        # Below which row positions lie is not known where nothing reads their operand.
+        ("y(j) = sum(k, B(k,j))", "pos(j,jp,B(k,j)), precompute(B(k,j),[k,jp],[k_2,jp_2])"),
+        # How far a run goes is not known outside of it.
+        ("z(k) = sum(j, B(k,j))",
+         "divide(k,k0,k1,2,balance=nnz), split(k1,a,b,2), reorder(a,k0,b)"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_there_is_refused(text: str, schedule: str) -> None:
+    y, z = ow.empty((5,), name="y"), ow.empty((4,), name="z")
+    tensors = {n: t for n, t in {"y": y, "z": z, "B": CSR}.items() if f"{n}(" in text}
+    with pytest.raises(ow.ScheduleError):
+        ow.parse(text, **tensors).schedule(schedule)
