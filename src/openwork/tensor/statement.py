@@ -16,7 +16,9 @@ from openwork.loops.default_gpu import assembled, for_gpu
 from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
+from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
+from openwork.loops.result import Append
 from openwork.loops.schedule import Command, run
 from openwork.pipeline import CompiledCuda, front
 from openwork.program.device import DeviceProgram
@@ -74,6 +76,12 @@ class Statement(Schedulable):
             if chosen is not None:
                 return chosen._planned_for_gpu(exact)
         plan, decisions = self._start
+        if self._plan is None and isinstance(plan.assembly, Append) and whole(plan) is not None:
+            # The threads of a GPU each need rows of the result, which are worth a conversion.
+            rows = Trace()
+            by_rows = front(self._assignment, rows, _sizes(self._assignment), None, False, True)
+            if whole(by_rows) is None:
+                plan, decisions = by_rows, tuple(rows.decisions)
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
             trace.decide(decision)
