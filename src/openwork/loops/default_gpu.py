@@ -23,6 +23,7 @@ from openwork.loops.nodes import (
     Tag,
     Where,
     nest_of,
+    written,
 )
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.parallel import walked_together
@@ -43,9 +44,10 @@ def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
 
     `exact`: without atomics, which add in an order that changes from call to call.
     """
-    if isinstance(plan.assembly, Append) and plan.assembly.lanes:
-        return plan
+    in_pieces = isinstance(plan.assembly, Append) and plan.assembly.lanes > 0
     for loop in _outermost(nest_of(plan.loops)):
+        if in_pieces and written(loop.body).tensor == plan.result:
+            continue
         plan = _shared(plan, loop, trace, exact)
     return plan
 
@@ -64,8 +66,8 @@ def assembled(plan: Plan, trace: Trace, sizes: dict[str, float], serial: bool = 
         lanes = lanes_for(rows[-1]) if rows else 1
         who = "a thread" if lanes == 1 else f"{lanes} threads"
         trace.decide(
-            f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[0].var}, {who} "
-            f"of the GPU count the entries of {plan.result}, and then compute them into place"
+            f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[-1].var}, "
+            f"{who} of the GPU: the entries of {plan.result} are counted, then computed into place"
         )
         return replace(tabled, assembly=Append("count", lanes, slots_for(prod(rows))))
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
@@ -135,7 +137,22 @@ def _whole(plan: Plan) -> str | None:
     """Why a result is not assembled in pieces on a GPU; None if it is."""
     if uses_gpu(plan):
         return "the schedule gives loops to the GPU already"
-    return whole(plan)
+    return whole(plan, _last(nest_of(plan.loops)))
+
+
+def by_units(plan: Plan) -> bool:
+    """Whether the units of a GPU can assemble a result, each a piece of it."""
+    return _whole(plan) is None
+
+
+def _last(nest: Stmt) -> Stmt:
+    """What comes after all dense temporaries are made, each by kernels of its own."""
+    match nest:
+        case Where(temporary=made, consumer=consumer, guarded=False) if (
+            made.ndim and made.format.is_dense
+        ):
+            return _last(consumer)
+    return nest
 
 
 def _outermost(stmt: Stmt) -> list[Forall]:
@@ -157,7 +174,9 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
     taken |= {str(v) for v in loop_variables(plan)}
     position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
     together = walked_together(loop, (), provenance_of(plan))
-    why = ""
+    assembly, why = plan.assembly, ""
+    if isinstance(assembly, Append):  # what comes before does not concern its pieces
+        plan = replace(plan, assembly=Append())
     for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics)[: 1 if exact else 2]:
         for along in (*together[:1], None):
             try:
@@ -175,9 +194,9 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
                 f"parallelize({outer},GPUBlock,{race.value}), "
                 f"parallelize({inner},GPUThread,{race.value})"
             )
-            return new
+            return replace(new, assembly=assembly)
     trace.decide(f"one thread does all iterations of {loop.var}, slowly: {why}")
-    return plan
+    return replace(plan, assembly=assembly)
 
 
 def _fresh(base: str, taken: set[str]) -> IndexVar:

@@ -98,7 +98,10 @@ class _Host:
 
         for n, s in enumerate(map(_outside, stmts)):
             later = {x.name for t in stmts[n + 1 :] for x in walk(t) if isinstance(x, Name)}
-            if not waiting and self._for_host(s):
+            if isinstance(s, (Scan, Ask)):
+                flush()
+            known = isinstance(s, p.Declare)  # by the host, whatever a kernel has to do yet
+            if (known or not waiting) and self._for_host(s):
                 done += self._on_host(s)
                 continue
             if not waiting and isinstance(s, p.Declare) and s.fixed:

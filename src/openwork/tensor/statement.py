@@ -12,11 +12,10 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
-from openwork.loops.default_gpu import assembled, for_gpu
+from openwork.loops.default_gpu import assembled, by_units, for_gpu
 from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
-from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append
 from openwork.loops.schedule import Command, run
@@ -76,11 +75,11 @@ class Statement(Schedulable):
             if chosen is not None:
                 return chosen._planned_for_gpu(exact)
         plan, decisions = self._start
-        if self._plan is None and isinstance(plan.assembly, Append) and whole(plan) is not None:
+        if self._plan is None and isinstance(plan.assembly, Append) and not by_units(plan):
             # The threads of a GPU each need rows of the result, which are worth a conversion.
             rows = Trace()
             by_rows = front(self._assignment, rows, _sizes(self._assignment), None, False, True)
-            if whole(by_rows) is None:
+            if by_units(by_rows):
                 plan, decisions = by_rows, tuple(rows.decisions)
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
