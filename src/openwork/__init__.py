@@ -121,6 +121,7 @@ from openwork.tensor.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
 from openwork.tune import choose as _choose  # noqa: F401 - it makes recipes the default
+from openwork.tune import exact as _exact  # noqa: F401 - and those without atomics
 from openwork.tune import recipes
 from openwork.tune.recipes import atomic_parallel
 

@@ -150,6 +150,7 @@ CODES: dict[str, str] = {
     "E313": "a result that cannot be assembled in that way",
     "E315": "loops for a GPU that are not nested as its hardware is, or compiled for a CPU",
     "E316": "a recipe that is not for such a statement, or a point that its space has not",
+    "E317": "atomics in a kernel whose result is to be deterministic",
     "E401": "a format whose levels, mode order and number of modes do not agree",
     "E402": "an element type that Openwork does not have",
     "E403": "a text that is not a format",

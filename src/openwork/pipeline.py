@@ -55,15 +55,17 @@ def front(
     sizes: dict[str, float] | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
     default: bool = True,
+    by_rows: bool = False,
 ) -> Plan:
     """Index notation to loops.
 
     `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
     a schedule has one. `default`: with the default schedule, rather than as a schedule's begin.
+    `by_rows`: a sparse result is made along its outermost mode, whatever has to be converted.
     """
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
-    planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted), _loops)
+    planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted, by_rows), _loops)
     if default:
         planned = trace.run(
             "scheduled.txt",

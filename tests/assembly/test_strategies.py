@@ -43,11 +43,19 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "tensor times vector": ("C(i,j) = T(i,j,k) * x(k)", {"T": C3, "x": C1, "C": C2}),
     "tensor times matrix": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": C3, "B": ow.CSR, "C": C3}),
+    "matrix times tensor": ("C(i,k,l) = A(i,j) * T(j,k,l)", {"A": ow.CSR, "T": C3, "C": DCC}),
     "dense outermost": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": DCC, "B": ow.CSR, "C": DCC}),
     "two dense outermost": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": DDC, "B": ow.CSR, "C": DDC}),
     "blocks below": ("C(i,j,l) = T(i,j,k) * B(k,l)", {"T": C3, "B": ow.dense(2), "C": DKD}),
     "runs below blocks": ("C(i,j,k) = T(i,j,k) + S(i,j,k)", {"T": C3, "S": C3, "C": KDK}),
     "rows of blocks": ("C(i,j) = A(i,j) + B(i,j)", {"A": KD, "B": KD, "C": KD}),
+    "blocks of runs with nothing in them": (
+        "C(i,j,k) = T(i,j,k) * S(i,j,k)", {"T": C3, "S": C3, "C": KDK}
+    ),
+    "blocks with nothing in them": (
+        "C(i,j) = sum(k, sum(l, min(x(j), T(i,j,k,l))))",
+        {"T": ow.CSF(4), "x": C1, "C": ow.Format([K, D], order=(0, 1))},
+    ),
     "vectors": ("C(i) = x(i) + z(i)", {"x": C1, "z": C1, "C": C1}),
     "row sums": ("C(i) = A(i,j) * x(j)", {"A": C2, "x": C1, "C": C1}),
     "smallest": ("C(i,k) = min_plus.sum(j, A(i,j) + B(j,k))", {"A": ow.CSR, "B": ow.CSR, "C": C2}),

@@ -377,6 +377,15 @@ def test_loops_that_are_not_nested_as_a_gpu_is() -> None:
         spmv().parallelize("i", "GPUThread").compile()
 
 
+@provokes("E317")
+def test_atomics_in_a_deterministic_kernel() -> None:
+    A = ow.tensor(np.eye(4), format=ow.CSR, name="A")
+    x, y = ow.tensor(np.ones(4), name="x"), ow.empty((4,), name="y")
+    stmt = ow.recipes.position_split(ow.parse("y(i) = A(i,j) * x(j)", A=A, x=x, y=y))
+    with refused("E317", ow.ScheduleError, "the loop over thread", hint="group_per_row"):
+        stmt.compile("cuda", deterministic=True)
+
+
 @provokes("E316")
 def test_a_recipe_for_another_statement() -> None:
     with refused("E316", ow.ScheduleError, "results with columns", hint="C(i,k)"):

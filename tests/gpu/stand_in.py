@@ -47,6 +47,7 @@ def module() -> types.ModuleType:
     cupy.asnumpy = lambda a: np.array(a)
     cupy.empty = lambda n, dtype: _on_gpu(np.full(n, 77).astype(dtype))
     cupy.zeros = lambda n, dtype=float: _on_gpu(np.zeros(n, dtype))
+    cupy.cumsum = np.cumsum
     runtime = types.SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=Failure)
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,

@@ -190,3 +190,50 @@ def test_rows_without_atomics_are_bit_identical() -> None:
     kernel = r.group_per_row(stmt, 8).compile(target="cuda")
     first = cp.asnumpy(kernel().to_cupy()).tobytes()
     assert all(cp.asnumpy(kernel().to_cupy()).tobytes() == first for _ in range(200))
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("what", ["spmv", "spmm", "spgemm"])
+def test_deterministic_kernels_are_bit_identical(name: str, what: str) -> None:
+    A = MATRICES[name].astype("float32")
+    a = ow.tensor(A, name="A").to("cuda")
+    if what == "spgemm":
+        B = A.T.tocsr()
+        b, C = (
+            ow.tensor(B, name="B").to("cuda"),
+            ow.empty((A.shape[0],) * 2, format=ow.CSR, dtype="float32", name="C"),
+        )
+        stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=a, B=b, C=C)
+    else:
+        columns = () if what == "spmv" else (8,)
+        dense = cp.asarray(rng.standard_normal((A.shape[1], *columns)).astype("float32"))
+        text = "C(i) = A(i,j) * B(j)" if what == "spmv" else "C(i,k) = A(i,j) * B(j,k)"
+        C = ow.empty((A.shape[0], *columns), dtype="float32", name="C")
+        stmt = ow.parse(text, A=a, B=ow.tensor(dense, name="B"), C=C)
+    kernel = stmt.compile(target="cuda", deterministic=True)
+    first = kernel().storage.values.view(cp.uint32)
+    assert all(bool((kernel().storage.values.view(cp.uint32) == first).all()) for _ in range(200))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("text", ["A(i,j) * B(j,k)", "A(i,k) + B(i,k)", "A(i,k) * B(i,k)"])
+def test_sparse_results(name: str, text: str, dtype: str) -> None:
+    A = cast(MATRICES[name], dtype)
+    if "j" in text:
+        B = A.T.tocsr()
+        expected = sp.csr_array(A @ B)
+    else:
+        B = A[::-1].tocsr()
+        expected = sp.csr_array(A + B if "+" in text else A * B)
+    shape = expected.shape
+    a, b = (ow.tensor(m, name=n).to("cuda") for m, n in ((A, "A"), (B, "B")))
+    C = ow.empty(shape, format=ow.CSR, dtype=expected.dtype, name="C")
+    kernel = ow.parse(f"C(i,k) = {text}", A=a, B=b, C=C).compile(target="cuda")
+    for _ in range(2):
+        made = kernel().to("cpu").to_scipy()
+        assert made.has_sorted_indices
+        difference = abs(made - expected)
+        scale = abs(expected).max() if expected.nnz else 1
+        limit = 1e-4 if dtype in ("float32", "complex64") else 1e-11
+        assert (difference.max() if difference.nnz else 0) <= limit * scale

@@ -3,36 +3,156 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
+from typing import cast
 
 from openwork.errors import ScheduleError
-from openwork.index.nodes import IndexVar
+from openwork.index.checks import extents
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.pos import pos
 from openwork.loops.commands.split import split
+from openwork.loops.gpu import uses_gpu
 from openwork.loops.nest import loop_variables, provenance_of
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where, nest_of
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    Tag,
+    Where,
+    nest_of,
+    written,
+)
 from openwork.loops.nodes import Sequence as Then
 from openwork.loops.parallel import walked_together
+from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
+from openwork.loops.restrict import vanishes
 from openwork.loops.result import Append
 from openwork.trace import Trace
-from openwork.tree import walk
+from openwork.tree import Node, bottom_up, walk
 
 THREADS = 256  # of a block
+_USUAL_ROW = 10.0  # entries of a row, where nobody knows
+_SLOTS = 64, 2048  # the fewest and the most that a table in shared memory has
 
 
-def for_gpu(plan: Plan, trace: Trace) -> Plan:
-    """`plan` with its outermost loops shared by blocks and threads, as far as they can be."""
+def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
+    """`plan` with its outermost loops shared by blocks and threads, as far as they can be.
+
+    `exact`: without atomics, which add in an order that changes from call to call.
+    """
+    in_pieces = isinstance(plan.assembly, Append) and plan.assembly.lanes > 0
     for loop in _outermost(nest_of(plan.loops)):
-        plan = _shared(plan, loop, trace)
+        if in_pieces and written(loop.body).tensor == plan.result:
+            continue
+        plan = _shared(plan, loop, trace, exact)
     return plan
 
 
-def serially_assembled(plan: Plan) -> Plan:
-    """`plan` with a result that one thread appends to; pieces in parallel are for CPUs, so far."""
-    if isinstance(plan.assembly, Append):
-        return replace(plan, assembly=Append("serial"))
-    return plan
+def assembled(plan: Plan, trace: Trace, sizes: dict[str, float], serial: bool = False) -> Plan:
+    """`plan` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
+
+    `sizes`: stored entries of operands, where they are known. `serial`: the user has it that one
+    thread appends to it.
+    """
+    if not isinstance(plan.assembly, Append):
+        return plan
+    why = "the schedule has it so" if serial else _whole(plan)
+    if why is None:
+        tabled, rows = _tabled(plan, sizes)
+        lanes = lanes_for(rows[-1]) if rows else 1
+        who = "a thread" if lanes == 1 else f"{lanes} threads"
+        trace.decide(
+            f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[-1].var}, "
+            f"{who} of the GPU: the entries of {plan.result} are counted, then computed into place"
+        )
+        return replace(tabled, assembly=Append("count", lanes, slots_for(prod(rows))))
+    trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
+    return replace(plan, assembly=Append("serial"))
+
+
+def lanes_for(mean: float) -> int:
+    """Threads that insert a row of `mean` keys side by side."""
+    return next((n for n in (8, 16) if mean <= n), 32)
+
+
+def slots_for(keys: float) -> int:
+    """Slots of a table in shared memory, for rows of about so many keys."""
+    least, most = _SLOTS
+    return min(most, max(least, 1 << int(keys * 4 / 3).bit_length()))
+
+
+def _mean(access: Access, plan: Plan, sizes: dict[str, float]) -> float:
+    """Entries of a row of an operand, about."""
+    known = extents(plan.assignment).get(access.level_vars[0])
+    entries = sizes.get(access.tensor.name)
+    return _USUAL_ROW if not known or entries is None else entries / known
+
+
+def _tabled(plan: Plan, sizes: dict[str, float]) -> tuple[Plan, list[float]]:
+    """`plan` with threads that insert keys into its lists side by side, where there are lists.
+
+    With them come the lengths of the rows that are multiplied; none: there are no lists.
+    """
+    rows: list[float] = []
+    provenance, done = provenance_of(plan), dict[Node, Node]()
+    for where in walk(plan.loops):
+        if not isinstance(where, Where) or where.temporary.format.is_dense:
+            continue
+        done[where] = where
+        sparse = [a for a in accesses_in(where.producer) if a.vars and not a.tensor.format.is_dense]
+        rows = max(rows, [_mean(a, plan, sizes) for a in sparse] or [_USUAL_ROW], key=prod)
+        around: list[Forall] = []
+        node = where.producer
+        while isinstance(node, Forall):
+            around.append(node)
+            node = node.body
+        if not isinstance(node, Assign) or not around:
+            continue
+        loop = around.pop()
+        known = {*node.lhs.vars, *(outer.var for outer in around)}
+        together = walked_together(loop, tuple(around), provenance)
+        counted = not together or vanishes(loop.body, together[0], provenance)
+        if len(together) > 1 or not counted or loop.var not in provenance.recoverable(known):
+            continue
+        tag = Tag(ParallelUnit.GPUThread, OutputRaceStrategy.NoRaces)
+        producer: Stmt = replace(loop, tag=tag)
+        for outer in reversed(around):
+            producer = replace(outer, body=producer)
+        done[where] = replace(where, producer=producer)
+    loops = cast(Stmt, bottom_up(lambda node: done.get(node))(plan.loops))
+    return replace(plan, loops=loops), rows
+
+
+def accesses_in(stmt: Stmt) -> list[Access]:
+    """What a statement reads of operands."""
+    reads = (a.rhs for a in walk(stmt) if isinstance(a, Assign))
+    return list(dict.fromkeys(n for rhs in reads for n in walk(rhs) if isinstance(n, Access)))
+
+
+def _whole(plan: Plan) -> str | None:
+    """Why a result is not assembled in pieces on a GPU; None if it is."""
+    if uses_gpu(plan):
+        return "the schedule gives loops to the GPU already"
+    return whole(plan, _last(nest_of(plan.loops)))
+
+
+def by_units(plan: Plan) -> bool:
+    """Whether the units of a GPU can assemble a result, each a piece of it."""
+    return _whole(plan) is None
+
+
+def _last(nest: Stmt) -> Stmt:
+    """What comes after all dense temporaries are made, each by kernels of its own."""
+    match nest:
+        case Where(temporary=made, consumer=consumer, guarded=False) if (
+            made.ndim and made.format.is_dense
+        ):
+            return _last(consumer)
+    return nest
 
 
 def _outermost(stmt: Stmt) -> list[Forall]:
@@ -46,16 +166,18 @@ def _outermost(stmt: Stmt) -> list[Forall]:
     return []
 
 
-def _shared(plan: Plan, loop: Forall, trace: Trace) -> Plan:
-    """A thread for each iteration; writes that meet are atomic."""
+def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
+    """A thread for each iteration; writes that meet are atomic, unless `exact`."""
     if any(isinstance(n, Forall) and n.tag is not None for n in walk(loop)):
         return plan
     taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
     taken |= {str(v) for v in loop_variables(plan)}
     position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
     together = walked_together(loop, (), provenance_of(plan))
-    why = ""
-    for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics):
+    assembly, why = plan.assembly, ""
+    if isinstance(assembly, Append):  # what comes before does not concern its pieces
+        plan = replace(plan, assembly=Append())
+    for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics)[: 1 if exact else 2]:
         for along in (*together[:1], None):
             try:
                 new = plan if along is None else pos(plan, loop.var, position, along)
@@ -72,9 +194,9 @@ def _shared(plan: Plan, loop: Forall, trace: Trace) -> Plan:
                 f"parallelize({outer},GPUBlock,{race.value}), "
                 f"parallelize({inner},GPUThread,{race.value})"
             )
-            return new
+            return replace(new, assembly=assembly)
     trace.decide(f"one thread does all iterations of {loop.var}, slowly: {why}")
-    return plan
+    return replace(plan, assembly=assembly)
 
 
 def _fresh(base: str, taken: set[str]) -> IndexVar:

@@ -13,9 +13,12 @@ from openwork.trace import Trace
 from openwork.tree import walk
 
 
-def whole(plan: Plan) -> str | None:
-    """Why the outermost loop cannot be cut into pieces; None if it can."""
-    loop: Stmt = nest_of(plan.loops)
+def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
+    """Why the outermost loop cannot be cut into pieces; None if it can.
+
+    `nest`: the loops around the result, if others come before them.
+    """
+    loop: Stmt = nest_of(plan.loops) if nest is None else nest
     if isinstance(loop, Where):
         return f"{loop.temporary} is made before, by one thread"
     if not isinstance(loop, Forall):

@@ -65,6 +65,7 @@ def plan(
     trace: Trace,
     sizes: dict[str, float] | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
+    by_rows: bool = False,
 ) -> Plan:
     """Choose assembly, loop order and conversions for an assignment with explicit reductions.
 
@@ -84,11 +85,11 @@ def plan(
     assembly = choose_assembly(assignment)
     if not isinstance(assembly, Shared):
         assignment = _with_appendable_result(assignment, trace)
-    order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
+    order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
     if isinstance(assembly, Shared) and order.misfits & {assembly.operand, assignment.lhs}:
         assembly = Append()
         assignment = _with_appendable_result(assignment, trace)
-        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
+        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
     assignment, more = _convert(assignment, order, trace)
     if isinstance(assembly, Append):
         # Converted to one format, the result may have an operand's pattern after all.
@@ -102,7 +103,7 @@ def plan(
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
         assignment = _with_appendable_result(assignment, trace)
-        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks)
+        order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
         loops = _built(assignment, assembly, order, stored)
     _note(assembly, assignment, trace)
     return Plan(
@@ -191,6 +192,7 @@ def _order(
     sizes: dict[str, float],
     wanted: tuple[IndexVar, ...] | None,
     blocks: tuple[Block, ...],
+    by_rows: bool,
 ) -> Order:
     operands = accesses_of(assignment.rhs)
     result = assignment.lhs
@@ -209,6 +211,8 @@ def _order(
         return Order(wanted, frozenset())
     # Blocks are stored whole: all of their variables outside of all within.
     always = frozenset((one.outer, other.inner) for one in blocks for other in blocks)
+    if by_rows and isinstance(assembly, Append):
+        always |= {(variables[0], inner) for inner in variables[1:]}
     costs = Costs(extents(assignment), sizes)
     return choose_order(variables, constraints, operands, result, costs, always)
 

@@ -28,10 +28,13 @@ class Append:
 
     `strategy`: in one "serial" pass; or for pieces of the outermost loop, which threads take: each
     to arrays of its own that are put together at last ("append"), or after all pieces have been
-    counted, in place ("count").
+    counted, in place ("count"). `lanes`: so many threads of a GPU take a piece together; 0 where
+    pieces are for the threads of a CPU. They have tables of `slots` in shared memory.
     """
 
     strategy: str = "serial"
+    lanes: int = 0
+    slots: int = 0
 
 
 STRATEGIES = ("count", "append", "serial")

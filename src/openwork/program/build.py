@@ -22,8 +22,9 @@ from openwork.program.lower import Lowering
 from openwork.program.nodes import Declare, block
 from openwork.program.recover import Recovery
 from openwork.program.scope import Scope
+from openwork.program.tables import maker_of
 from openwork.program.tensors import Names, Widths
-from openwork.program.workspace import Workspaces
+from openwork.program.workspace import Workspace, Workspaces
 from openwork.tree import Node, bottom_up, substitute, walk
 
 
@@ -62,7 +63,9 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
         plan.result, operands, temporaries, variables, widths, provenance.relations,
         blocks=plan.blocks,
     )  # fmt: skip
-    workspaces = Workspaces(names, {})
+    made = plan.assembly if isinstance(plan.assembly, Append) else Append()
+    make = maker_of(made.lanes, made.slots) if made.lanes > 1 else Workspace
+    workspaces = Workspaces(names, {}, make)
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)
     recovery = Recovery(ctx)

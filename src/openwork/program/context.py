@@ -15,7 +15,7 @@ from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Divide
 from openwork.loops.restrict import vanishes
-from openwork.loops.result import Shared
+from openwork.loops.result import Append, Shared
 from openwork.loops.tiles import whole_vars
 from openwork.program.assemble import Appender
 from openwork.program.nodes import (
@@ -74,7 +74,8 @@ class Context:
     @cached_property
     def on_gpu(self) -> bool:
         """Whether the schedule gives loops to a GPU."""
-        return uses_gpu(self.plan)
+        assembly = self.plan.assembly
+        return uses_gpu(self.plan) or (isinstance(assembly, Append) and assembly.lanes > 0)
 
     def is_result(self, access: Access) -> bool:
         """Whether `access` is to the result of the kernel, rather than to a temporary."""

@@ -82,6 +82,12 @@ class Cut:
         at = begin + size / PIECES * n + size % PIECES * n / PIECES
         return Declare(end, at, fixed=True)
 
+    @property
+    def sparse(self) -> Access | None:
+        """The operand that tells how much work there is, if it has but some of the values."""
+        access = self._measure()
+        return None if access is None or access.tensor.format.levels[0].full else access
+
     def _measure(self) -> Access | None:
         """The operand whose entries tell how much work there is, if one does."""
         found = [

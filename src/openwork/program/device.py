@@ -23,6 +23,8 @@ WARP, LANE = Name("warp"), Name("lane")  # which unit of a block a thread is in,
 
 STATUS = Array("status", "int32")  # one number: how the call ended
 LENGTHS = Array("lengths", "int64")  # the lengths of the arrays that were made
+# Helpers that threads call together; the last argument is how many, 0 for all of the block.
+COLLECTIVE = ("collect", "tally", "sort_keys")
 NO_ROOM = 5  # the status of a kernel whose result outgrew the memory it was given
 
 
@@ -52,6 +54,29 @@ class Barrier(Stmt):
     """Wait for the other threads: of the block, or of the unit of `lanes` neighbours."""
 
     lanes: int | None = None
+
+
+@dataclass(frozen=True)
+class Scan(Stmt):
+    """`array[n] += array[n - 1];` for all of its elements from the second on, in order."""
+
+    array: Array
+
+
+@dataclass(frozen=True)
+class Ask(Stmt):
+    """`const name = array[index];` on the host, which waits for the GPU to know it."""
+
+    name: Name
+    array: Array
+    index: Expr
+
+
+@dataclass(frozen=True)
+class ByOne(Stmt):
+    """What the first of those threads does that come here together."""
+
+    body: p.Block
 
 
 @dataclass(frozen=True)

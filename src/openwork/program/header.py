@@ -102,7 +102,7 @@ class Header:
                 made,
                 polls=False,
                 simd=False,
-                private=tuple(s for work in private for s in work.setup()),
+                private=tuple(s for work in private for s in work.setup(valued)),
                 reductions=self.reductions,
                 unit=_UNITS[tag.unit],
                 lanes=self.range.fixed

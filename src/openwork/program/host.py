@@ -17,10 +17,12 @@ from openwork.program.device import (
     LENGTHS,
     NO_ROOM,
     STATUS,
+    Ask,
     Combine,
     DeviceProgram,
     Kernel,
     Launch,
+    Scan,
     Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
@@ -94,9 +96,12 @@ class _Host:
                 done.append(self._launch(tuple(waiting)))
                 waiting.clear()
 
-        for n, s in enumerate(stmts):
+        for n, s in enumerate(map(_outside, stmts)):
             later = {x.name for t in stmts[n + 1 :] for x in walk(t) if isinstance(x, Name)}
-            if not waiting and self._for_host(s):
+            if isinstance(s, (Scan, Ask)):
+                flush()
+            known = isinstance(s, p.Declare)  # by the host, whatever a kernel has to do yet
+            if (known or not waiting) and self._for_host(s):
                 done += self._on_host(s)
                 continue
             if not waiting and isinstance(s, p.Declare) and s.fixed:
@@ -123,8 +128,10 @@ class _Host:
         match s:
             case p.Declare(value=value, fixed=True):
                 return self._evaluates(value)
-            case p.Allocate() | p.Free() | p.Comment():
+            case p.Allocate() | p.Free() | p.Comment() | Scan() | Ask():
                 return True
+            case p.Store(array=array, index=index, value=value):
+                return array == LENGTHS and self._evaluates(index) and self._evaluates(value)
             case p.If(condition=condition) if _is_check(s):
                 return self._evaluates(condition)
             case p.If(condition=condition):
@@ -136,6 +143,8 @@ class _Host:
     def _on_host(self, s: p.Stmt) -> list[p.Stmt]:
         match s:
             case p.Declare(name=name):
+                self.known.add(name.name)
+            case Ask(name=name):
                 self.known.add(name.name)
             case p.For(var=var, body=body):
                 self.known.add(var.name)
@@ -153,7 +162,9 @@ class _Host:
                 return False
             if isinstance(node, Array) and node not in index:
                 return False
-            if isinstance(node, (p.Helper, p.Apply)):
+            if isinstance(node, p.Apply):
+                return False
+            if isinstance(node, p.Helper) and node.name != "table_slots":
                 return False
         return True
 
@@ -239,6 +250,11 @@ class _Host:
 
 def _body(s: p.Stmt) -> tuple[p.Stmt, ...]:
     return s.body if isinstance(s, p.Block) else (s,)
+
+
+def _outside(s: p.Stmt) -> p.Stmt:
+    """Registers are of one thread in one kernel; outside of all kernels there is memory."""
+    return p.Allocate(s.array, Value(s.count)) if isinstance(s, p.Local) else s
 
 
 def _has_blocks(s: Node) -> bool:

@@ -22,14 +22,15 @@ from openwork.program.accumulate import Accumulating, operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
+from openwork.program.device_pieces import pieces_of
 from openwork.program.driver import Driver
 from openwork.program.header import keeps_sums, separates
 from openwork.program.iterate import Iteration
 from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
-from openwork.program.pieces import Pieces
 from openwork.program.recover import Recovery
 from openwork.program.scope import Range, Scope
 from openwork.program.shapes import Loop
+from openwork.program.tables import Table
 from openwork.program.tracked import Tracked
 from openwork.program.values import combine, converted, lower_value
 from openwork.program.walkers import participant
@@ -158,6 +159,9 @@ class Lowering(Accumulating):
             self.ctx.inside += [work] if work not in self.ctx.inside else []
         self.ctx.unclear.discard(temporary)
         producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
+        if isinstance(work, Table) and work.lists:
+            consumer = self._consume(stmt, flag, scope)
+            return block(*before, *work.around(producer, consumer, self.ctx.counting))
         return block(
             *before,
             *(() if self.ctx.counting else work.declare()),
@@ -193,7 +197,7 @@ class Lowering(Accumulating):
     def _forall(self, loop: Forall, scope: Scope) -> p.Block:
         """Accumulate in registers around the loop where its result stays in place."""
         lhs = written(loop.body)
-        pieces = Pieces(self.ctx, self.lower)
+        pieces = pieces_of(self.ctx, self.lower)
         if pieces.cut(loop, scope):
             return pieces.loops(loop, scope)
         if self.ctx.counting and not self._counts(loop, scope):

@@ -85,6 +85,20 @@ class Filling(Pass):
     def reserve(self, level: int, more: Expr) -> list[Stmt]:
         return []
 
+    def enter(self, level: int) -> list[Stmt]:
+        return self._within(level, super().enter(level))
+
+    def close(self, level: int, parent: Expr) -> list[Stmt]:
+        above = max((n for n in self.sparse if n < level), default=None)
+        code = super().close(level, parent)
+        # What is right below a position is closed when that is kept.
+        return code if above is None or above + 1 == level else self._within(above, code)
+
+    def _within(self, level: int, code: list[Stmt]) -> list[Stmt]:
+        """`code` at a position that was entered: if it is not kept, it may be another piece's."""
+        end = Load(first_of(level), PIECE + 1)
+        return [If(compare("<", self.count(level), end), block(*code))] if code else []
+
     def carry(self, rows: Rows) -> list[Stmt]:
         """Close the runs that a piece has never visited."""
         at, code = Name("R_at"), list[Stmt]()

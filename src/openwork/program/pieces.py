@@ -95,16 +95,27 @@ class Pieces:
             levels = self.ctx.plan.result.format.levels
             result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
         code, whole, scope = Recovery(self.ctx).values(loop.var, scope)
-        most = arithmetic("min", whole.size, p.THREADS * _EACH - (_EACH - 1))
-        begin = [*code, Declare(PIECES, arithmetic("max", most, Value(1)), fixed=True)]
-        begin += [Allocate(first_of(level), PIECES + 1) for level in result.sparse]
+        cut = self._cut(loop, whole)
+        most = arithmetic("max", self._most(cut), Value(1))
+        begin = [*code, Declare(PIECES, most, fixed=True), *self._firsts()]
         counts = isinstance(assembly, Append) and assembly.strategy == "count"
         passes = self._counted if counts else self._appended
-        found = passes(Cut(self.ctx, loop, whole), scope)
+        found = passes(cut, scope)
         end: list[p.Stmt] = [Free(first_of(level)) for level in result.sparse]
         if result.sparse[0] == 0:
             end += result.close(0, Value(0))
         return block(*begin, *found, *end)
+
+    def _cut(self, loop: Forall, whole: Range) -> Cut:
+        return Cut(self.ctx, loop, whole)
+
+    def _most(self, cut: Cut) -> Expr:
+        """How many pieces there are, unless that is none."""
+        return arithmetic("min", cut.whole.size, p.THREADS * _EACH - (_EACH - 1))
+
+    def _firsts(self) -> list[p.Stmt]:
+        """Memory for where pieces begin."""
+        return [Allocate(first_of(level), PIECES + 1) for level in self.result.sparse]
 
     # -- strategies -----------------------------------------------------------------------------
 
@@ -202,17 +213,23 @@ class Pieces:
         What is done before and after is asked for when it is known which runs are never visited.
         """
         whole, self.ctx.appender = self.ctx.appender, appender
-        tag = Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces, chunk=1)
-        header = Header.of(
-            self.ctx, replace(cut.loop, tag=tag), PIECE, Range(Value(0), PIECES), scope
-        )
+        header = self._header(cut.loop, scope)
         ends, window, inner = cut.window(header.scope)
         body = self.lower(cut.loop, inner.narrow(cut.loop.var, window))
         made = header.finish(
             block(*ends, *before(), body, *after(cut.rows(window, self.result))), comment
         )
         self.ctx.appender = whole
-        return replace(made, polls=True, unroll=0)
+        return self._shared(made)
+
+    def _header(self, loop: Forall, scope: Scope) -> Header:
+        """The head of a loop over all pieces."""
+        tag = Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces, chunk=1)
+        return Header.of(self.ctx, replace(loop, tag=tag), PIECE, Range(Value(0), PIECES), scope)
+
+    def _shared(self, loop: For) -> p.Stmt:
+        """A loop over all pieces, as it is shared."""
+        return replace(loop, polls=True, unroll=0)
 
     def _keep_counts(self, appender: Pass) -> list[p.Stmt]:
         return [

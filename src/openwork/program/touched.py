@@ -10,7 +10,17 @@ from openwork.tree import Node, children, walk
 
 Names = frozenset[str]
 # Helpers that only look at arrays.
-READERS = ("search", "lower_bound", "last_at_most", "gallop", "balanced_cut", "cut", "mark_words")
+READERS = (
+    "search",
+    "lower_bound",
+    "last_at_most",
+    "gallop",
+    "balanced_cut",
+    "cut",
+    "mark_words",
+    "table_slots",
+    "slot_of",
+)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from openwork.program import nodes as p
 from openwork.program.device import (
     BLOCK_X,
     BLOCK_Y,
+    COLLECTIVE,
     GRID_X,
     GRID_Y,
     LANE,
@@ -23,6 +24,7 @@ from openwork.program.device import (
     WARP,
     Address,
     Barrier,
+    ByOne,
     Combine,
     Scratch,
     Shared,
@@ -35,7 +37,7 @@ from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
-_MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
+MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,13 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
     """Whether lists of keys are made around the loops for threads: one thread does it all."""
 
     def makes_lists(node: Node, inside: bool) -> bool:
+        together = any(isinstance(n, p.Helper) and n.name in COLLECTIVE for n in children(node))
+        inside = inside or together
         lists = isinstance(node, p.Helper) and node.name not in READERS
         if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
-        within = inside or (isinstance(node, p.For) and node.unit == "thread")
+        within = inside or isinstance(node, ByOne)
+        within = within or (isinstance(node, p.For) and node.unit == "thread")
         return any(makes_lists(child, within) for child in children(node))
 
     return any(makes_lists(s, False) for s in stmts)
@@ -175,6 +180,12 @@ class Distribution:
                 return block(p.If(condition, self._sequence((then,), active), other))
             case p.Store(array=array) if array.name not in self.local:
                 return self._by_one(s, active)
+            case ByOne(body=body):
+                return self._by_one(body, active)
+            case p.Do(call=call) if call.name in COLLECTIVE:
+                return block(p.Do(self._collective(call, active)))
+            case p.Set(value=p.Helper() as call) if call.name in COLLECTIVE:
+                return block(replace(s, value=self._collective(call, active)))
             case p.Local(array=array, apiece=True):
                 self.local.add(array.name)
                 return block(s)
@@ -185,6 +196,11 @@ class Distribution:
             case p.Free():
                 return block()
         return block(s)
+
+    def _collective(self, call: p.Helper, active: tuple[str, ...]) -> p.Helper:
+        """A call that threads make together, with how many they are."""
+        lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
+        return replace(call, args=(*call.args, Value(lanes)))
 
     def _only_stores(self, body: p.Stmt) -> bool:
         """Whether all that `body` does is to store to memory that threads share."""
@@ -199,10 +215,12 @@ class Distribution:
         return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
 
     def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
-        """A store that threads come to together is done by the first of them."""
+        """What threads come to together, and only one is to do, is done by the first of them."""
         first: list[Expr] = []
         g = self.geometry
-        if self.planes > 1 and active.count("block") == 1:
+        own = {x.array.name for x in self.shared} | {x.array.name for x in self.scratch}
+        stores = {n.array.name for n in walk(s) if isinstance(n, p.Store)}
+        if self.planes > 1 and active.count("block") == 1 and not stores <= own:
             first.append(compare("==", BLOCK_Y, 0))
         if self._alone(active):
             whether = p.every(first)
@@ -228,7 +246,7 @@ class Distribution:
         copies = self.geometry.warps if units == "warp" else 1
         size = (count or 0) * copies * _bytes(s.array.type)
         used = sum(x.count * _bytes(x.array.type) for x in self.shared)
-        if count is not None and units != "thread" and size + used <= _MOST_SHARED and not s.zeroed:
+        if count is not None and units != "thread" and size + used <= MOST_SHARED and not s.zeroed:
             before = [x for x in self.shared if x.array == s.array]
             self.shared = [x for x in self.shared if x.array != s.array]
             most = max([count * copies, *(x.count for x in before)])

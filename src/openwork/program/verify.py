@@ -10,6 +10,7 @@ from __future__ import annotations
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.assemble import ROOM
+from openwork.program.device import Ask, ByOne, Scan
 from openwork.tree import Node, children, walk
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "int128")
@@ -133,6 +134,14 @@ class _Known:
                     self.arrays.add(array.name)
             case p.Do(call=call):
                 self.expression(call)
+            case Scan(array=array):
+                self.array(array)
+            case Ask(name=name, array=array, index=index):
+                self.array(array)
+                self.expression(index)
+                self.declare(name, fixed=True)
+            case ByOne(body=body):
+                self.inner().statement(body)
             case p.Comment() | p.Fail():
                 pass
             case _:

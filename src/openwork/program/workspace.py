@@ -8,7 +8,7 @@ of a key, and the keys are sorted before they are read. Either way a result is a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -260,12 +260,13 @@ class Workspaces:
 
     names: Names
     table: dict[TensorVar, Workspace]
+    make: Callable[..., Workspace] = Workspace
 
     def add(
         self, tensor: TensorVar, variables: tuple[IndexVar, ...], swept: bool = False
     ) -> Workspace:
         """A workspace for `tensor`."""
-        return self.table.setdefault(tensor, Workspace(tensor, variables, self.names, swept))
+        return self.table.setdefault(tensor, self.make(tensor, variables, self.names, swept))
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level of any tensor are evaluated over."""

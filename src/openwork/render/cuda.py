@@ -16,6 +16,7 @@ from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.atomic import applied
 from openwork.program.device import (
+    COLLECTIVE,
     Address,
     Barrier,
     Combine,
@@ -27,6 +28,7 @@ from openwork.program.device import (
 from openwork.program.streamed import StreamLoad
 from openwork.program.vectors import VECTOR, LoadVector, MakeVector, StoreVector
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
+from openwork.render.cuda_tables import NEEDS
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
 from openwork.render.helpers import helper_text
 from openwork.render.spelling import (
@@ -89,8 +91,10 @@ def can_be_narrow(program: p.Program) -> bool:
         match node:
             case p.Apply(args=args) if "int64" in (node.type, *(a.type for a in args)):
                 return False
+            case p.Argument(role="made", name="pos", array=p.Array(type="int64")):
+                return False
             case p.Array(name=name, type="int64" | "int128") if not re.search(
-                r"_((pos|crd)\d+|cuts)$", name
+                r"_((pos|crd)\d+|cuts|first|far)$", name
             ):
                 return False
     return True
@@ -148,6 +152,8 @@ class _Renderer(Writer):
         return operator(op, spelled, types, type, self.use)
 
     def use(self, name: str, type: str) -> str:
+        if name in NEEDS:
+            self.use(NEEDS[name], "")
         if (name, type) not in self.helpers:
             if name in GROUP_HELPERS:
                 self.helpers[name, type] = group_text(name)
@@ -305,6 +311,15 @@ class _Renderer(Writer):
             return "__syncthreads();"
         return f"__syncwarp({self._mask(s.lanes)});"
 
+    def call(self, call: p.Helper) -> str:
+        if call.name not in COLLECTIVE:
+            return super().call(call)
+        *given, count = call.args
+        lanes = int(count.value.real) if isinstance(count, p.Value) else 0
+        mask = self._mask(lanes) if lanes > 1 else "1u"
+        args = ", ".join([*map(self.text, given), mask])
+        return f"{self.use(call.name, '')}<{lanes}>({args})"
+
     def _mask(self, lanes: int) -> str:
         """The lanes of the unit that this thread is in."""
         if lanes == 32:
@@ -338,13 +353,13 @@ class _Renderer(Writer):
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]
         self.use("of_lanes", "")
         call, sums = self.use("of_block", ""), self._sums(s.name, s.lanes // 32)
-        identity = f"({CUDA_TYPES[type]}){cuda_constant(s.identity.value, type)[0]}"
+        identity = f"({_type(s.name)}){cuda_constant(s.identity.value, type)[0]}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 
     def _sums(self, name: p.Name, count: int) -> str:
         """Shared memory in which the threads of a block meet."""
         array = f"{name.name}_sums"
-        self.shared.append(f"__shared__ {CUDA_TYPES[name.type]} {array}[{count}];")
+        self.shared.append(f"__shared__ {_type(name)} {array}[{count}];")
         return array
 
     def _combine(self, s: Combine) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openwork.errors import InternalError
+from openwork.render.cuda_tables import TABLE_HELPERS
 
 _SHUFFLE = """\
 // Values of any size from other lanes, word by word.
@@ -96,8 +97,28 @@ static __device__ inline bool of_segment(T &value, index_t index, unsigned mask)
 """
 
 _EXCHANGE = """\
+// Elements of two words: one thread at a time, by locks that are taken and given back in one turn.
+static __device__ int locks[256];
+template <typename T> static __device__ inline bool exchange_wide(T *place, T &old, T next) {
+  typedef unsigned long long Long;
+  int *const lock = &locks[((size_t)place / sizeof(T)) % 256];
+  if (atomicCAS(lock, 0, 1) != 0) return false;
+  __threadfence();
+  union { T all; Long word[2]; } seen, new_, found;
+  seen.all = old, new_.all = next;
+  volatile Long *const words = (volatile Long *)place;
+  found.word[0] = words[0], found.word[1] = words[1];
+  const bool done = found.word[0] == seen.word[0] && found.word[1] == seen.word[1];
+  if (done) words[0] = new_.word[0], words[1] = new_.word[1];
+  __threadfence();
+  atomicExch(lock, 0);
+  old = found.all;
+  return done;
+}
+
 // Put `next` in place of `old`; if that is no longer there, learn what is.
 template <typename T> static __device__ inline bool exchange(T *place, T &old, T next) {
+  if constexpr (sizeof(T) == 16) return exchange_wide(place, old, next);
   if (sizeof(T) == 8 || sizeof(T) == 4) {
     typedef unsigned long long Long;
     union { T all; Long wide; unsigned word; } seen, new_;
@@ -138,6 +159,7 @@ template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
 """
 
 GROUP_HELPERS = {
+    **TABLE_HELPERS,
     "vector": _VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,

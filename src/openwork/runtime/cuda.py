@@ -140,6 +140,10 @@ class Cuda:
         else:
             array.fill(value)
 
+    def scan(self, array: Any) -> None:
+        """Each element is added to all that come after it."""
+        self._tried(lambda: self.cp.cumsum(array, out=array))
+
     def number(self, array: Any, index: int) -> int:
         """An element of an index array, for the host."""
         return int(array[index])

@@ -116,6 +116,10 @@ class Emulator:
         """Put `value` everywhere."""
         array.fill(value)
 
+    def scan(self, array: Array) -> None:
+        """Each element is added to all that come after it."""
+        np.cumsum(array, out=array)
+
     def number(self, array: Array, index: int) -> int:
         """An element of an index array, for the host."""
         return int(array[index])

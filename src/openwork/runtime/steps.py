@@ -14,7 +14,16 @@ import numpy as np
 
 from openwork.errors import InternalError
 from openwork.program import nodes as p
-from openwork.program.device import LENGTHS, NO_ROOM, STATUS, DeviceProgram, Kernel, Launch
+from openwork.program.device import (
+    LENGTHS,
+    NO_ROOM,
+    STATUS,
+    Ask,
+    DeviceProgram,
+    Kernel,
+    Launch,
+    Scan,
+)
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
@@ -31,6 +40,7 @@ class Device(Protocol):
     def download(self, array: Any) -> Any: ...
     def empty(self, count: int, dtype: Any, zeroed: bool = False) -> Any: ...
     def fill(self, array: Any, value: Any) -> None: ...
+    def scan(self, array: Any) -> None: ...
     def number(self, array: Any, index: int) -> int: ...
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
@@ -58,6 +68,7 @@ class Run:
     ready: set[str] = field(default_factory=set)
     launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
     repeats: bool = True
+    lengths: dict[int, int] = field(default_factory=dict)  # of arrays that were made, if known
 
     def all(self) -> None:
         """Every step."""
@@ -88,6 +99,15 @@ class Run:
                     self.kept[array.name] = made
             case Launch(kernel=kernel):
                 self._launch(kernel)
+            case Scan(array=array):
+                self.device.scan(self.arrays[array.name])
+                self.repeats = False
+            case Ask(name=name, array=array, index=index):
+                element = self.device.number(self.arrays[array.name], self.value(index))
+                self.scalars[name.name] = element
+                self.repeats = False
+            case p.Store(array=array, index=index, value=value) if array == LENGTHS:
+                self.lengths[self.value(index)] = self.value(value)
             case p.For(var=var, begin=begin, end=end, body=body):
                 for n in range(self.value(begin), self.value(end)):
                     self.scalars[var.name] = n
@@ -122,6 +142,8 @@ class Run:
                 words = -(-self.value(size) // 64)
                 first = -(-words // 64)
                 return words + first + -(-first // 64)
+            case p.Helper(name="table_slots", args=(p.Expr() as size,)):
+                return table_slots(self.value(size))
             case p.Binary(sign=sign, left=left, right=right):
                 return _BINARY[sign](self.value(left), self.value(right))
         raise InternalError(f"the host cannot work out {e}")
@@ -168,6 +190,14 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "&&": lambda a, b: int(bool(a and b)),
     "||": lambda a, b: int(bool(a or b)),
 }
+
+
+def table_slots(keys: int) -> int:
+    """How many slots a table of so many keys has: a power of two, a quarter of which stay free."""
+    slots = 32
+    while slots * 3 < keys * 4:
+        slots *= 2
+    return slots
 
 
 class NoRoom(Exception):

@@ -232,8 +232,11 @@ class DeviceKernel(Kernel):
         self, binding: Binding, compiled: CompiledCuda, run: Run, stays: bool
     ) -> Storage:
         """A result from the arrays that the kernels made."""
-        lengths = self._device.download(run.arrays[LENGTHS_NAME])
         made = [a for a in compiled.program.arguments if a.role == "made"]
+        if len(run.lengths) == len(made):
+            lengths = [run.lengths[n] for n in range(len(made))]
+        else:
+            lengths = self._device.download(run.arrays[LENGTHS_NAME])
         arrays = iter(
             _first(run.arrays[a.array.name], int(n), a.array.type, self._device, stays)
             for a, n in zip(made, lengths, strict=True)
@@ -296,5 +299,5 @@ def _first(array: Any, count: int, type: str, device: Device, stays: bool) -> An
     """The first `count` elements of an array that was made with room for more."""
     if array is None:
         array = device.empty(1, np.dtype(type))
-    part = array[:count].copy()
+    part = array if array.size == count else array[:count].copy()
     return part if stays else device.download(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ShapeError, ToolchainError
@@ -12,13 +12,17 @@ from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
 from openwork.index.under import under
-from openwork.loops.default_gpu import for_gpu, serially_assembled
+from openwork.loops.default_gpu import assembled, by_units, for_gpu
 from openwork.loops.gpu import check_for_cpu, uses_gpu
 from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
+from openwork.loops.result import Append
 from openwork.loops.schedule import Command, run
-from openwork.pipeline import front
+from openwork.pipeline import CompiledCuda, front
+from openwork.program.device import DeviceProgram
+from openwork.program.exact import check_exact
+from openwork.program.nodes import Program
 from openwork.tensor.binding import Loader, load_function
 from openwork.tensor.device_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel import Kernel
@@ -32,6 +36,7 @@ class Statement(Schedulable):
 
     # What a GPU does with a statement that has no schedule; the recipes lie further down the tree.
     gpu_recipe: ClassVar[Callable[[Statement], Statement | None] | None] = None
+    exact_gpu_recipe: ClassVar[Callable[[Statement], Statement | None] | None] = None
 
     def __init__(
         self,
@@ -59,20 +64,32 @@ class Statement(Schedulable):
             return self._plan, trace
         return front(self._assignment, trace, _sizes(self._assignment)), trace
 
-    @cached_property
-    def _planned_for_gpu(self) -> tuple[Plan, Trace]:
+    def _planned_for_gpu(self, exact: bool) -> tuple[Plan, Trace]:
+        """The loops for a GPU; `exact`: without atomics where the user gives no schedule."""
         if self._plan is not None and uses_gpu(self._plan):
             plan, trace = self._planned
-            return serially_assembled(plan), trace
-        if self._plan is None and Statement.gpu_recipe is not None:
-            chosen = Statement.gpu_recipe(self)
+            return self._assembled(plan, trace), trace
+        recipe = Statement.exact_gpu_recipe if exact else Statement.gpu_recipe
+        if self._plan is None and recipe is not None:
+            chosen = recipe(self)
             if chosen is not None:
-                return chosen._planned_for_gpu
+                return chosen._planned_for_gpu(exact)
         plan, decisions = self._start
+        if self._plan is None and isinstance(plan.assembly, Append) and not by_units(plan):
+            # The threads of a GPU each need rows of the result, which are worth a conversion.
+            rows = Trace()
+            by_rows = front(self._assignment, rows, _sizes(self._assignment), None, False, True)
+            if by_units(by_rows):
+                plan, decisions = by_rows, tuple(rows.decisions)
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
             trace.decide(decision)
-        return for_gpu(serially_assembled(plan), trace), trace
+        return for_gpu(self._assembled(plan, trace), trace, exact), trace
+
+    def _assembled(self, plan: Plan, trace: Trace) -> Plan:
+        """`plan` with a result that a GPU assembles; by one thread if the schedule asks for it."""
+        serial = any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
+        return assembled(plan, trace, _sizes(self._assignment), serial)
 
     @property
     def _base(self) -> Plan:
@@ -109,14 +126,24 @@ class Statement(Schedulable):
         """The loop nest that computes the statement; print it to read it."""
         return self._planned[0].loops
 
-    def compile(self, target: str = "cpu", *, loader: Loader = load_function) -> Kernel:
+    def compile(
+        self,
+        target: str = "cpu",
+        *,
+        deterministic: bool = False,
+        loader: Loader = load_function,
+    ) -> Kernel:
         """Compile the statement for a target.
+
+        `deterministic`: the same operands give the same bits at each call, on so many threads. On
+        a CPU that is so by default; on a GPU, schedules without atomics are then chosen.
 
         `loader` turns the text of a kernel into a function that can be called; only somebody who
         compiles many kernels at once has use for another than the default.
 
         Raises:
             ToolchainError: E606 for a target that does not exist.
+            ScheduleError: E317 if the schedule has atomics, and `deterministic` is asked for.
         """
         if target not in ("cpu", *TARGETS):
             raise ToolchainError(
@@ -124,7 +151,7 @@ class Statement(Schedulable):
                 code="E606",
                 hint=f"the targets are: cpu, {', '.join(TARGETS)}",
             )
-        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu
+        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu(deterministic)
         if target == "cpu":
             check_for_cpu(plan)
         sources = {
@@ -135,8 +162,15 @@ class Statement(Schedulable):
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
         if target != "cpu":
-            return DeviceKernel(plan, trace, sources, result, target, loader)
-        return Kernel(plan, trace, sources, result, loader)
+            made: Kernel = DeviceKernel(plan, trace, sources, result, target, loader)
+            program: Program | DeviceProgram = cast(CompiledCuda, made._compiled).device
+        else:
+            made = Kernel(plan, trace, sources, result, loader)
+            program = made._compiled.program
+        if deterministic:
+            check_exact(plan, program)
+            trace.decide("deterministic: nothing is added up atomically")
+        return made
 
     def __str__(self) -> str:
         return show(self._assignment)

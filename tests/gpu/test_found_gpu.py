@@ -1,0 +1,68 @@
+"""Faults that random schedules for a GPU have found, each as a case of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import openwork as ow
+
+pytestmark = pytest.mark.needs_cc
+rng = np.random.default_rng(3)
+
+
+def agrees(stmt: Any, expected: Any) -> None:
+    kernel = stmt.compile("cuda-emulated")
+    for order in range(3):
+        kernel._device.order = order
+        np.testing.assert_allclose(kernel().to_numpy(), expected, rtol=1e-13)
+
+
+def test_a_small_workspace_outside_of_kernels_lies_in_memory() -> None:
+    """It was an array of the thread's own, in a kernel that nobody needed."""
+    matrix = sp.random(20, 9, 0.3, format="csr", random_state=rng)
+    B = ow.tensor(matrix, name="B")
+    total = ow.parse("Y = B(i,j)", Y=ow.empty((), name="Y"), B=B)
+    text = "split(i,i0,i1,7), precompute(B(i,j),i1,i1w), parallelize(i1w,GPUBlock,NoRaces)"
+    agrees(total.schedule(text), matrix.sum())
+
+
+def test_a_scalar_that_is_spread_over_blocks() -> None:
+    dense = rng.random((30, 4))
+    D, b = ow.tensor(dense, name="D"), ow.tensor(np.array(2.5), name="b")
+    stmt = ow.parse("y(k) = D(k,j) * b", y=ow.empty((30,), name="y"), D=D, b=b)
+    text = (
+        "divide(k,k0,k1,5), precompute(b,k0,k0w), "
+        "parallelize(k0w,GPUBlock,NoRaces), parallelize(k0,GPUThread,NoRaces)"
+    )
+    agrees(stmt.schedule(text), dense.sum(axis=1) * 2.5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float64", "int16", "uint8"])
+def test_products_of_any_size_are_atomic(dtype: str) -> None:
+    """Elements of 16 bytes were exchanged as if they were parts of a word."""
+    numbers = [1, -1, 1j, 2] if dtype.startswith("complex") else [1, 2, 3]
+    dense = rng.choice(numbers, (40, 6)).astype(dtype)
+    C = ow.tensor(dense, name="C")
+    y = ow.empty((6,), dtype=dtype, name="y")
+    stmt = ow.parse("y(j) = prod(i, C(i,j))", y=y, C=C)
+    text = (
+        "order(i,j), split(i,b,t,16), parallelize(b,GPUBlock,Atomics), "
+        "parallelize(t,GPUThread,Atomics)"
+    )
+    agrees(stmt.schedule(text), np.prod(dense, axis=0, dtype=dtype))
+
+
+def test_every_block_of_a_grid_of_two_dimensions_fills_its_own_workspace() -> None:
+    """Only the first along the second dimension did."""
+    data = rng.random(23)
+    A = ow.tensor(data, name="A")
+    stmt = ow.parse("y(k) = A(k)", y=ow.empty((23,), name="y"), A=A)
+    text = (
+        "divide(k,k0,k1,3), precompute(A(k),k1,k1w), parallelize(k1,GPUBlock,NoRaces), "
+        "parallelize(k1w,GPUThread,NoRaces), parallelize(k0,GPUBlock,NoRaces)"
+    )
+    agrees(stmt.schedule(text), data)

@@ -1,0 +1,118 @@
+"""Sparse results on a GPU, counted and filled by its units: the entries of the CPU's, in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.assembly.test_strategies import CASES, statement
+from tests.gpu.batch import Batch
+from tests.gpu.nvrtc import compile_text, library, registers
+
+import openwork as ow
+from openwork.loops import default_gpu
+from openwork.loops.result import Append
+from openwork.runtime.emulator import ORDERS
+from openwork.tensor.validate import validate
+
+pytestmark = pytest.mark.needs_cc
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, Any]:
+    """All cases, compiled in one go."""
+    batch, found = Batch(), {}
+    for name in CASES:
+        kernel = statement(name).compile("cuda-emulated", loader=batch)
+        batch.expect(kernel._compiled)
+        found[name] = kernel
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_result_is_that_of_a_cpu(kernels: dict[str, Any], name: str) -> None:
+    stmt, kernel = statement(name), kernels[name]
+    expected = stmt.compile()().storage
+    for order in range(ORDERS):
+        kernel._device.order = order
+        made = kernel().storage
+        validate(made, "the result")
+        for ours, theirs in zip(made.levels, expected.levels, strict=True):
+            for array in theirs:
+                np.testing.assert_array_equal(ours[array], theirs[array])
+        np.testing.assert_allclose(made.values, expected.values, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_result_is_left_to_one_thread(kernels: dict[str, Any], name: str) -> None:
+    assembly = kernels[name]._plan.assembly
+    assert not isinstance(assembly, Append) or assembly.lanes > 0, kernels[name].explain()
+
+
+def test_one_thread_appends_where_the_schedule_has_it_so() -> None:
+    kernel = statement("sum").assemble("serial").compile("cuda-emulated")
+    assert "one thread appends to it, slowly: the schedule has it so" in kernel.explain()
+    np.testing.assert_array_equal(kernel().to_numpy(), statement("sum").compile()().to_numpy())
+
+
+TABLES = [name for name, (text, _) in CASES.items() if "k" in text and "product" in name]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_that_no_near_table_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are noted, and whole blocks do them afterwards."""
+    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 0)
+    kernel = statement(name).compile("cuda-emulated")
+    expected = statement(name).compile()()
+    for order in range(ORDERS):
+        kernel._device.order = order
+        np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
+
+
+def test_some_rows_are_long() -> None:
+    rng = np.random.default_rng(1)
+    dense = rng.random((60, 60)) * (rng.random((60, 60)) < 0.05)
+    dense[7], dense[:, 9] = rng.random(60), rng.random(60)
+    wide = np.zeros((60, 400))
+    wide[:, :60], wide[9, :] = dense, rng.random(400)
+    A, B = (ow.tensor(d, format=ow.CSR, name=n) for d, n in ((dense, "A"), (wide, "B")))
+    C = ow.empty((60, 400), format=ow.CSR, name="C")
+    kernel = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C).compile("cuda-emulated")
+    np.testing.assert_allclose(kernel().to_numpy(), dense @ wide, rtol=1e-13)
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_rows_of_every_length_are_in_order(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row n has n entries: sorted in registers, in shared memory, or by a block."""
+    monkeypatch.setattr(default_gpu, "lanes_for", lambda mean: lanes)
+    rng, n = np.random.default_rng(lanes), 202
+    rows = [rng.permutation(300)[:length] for length in range(n)]
+    pos = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    crd = np.concatenate([np.sort(row) for row in rows])
+    matrix = sp.csr_array((rng.random(crd.size), crd, pos), shape=(n, 300))
+    order = sp.csr_array((np.ones(300), (np.arange(300), rng.permutation(300))), shape=(300, 300))
+    A, B = ow.tensor(matrix, name="A"), ow.tensor(order, name="B")
+    C = ow.empty((n, 300), format=ow.CSR, name="C")
+    stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C)
+    kernel = stmt.compile("cuda-emulated")
+    made, expected = kernel().to_scipy(), (matrix @ order).tocsr()
+    expected.sort_indices()
+    np.testing.assert_array_equal(made.indices, expected.indices)
+    np.testing.assert_array_equal(made.data, expected.data)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (1, 1)])
+def test_no_rows_and_no_entries(shape: tuple[int, int]) -> None:
+    A = ow.tensor(np.zeros(shape), format=ow.CSR, name="A")
+    C = ow.empty(shape, format=ow.CSR, name="C")
+    kernel = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=A, C=C).compile("cuda-emulated")
+    assert kernel().nnz == 0
+
+
+@pytest.mark.skipif(library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
+@pytest.mark.parametrize("name", ["product", "three factors", "tensor times matrix", "sum"])
+def test_compiles_for_a_gpu(kernels: dict[str, Any], name: str) -> None:
+    used = registers(compile_text(kernels[name].source))
+    assert used and all(count <= 128 and stack <= 64 for count, stack in used.values()), used
