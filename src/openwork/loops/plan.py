@@ -278,6 +278,8 @@ def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
     loops, assignment = nest_of(plan.loops), plan.assignment
 
     def change(loop: Forall) -> Stmt:
+        if loop.tag is not None:
+            return loop
         if loop.var not in assignment.lhs.vars:
             trace.decide(f"serial: iterations of {loop.var} write to the same entries")
             return loop
