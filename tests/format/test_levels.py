@@ -163,7 +163,14 @@ def blocks(**changes: Any) -> list[Any]:
     return [{}, {**BLOCKS[1], **changes}, {}, {}]
 
 
-SIX, NINE, TWELVE = [1.0] * 6, [1.0] * 9, [1.0] * 12
+SIX, TWELVE, LINED = [1.0] * 6, [1.0] * 12, [1.0] * 48
+RANKS = {"rank": [2, 0, 1], "kept": [1, 2, 0]}
+
+
+def ranked(changes: dict[str, list[int]]) -> list[Any]:
+    return [RANKS | changes, (POS, CRD)]
+
+
 PERMUTED = ow.Format([ow.Permuted(4), ow.Compressed])
 CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.LIL, below(LISTS, len=[2, 0]), ONES, "E501", "levels[1].len has 2 entries"),
@@ -198,12 +205,12 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.banded, below(BAND, lo=[3, 0, 1]), ONES, "E502", "levels[1].lo[0] is 3"),
     (ow.banded, below(BAND, lo=[-1, 0, 1]), ONES, "E502", "levels[1].lo[0] is -1"),
     (ow.banded, below(BAND, lo=[0, 0]), ONES, "E501", "levels[1].lo has 2 entries"),
-    (ow.DIA, below(LINES, offset=[0, -1, 2]), NINE, "E502", "levels[1].offset does not rise"),
-    (ow.DIA, below(LINES, offset=[0, 0, 2]), NINE, "E502", "levels[1].offset does not rise"),
-    (ow.DIA, below(LINES, offset=[0, 2]), NINE, "E501", "levels[1].offset has 2 entries"),
-    (ow.DIA, below(LINES, count=[]), NINE, "E501", "levels[1].count has 0 entries"),
-    (ow.DIA, below(LINES, lo=[0, 0, 0]), NINE, "E502", "levels[1].lo[0] is 0"),
-    (ow.DIA, below(LINES, hi=[3, 3, 3]), NINE, "E502", "levels[1].hi[2] is 3"),
+    (ow.DIA, below(LINES, offset=[0, -1, 2]), LINED, "E502", "levels[1].offset does not rise"),
+    (ow.DIA, below(LINES, offset=[0, 0, 2]), LINED, "E502", "levels[1].offset does not rise"),
+    (ow.DIA, below(LINES, offset=[0, 2]), LINED, "E501", "levels[1].offset has 2 entries"),
+    (ow.DIA, below(LINES, count=[]), LINED, "E501", "levels[1].count has 0 entries"),
+    (ow.DIA, below(LINES, lo=[0, 0, 0]), LINED, "E502", "levels[1].lo[0] is 0"),
+    (ow.DIA, below(LINES, hi=[3, 3, 3]), LINED, "E502", "levels[1].hi[2] is 3"),
     (ow.DIA, below(LINES), ONES, "E505", "values has 3 elements"),
     (ow.bitmap, below(BITS, bit=[1, 0, 2, 1] * 3), TWELVE, "E502", "levels[1].bit[2] is 2"),
     (ow.bitmap, below(BITS, bit=[1, -1, 0, 1] * 3), TWELVE, "E502", "levels[1].bit[1] is -1"),
@@ -216,9 +223,42 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.COO(2), pairs(crd=[0, 5, 2]), ONES, "E503", "levels[0].crd[1] is 5"),
     (ow.COO(2), pairs(crd=[2, 0, 0]), ONES, "E504", "levels[0].crd[1] is 0"),
     (ow.COO(2), pairs(pos=[0, 3, 3]), ONES, "E501", "levels[0].pos has 3 entries"),
-    (PERMUTED, [{"rank": [0, 1, 1]}, (POS, CRD)], ONES, "E502", "levels[0].rank is no perm"),
-    (PERMUTED, [{"rank": [0, 1, 7]}, (POS, CRD)], ONES, "E502", "levels[0].rank is no perm"),
-    (PERMUTED, [{"rank": [0, 1]}, (POS, CRD)], ONES, "E501", "levels[0].rank has 2 entries"),
+    (
+        PERMUTED,
+        ranked({"rank": [0, 1, 1]}),
+        ONES,
+        "E502",
+        "levels[0].rank is no perm",
+    ),
+    (
+        PERMUTED,
+        ranked({"rank": [0, 1, 7]}),
+        ONES,
+        "E502",
+        "levels[0].rank is no perm",
+    ),
+    (
+        PERMUTED,
+        ranked({"rank": [0, 1]}),
+        ONES,
+        "E501",
+        "levels[0].rank has 2 entries",
+    ),
+    (
+        PERMUTED,
+        ranked({"kept": [0, 1, 2]}),
+        ONES,
+        "E502",
+        "levels[0].kept does not undo",
+    ),
+    (PERMUTED, ranked({"kept": [0, 1, 3]}), ONES, "E502", "levels[0].kept has coord"),
+    (
+        PERMUTED,
+        ranked({"kept": [0, -1, 2]}),
+        ONES,
+        "E502",
+        "levels[0].kept has coord",
+    ),
     (ow.BSR(2, 3), blocks(crd=[0, 2]), TWELVE, "E503", "levels[1].crd[1] is 2"),
     (ow.BSR(2, 3), blocks(pos=[0, 1, 2, 2]), TWELVE, "E501", "levels[1].pos has 4 entries"),
     (ow.BSR(2, 3), blocks(pos=[0, 2, 1]), TWELVE, "E502", "levels[1].pos[2] is 1"),
@@ -244,11 +284,11 @@ def test_the_arrays_of_the_cases_are_right_before_they_are_changed() -> None:
         (ow.ELL, below(WIDE), SIX),
         (ow.SELL(2), below(SLICES), SIX),
         (ow.banded, below(BAND), ONES),
-        (ow.DIA, below(LINES), NINE),
+        (ow.DIA, below(LINES), LINED),
         (ow.bitmap, below(BITS), TWELVE),
         (ow.COO(2), pairs(), ONES),
         (ow.BSR(2, 3), BLOCKS, TWELVE),
-        (PERMUTED, [{"rank": [2, 0, 1]}, (POS, CRD)], ONES),
+        (PERMUTED, ranked({}), ONES),
     ]:
         assert ow.from_arrays(format, (3, 4), levels, values).format == format
 
@@ -312,7 +352,7 @@ def test_bands_in_modes_that_are_long() -> None:
 def test_permuted_is_for_the_outermost_level() -> None:
     inner = ow.Format([ow.Dense, ow.Permuted(2)])
     with pytest.raises(ow.DataError, match=r"levels\[1\].rank belongs to the outermost"):
-        ow.from_arrays(inner, (2, 2), [{}, {"rank": [0, 1]}], [1.0] * 4)
+        ow.from_arrays(inner, (2, 2), [{}, {"rank": [0, 1], "kept": [0, 1]}], [1.0] * 4)
 
 
 # --- Formats that cannot be --------------------------------------------------------------------
@@ -332,7 +372,6 @@ def test_permuted_is_for_the_outermost_level() -> None:
         (lambda: ow.SELL(4, 0), "0 is not a number of rows in a window"),
         (lambda: ow.BSR(0, 2), "0 is not a number of rows of a block"),
         (lambda: ow.BSR(2, 1.5), "1.5 is not a number of columns of a block"),
-        (lambda: ow.CSB(2**16, 4), "do not reach over blocks of 65536"),
         (lambda: ow.COO(0), "0 is not a number of modes"),
         (lambda: ow.Format([ow.Dense] * 2, (0, 1), (2, 2)), "does not name each of the 2 modes"),
         (lambda: ow.Format([ow.Dense] * 3, (0, 1, 0), (0, 2)), "twice where there are blocks"),
@@ -415,7 +454,8 @@ TYPES = {
     ow.ELL: "[i -> [q -> (int32, float64)]_len[i]]_m where q at i+q*m",
     ow.SELL(4): "[i -> [q -> (int32, float64)]_len[i]]_m where q at slice[i/4]+i%4+4*q",
     ow.LIL: "[i -> [(int32, float64)]_len[i]]_m",
-    ow.DIA: "[i -> [q -> float64]_(hi[i]-lo[i])]_m where j = i+offset[q], q at i*count[0]+q",
+    ow.DIA: "[i -> [q -> float64]_(hi[i]-lo[i])]_m where j = i+offset[q], "
+    "q at 16*(i/16)*count[0]+16*q+i%16",
     ow.banded: "[i -> [q -> float64]_(pos[i+1]-pos[i])]_m where j = q+lo[i]-pos[i]",
     ow.bitmap: "[i -> [j -> float64 if bit[i*n+j] > 0]_n]_m",
     ow.dense(3): "[[[float64]_n2]_n1]_n0",
@@ -442,7 +482,7 @@ ROWS = {
     ow.COO(2): ["crd 0 0 2 2 2 |", "crd 0 2 1 2 3 |", "values 5. 6. 7. 8. 9. |"],
     ow.SELL(2): ["slice 0 4 10", "crd 0 . : 2 . | 1 . : 2 . : 3 . |"],
     ow.ELL: ["width 3", "values 5. . 7. : 6. . 8. : . . 9. |"],
-    ow.DIA: ["offset -1 0 1 2", "values . : 5. : 0. : 6. | 0. : 0. : 0. : 0. | 7. : 8. : 9. : . |"],
+    ow.DIA: ["offset -1 0 1 2", f"values . 0. 7. {'. ' * 13}: 5. 0. 8. . . . . . ... 40 more"],
     ow.bitmap: ["bit 1 0 1 0 | 0 0 0 0 | 0 1 1 1 |", "values 5. . 6. . | . . . . | . 7. 8. 9. |"],
     ow.banded: ["lo 0 0 1", "values 5. 0. 6. | | 7. 8. 9. |"],
     ow.BSR(2, 2): ["values 5. 0. : 0. 0. | 6. 0. : 0. 0. | 0. 7. : . . | 8. 9. : . . |"],

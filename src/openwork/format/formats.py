@@ -207,18 +207,14 @@ def BSR(rows: int, columns: int) -> Format:
 
 
 def CSB(rows: int, columns: int) -> Format:
-    """Sparse blocks of `rows` x `columns` with coordinates of 16 bits (or 8) within the block.
+    """Sparse blocks of `rows` x `columns` with coordinates of 16 bits within the block.
 
-    Few bytes per entry, and blocks of the vector that stay in the cache.
+    Few bytes per entry, and blocks of the vector that stay in the cache. Every block reads its part
+    of the vector anew, so that tall blocks are best: as many columns as fit into the cache, and
+    many times more rows, of which the coordinates then have 32 bits.
     """
     tiles = (_count(rows, "rows of a block"), _count(columns, "columns of a block"))
-    if max(tiles) > 2**15:
-        raise FormatError(
-            f"coordinates of 16 bits do not reach over blocks of {max(tiles)}",
-            code="E401",
-            hint="at most 32768 rows and columns",
-        )
-    widths = [8 if tile <= 2**7 else 16 for tile in tiles]
+    widths = [8 if tile <= 2**7 else 16 if tile <= 2**15 else 32 for tile in tiles]
     inner = [Compressed(unique=False, bits=widths[0]), Singleton(bits=widths[1])]
     return Format([Dense, Compressed, *inner], (0, 1, 0, 1), tiles)
 
@@ -293,7 +289,7 @@ def _guesses(format: Format) -> Iterator[tuple[str, Format]]:
     yield f"CSF({ndim})", CSF(ndim, order)
     if ndim > 1:
         yield f"COO({ndim})", COO(ndim, order)
-    if ndim == 2 and all(0 < tile <= 2**15 for tile in format.tiles):
+    if ndim == 2 and all(tile > 0 for tile in format.tiles):
         rows, columns = format.tiles
         yield f"BSR({rows}, {columns})", BSR(rows, columns)
         yield f"CSB({rows}, {columns})", CSB(rows, columns)

@@ -98,7 +98,8 @@ class Term:
         texts = []
         for names, times in signed:
             factors = [str(abs(times))] if abs(times) != 1 or not names else []
-            texts.append(("-" if times < 0 else "+") + "*".join([*factors, *names]))
+            factors += [enclosed(name) if factors or len(names) > 1 else name for name in names]
+            texts.append(("-" if times < 0 else "+") + "*".join(factors))
         return "".join(texts).removeprefix("+") or "0"
 
 

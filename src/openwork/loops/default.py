@@ -1,9 +1,9 @@
 """The schedule that a statement has if the user gives none, in the scheduling language itself.
 
-Two things are worth more than they cost on every machine. A sum of products over several loops is
+Three things are worth more than they cost on every machine. A sum of products over several loops is
 factored, so that what does not change further in is multiplied once (the MTTKRP of the thesis'
-appendix). And a dot product along memory is summed in several lanes, which do not wait for each
-other.
+appendix). A dot product along memory is summed in several lanes, which do not wait for each other.
+And rows that are stored side by side are the lanes of vectors.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from openwork.tree import walk
 
 # Bytes that the lanes of a dot product take: four vector registers of 16 bytes.
 _LANES = 64
+# Bytes that the sums of rows side by side take, at most and at least. Long stretches are read fast.
+_MOST_ROWS, _LEAST_ROWS = 1024, 32
 # How many iterations ahead rows are asked for.
 _DISTANCE = 4
 # From so many reduction loops on, factoring beats a tile of columns in registers.
@@ -34,7 +36,40 @@ _LEAST_FACTORED = 3
 
 def scheduled(plan: Plan, trace: Trace) -> Plan:
     """`plan` with the default schedule, as far as it applies."""
-    return _with_lanes(_factored(_in_lists(plan, trace), trace), trace)
+    plan = _side_by_side(_in_lists(plan, trace), trace)
+    return _with_lanes(_factored(plan, trace), trace)
+
+
+def _side_by_side(plan: Plan, trace: Trace) -> Plan:
+    """Take several rows at once where their runs are stored side by side."""
+    (path, *more) = paths(plan.loops)
+    lhs = path.assign.lhs
+    if more or len(path.loops) != 2 or not lhs.tensor.format.is_dense or plan.blocks:
+        return plan
+    row, along = path.variables
+    for access in accesses_of(path.assign.rhs):
+        if access.level_vars != (row, along) or lhs.vars != (row,):
+            continue
+        most, least = (n // lhs.dtype.itemsize for n in (_MOST_ROWS, _LEAST_ROWS))
+        count = most
+        while count > 1 and not access.tensor.format.levels[1].abreast(count):
+            count //= 2
+        if count < max(least, 2):
+            continue
+        outer, inner = IndexVar(f"{row}0"), IndexVar(f"{row}1")
+        threads = ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces
+        lanes = ParallelUnit.CPUVector, OutputRaceStrategy.NoRaces
+        try:
+            new = parallelize(split(plan, row, outer, inner, count), outer, *threads)
+            plan = parallelize(new, inner, *lanes)
+        except ScheduleError:
+            continue
+        trace.decide(
+            f"schedule: split({row},{outer},{inner},{count}), parallelize({outer},CPUThread,"
+            f"NoRaces), parallelize({inner},CPUVector,NoRaces)"
+        )
+        break
+    return plan
 
 
 def _in_lists(plan: Plan, trace: Trace) -> Plan:

@@ -39,6 +39,8 @@ def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
     above = provenance_of(plan).above
 
     def change(loop: Forall) -> Stmt:
+        if loop.tag is not None:
+            return loop
         relation = above.get(loop.var)
         var = relation.parent if isinstance(relation, Divide) else loop.var
         if var not in written:
@@ -61,7 +63,7 @@ def _cut(plan: Plan, trace: Trace) -> Plan:
     found: list[Forall] = []
 
     def note(loop: Forall) -> Stmt:
-        found.append(loop)
+        found.extend([loop] if loop.tag is None else [])
         return loop
 
     tag_outermost(nest_of(plan.loops), note)

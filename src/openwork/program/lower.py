@@ -18,7 +18,8 @@ from openwork.loops.nodes import Sequence as Then
 from openwork.loops.restrict import followers, reads_of, restrict, vanishes
 from openwork.merge.lattice import build
 from openwork.program import nodes as p
-from openwork.program.accumulate import Accumulating, operator_of, update
+from openwork.program.abreast import Abreast
+from openwork.program.accumulate import operator_of, update
 from openwork.program.at import At
 from openwork.program.choice import Choice, choose
 from openwork.program.context import Context
@@ -38,7 +39,7 @@ from openwork.tree import Node, bottom_up, substitute, walk
 
 
 @dataclass(frozen=True)
-class Lowering(Accumulating):
+class Lowering(Abreast):
     """The lowering of one kernel."""
 
     ctx: Context
@@ -251,6 +252,9 @@ class Lowering(Accumulating):
 
     def _walk(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
         """Choose the shape of a loop over an underived variable by its lattice."""
+        vectors = self._abreast(loop, window, scope)
+        if vectors is not None:
+            return vectors
         shape = self._loop(loop, scope)
         walked = {part.access for part in shape.parts if part.walk is not None}
         drivers = [point.present & walked for point in shape.cases]

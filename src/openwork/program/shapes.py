@@ -32,7 +32,7 @@ class Loop(Visit):
 
     def dimension(self, walked: set[Access]) -> p.Block:
         """for (i = 0; i < size; i++) { i is in A? ...; body }"""
-        scope = self._completeness(self._always_works)
+        scope = self.completeness(self._always_works)
         parts = [part for part in self.parts if part.access in walked]
         loop = replace(self.loop, tag=None) if parts else self.loop
         walkers, scope = self._walkers(parts, scope)
@@ -84,7 +84,7 @@ class Loop(Visit):
     def position(self, driver: Access) -> p.Block:
         """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
         part = next(part for part in self.parts if part.access == driver)
-        scope = self._completeness(self.ctx.writes_all_of(self.lhs, driver))
+        scope = self.completeness(self.ctx.writes_all_of(self.lhs, driver))
         unique = driver.tensor.format.levels[part.walk or 0].unique
         (walker,), scope = self._walkers([part], scope, declared=not unique)
         if walker.segment is not None:
@@ -133,7 +133,7 @@ class Loop(Visit):
 
     def merge(self, walked: set[Access]) -> p.Block:
         """while (pA < pA_end && pB < pB_end) { i = min(iA, iB); cases; advance }, and so on"""
-        scope = self._completeness(False)
+        scope = self.completeness(False)
         parts = [part for part in self.parts if part.access in walked and part.walk is not None]
         walkers, scope = self._walkers(parts, scope)
         groups: list[frozenset[Access]] = []
@@ -299,7 +299,7 @@ class Loop(Visit):
             more = more + (end - begin)
         return appender.reserve(level, more)
 
-    def _completeness(self, complete: bool) -> Scope:
+    def completeness(self, complete: bool) -> Scope:
         """A loop over a result variable that skips coordinates leaves entries unwritten."""
         skips = self.var in self.ctx.provenance.roots_of(self.lhs.vars) and not complete
         return replace(self.scope, whole=self.scope.whole and not skips)

@@ -59,6 +59,64 @@ void transpose(int64_t rows, int64_t columns, const POS_IN *restrict pos,
   }
 }
 
+typedef struct {
+  CRD row;
+  CRD_IN column;
+  VALUE value;
+} Entry;
+
+int64_t entry_size(void) { return sizeof(Entry); }
+
+// The same for entries that are scattered: they are first brought near to each other, in groups of
+// `1 << shift` columns. `counts` has threads * groups zeros, `spare` a place for each entry.
+void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict pos,
+                         const CRD_IN *restrict crd, const VALUE *restrict values,
+                         POS *restrict out_pos, CRD *restrict out_crd, VALUE *restrict out_values,
+                         POS *restrict counts, POS *restrict ends, Entry *restrict spare,
+                         int64_t shift, int64_t threads) {
+  const int64_t groups = ((columns - 1) >> shift) + 1;
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * groups;
+    const int64_t end = pos[cut(pos, rows, t + 1, threads)];
+    for (int64_t p = pos[cut(pos, rows, t, threads)]; p < end; p++) mine[crd[p] >> shift]++;
+  }
+  starts(counts, ends, groups, threads);
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * groups;
+    const int64_t last = cut(pos, rows, t + 1, threads);
+    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+      for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
+        const POS to = mine[crd[p] >> shift]++;
+        spare[to] = (Entry){(CRD)i, crd[p], values[p]};
+      }
+    }
+  }
+  _Pragma("omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)")
+  for (int64_t group = 0; group < groups; group++) {
+    const int64_t first = group << shift;
+    const int64_t last = (group + 1) << shift < columns ? (group + 1) << shift : columns;
+    const int64_t begin = ends[group], end = ends[group + 1];
+    // Where a column begins is kept one place too early, and so is right when it is full.
+    POS *at = out_pos + 1;
+    for (int64_t c = first; c < last; c++) at[c] = 0;
+    for (int64_t p = begin; p < end; p++) at[spare[p].column]++;
+    POS sum = (POS)begin;
+    for (int64_t c = first; c < last; c++) {
+      const POS count = at[c];
+      at[c] = sum;
+      sum += count;
+    }
+    for (int64_t p = begin; p < end; p++) {
+      const POS to = at[spare[p].column]++;
+      out_crd[to] = spare[p].row;
+      out_values[to] = spare[p].value;
+    }
+  }
+  out_pos[0] = 0;
+}
+
 static void sort_row(CRD *crd, VALUE *values, int64_t n, CRD *spare, VALUE *spare_values) {
   if (n <= 24) {
     for (int64_t a = 1; a < n; a++) {
@@ -140,77 +198,60 @@ int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
   return failed ? -1 : repeated;
 }
 
-// Runs side by side: entry q of row i goes to begin[i] + q * stride.
-void spread(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
-            const VALUE *restrict values, const int64_t *restrict begin, int64_t stride,
-            CRD *restrict out_crd, VALUE *restrict out_values, int64_t threads) {
+// Where each row begins in a list of entries that is sorted by rows, whose values are copied.
+void runs_of_list(int64_t rows, int64_t entries, const CRD_IN *restrict row,
+                  const VALUE *restrict values, POS *restrict pos, VALUE *restrict out_values,
+                  int64_t threads) {
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    const int64_t begin = entries / threads * t;
+    const int64_t end = t + 1 == threads ? entries : entries / threads * (t + 1);
+    int64_t before = begin ? row[begin - 1] : -1;
+    for (int64_t p = begin; p < end; p++) {
+      for (; before < (int64_t)row[p]; before++) pos[before + 1] = (POS)p;
+      out_values[p] = values[p];
+    }
+    if (t + 1 == threads) {
+      for (; before < rows; before++) pos[before + 1] = (POS)entries;
+    }
+  }
+}
+
+// The row of each entry, and a copy of its value.
+void list_of_runs(int64_t rows, const POS_IN *restrict pos, const VALUE *restrict values,
+                  CRD *restrict row, VALUE *restrict out_values, int64_t threads) {
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     const int64_t last = cut(pos, rows, t + 1, threads);
     for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
-      int64_t to = begin[i];
-      for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++, to += stride) {
+      for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
+        row[p] = (CRD)i;
+        out_values[p] = values[p];
+      }
+    }
+  }
+}
+
+// Runs side by side, in slices of `height` with the longest one's room for each. `place` is where
+// each row goes if they are sorted, and 0 else. What is left over is filled.
+void spread(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
+            const VALUE *restrict values, const int64_t *restrict place,
+            const POS *restrict slice, int64_t height, CRD *restrict out_crd,
+            VALUE *restrict out_values, const VALUE *restrict fill, int64_t threads) {
+  const VALUE nothing = *fill;
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    const int64_t last = cut(pos, rows, t + 1, threads);
+    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+      const int64_t run = place ? place[i] : i, number = run / height;
+      int64_t to = slice[number] + run % height;
+      for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++, to += height) {
         out_crd[to] = (CRD)crd[p];
         out_values[to] = values[p];
       }
-    }
-  }
-}
-
-// How many blocks of `high` x `wide` each row of blocks has. `seen` has threads * columns zeros.
-void count_blocks(int64_t rows, int64_t high, int64_t wide, const POS_IN *restrict pos,
-                  const CRD_IN *restrict crd, int64_t *restrict counts, int64_t *restrict seen,
-                  int64_t columns, int64_t threads) {
-  const int64_t bands = (rows + high - 1) / high;
-  PARALLEL
-  for (int64_t t = 0; t < threads; t++) {
-    int64_t *mine = seen + t * columns;
-    for (int64_t band = bands / threads * t;
-         band < (t + 1 == threads ? bands : bands / threads * (t + 1)); band++) {
-      const int64_t last = (band + 1) * high < rows ? (band + 1) * high : rows;
-      int64_t count = 0;
-      for (int64_t p = pos[band * high]; p < (int64_t)pos[last]; p++) {
-        const int64_t b = crd[p] / wide;
-        count += mine[b] != band + 1;
-        mine[b] = band + 1;
-      }
-      counts[band] = count;
-    }
-  }
-}
-
-// The blocks themselves, in order; `slot` has threads * columns places for anything.
-void fill_blocks(int64_t rows, int64_t high, int64_t wide, const POS_IN *restrict pos,
-                 const CRD_IN *restrict crd, const VALUE *restrict values,
-                 const POS *restrict out_pos, CRD *restrict out_crd, VALUE *restrict out_values,
-                 int64_t *restrict slot, int64_t columns, int64_t threads) {
-  const int64_t bands = (rows + high - 1) / high;
-  PARALLEL
-  for (int64_t t = 0; t < threads; t++) {
-    int64_t *mine = slot + t * columns;
-    for (int64_t band = bands / threads * t;
-         band < (t + 1 == threads ? bands : bands / threads * (t + 1)); band++) {
-      const int64_t first = band * high, last = first + high < rows ? first + high : rows;
-      const int64_t base = out_pos[band];
-      int64_t count = 0;
-      for (int64_t p = pos[first]; p < (int64_t)pos[last]; p++) {
-        const int64_t b = crd[p] / wide;
-        if (mine[b] >= base && mine[b] < base + count && out_crd[mine[b]] == b) continue;
-        mine[b] = base + count;
-        out_crd[base + count++] = (CRD)b;
-      }
-      for (int64_t a = 1; a < count; a++) {  // rows are sorted, so this is nearly in order
-        const CRD key = out_crd[base + a];
-        int64_t b = a;
-        for (; b > 0 && out_crd[base + b - 1] > key; b--) out_crd[base + b] = out_crd[base + b - 1];
-        out_crd[base + b] = key;
-      }
-      for (int64_t a = 0; a < count; a++) mine[out_crd[base + a]] = base + a;
-      for (int64_t i = first; i < last; i++) {
-        for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
-          const int64_t b = crd[p] / wide;
-          out_values[(mine[b] * high + i - first) * wide + crd[p] - b * wide] = values[p];
-        }
+      for (; to < (int64_t)slice[number + 1]; to += height) {
+        out_crd[to] = 0;
+        out_values[to] = nothing;
       }
     }
   }

@@ -24,6 +24,12 @@ Rows = tuple[Array, Array, Array]  # positions, coordinates, values
 
 # Below so many entries, starting threads costs more than they save.
 _SERIAL_BELOW = 1 << 15
+# So many columns can be written to at once, as the cache has a line for each.
+_FEW_COLUMNS = 1 << 17
+# Rows whose columns reach further than this have entries that no cache keeps together.
+_NEAR = 1 << 14
+# How many entries are brought near each other at least, and how many groups there are at most.
+_GROUP, _MOST_GROUPS = 1 << 13, 512
 _VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "struct pair"}
 
 
@@ -36,12 +42,41 @@ def transposed(rows: Rows, columns: int) -> Rows | None:
     move = _compiled(pos, crd, values, out_pos, out_crd)
     if move is None:
         return None
+    made = allocate(len(crd), values.dtype)
+    given = (pos, crd, values, out_pos, out_crd, made)
+    if columns > _FEW_COLUMNS and _is_scattered(pos, crd):
+        _transpose_scattered(move, given, columns)
+        return out_pos, out_crd, made
     threads = _threads(len(crd), columns)
     counts = np.zeros(threads * columns, dtype=out_pos.dtype)
-    made = allocate(len(crd), values.dtype)
-    given = (pos, crd, values, out_pos, out_crd, made, counts)
-    move.transpose(*_numbers(count, columns), *_addresses(*given), *_numbers(threads))
+    sizes = _numbers(count, columns)
+    move.transpose(*sizes, *_addresses(*given, counts), *_numbers(threads))
     return out_pos, out_crd, made
+
+
+def _is_scattered(pos: Array, crd: Array) -> bool:
+    """Whether neighbouring entries have columns far apart, by a sample of the rows."""
+    rows = np.linspace(0, max(0, len(pos) - 2), 256).astype(np.int64)
+    begin, end = pos[rows].astype(np.int64), pos[rows + 1].astype(np.int64)
+    some = end - begin > 1
+    if len(crd) < _SERIAL_BELOW or not some.any():
+        return False
+    return bool(np.median(crd[end[some] - 1].astype(np.int64) - crd[begin[some]]) > _NEAR)
+
+
+def _transpose_scattered(move: ctypes.CDLL, given: tuple[Array, ...], columns: int) -> None:
+    pos, crd, _, out_pos = given[:4]
+    shift = 0
+    while (columns - 1) >> shift >= min(_MOST_GROUPS, len(crd) // _GROUP + 1):
+        shift += 1
+    groups = ((columns - 1) >> shift) + 1
+    threads = _threads(len(crd), groups)
+    counts = np.zeros(threads * groups, dtype=out_pos.dtype)
+    ends = np.empty(groups + 1, dtype=out_pos.dtype)
+    spare = allocate(len(crd) * move.entry_size(), np.dtype(np.uint8))
+    sizes = _numbers(len(pos) - 1, columns)
+    more = _addresses(*given, counts, ends, spare)
+    move.transpose_scattered(*sizes, *more, *_numbers(shift, threads))
 
 
 def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -> Rows | None:
@@ -64,21 +99,52 @@ def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -
     return None if status else (pos, crd, made)
 
 
-def spread(
-    rows: Rows, begin: Array, stride: int, count: int, dtype: Any, fill: Any
-) -> tuple[Array, Array] | None:
-    """Runs side by side: entry q of a row lies at `begin + q * stride`, of `count` places."""
-    pos, crd, values = rows
-    out_crd = np.zeros(count, dtype=dtype)
-    move = _compiled(pos, crd, values, pos, out_crd)
+def runs_of_list(row: Array, values: Array, rows: int) -> tuple[Array, Array] | None:
+    """Where each row begins in a list that is sorted by rows, and a copy of the values."""
+    pos = np.empty(rows + 1, dtype=index_dtype(len(row)))
+    move = _compiled(pos, row, values, pos, row)
     if move is None:
         return None
-    made = np.zeros(count, values.dtype) if fill == 0 else np.full(count, fill, values.dtype)
-    given = (pos, crd, values, np.ascontiguousarray(begin, dtype=np.int64))
+    made = allocate(len(row), values.dtype)
+    sizes = _numbers(rows, len(row))
+    numbers = _numbers(_threads(len(row), 0))
+    move.runs_of_list(*sizes, *_addresses(row, values, pos, made), *numbers)
+    return pos, made
+
+
+def list_of_runs(rows: Rows, dtype: Any) -> tuple[Array, Array] | None:
+    """The row of each entry, and a copy of the values."""
+    pos, crd, values = rows
+    row = allocate(len(crd), dtype)
+    move = _compiled(pos, crd, values, pos, row)
+    if move is None:
+        return None
+    made = allocate(len(crd), values.dtype)
     numbers = _numbers(_threads(len(crd), 0))
+    move.list_of_runs(*_numbers(len(pos) - 1), *_addresses(pos, values, row, made), *numbers)
+    return row, made
+
+
+def spread(
+    rows: Rows, place: Array | None, slices: tuple[Array, int], dtype: Any, fill: Any
+) -> tuple[Array, Array] | None:
+    """Runs side by side: slices begin where the first of `slices` says, and are so many high."""
+    pos, crd, values = rows
+    begin, height = slices
+    count = int(begin[-1])
+    out_crd = allocate(count, dtype)
+    move = _compiled(pos, crd, values, begin, out_crd)
+    if move is None:
+        return None
+    made = allocate(count, values.dtype)
+    last = int(begin[-2]) if len(begin) > 1 else 0  # it may have places for rows that are not there
+    out_crd[last:] = 0
+    made[last:] = fill
+    nothing = np.full(1, fill, values.dtype)
+    order = ctypes.c_void_p(0) if place is None else _addresses(place)[0]
     move.spread(
-        *_numbers(len(pos) - 1), *_addresses(*given), *_numbers(stride),
-        *_addresses(out_crd, made), *numbers,
+        *_numbers(len(pos) - 1), *_addresses(pos, crd, values), order, *_addresses(begin),
+        *_numbers(height), *_addresses(out_crd, made, nothing), *_numbers(_threads(len(crd), 0)),
     )  # fmt: skip
     return out_crd, made
 
@@ -89,26 +155,23 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     high, wide = block
     count, across = len(pos) - 1, -(-columns // wide)
     bands = -(-count // high)
-    threads = _threads(len(crd), across)
-    out_crd_type = np.empty(0, dtype=index_dtype(across - 1))
-    counts, seen = np.zeros(bands, np.int64), np.zeros(threads * across, np.int64)
-    move = _compiled(pos, crd, values, pos, out_crd_type)
+    threads = _numbers(_threads(len(crd), 0))
+    crd_type = np.empty(0, dtype=index_dtype(across - 1))
+    counts = np.empty(bands, np.int64)
+    move = _compiled(pos, crd, values, pos, crd_type, block)
     if move is None:
         return None
-    shape = _numbers(count, high, wide)
-    tail = _numbers(across, threads)
-    move.count_blocks(*shape, *_addresses(pos, crd, counts, seen), *tail)
+    move.count_blocks(*_numbers(count), *_addresses(pos, crd, counts), *threads)
     total = int(counts.sum())
     out_pos = np.zeros(bands + 1, dtype=index_dtype(total))
     np.cumsum(counts, out=out_pos[1:])
-    out_crd = allocate(total, out_crd_type.dtype)
-    size = total * high * wide
-    made = np.zeros(size, values.dtype) if fill == 0 else np.full(size, fill, values.dtype)
-    move = _compiled(pos, crd, values, out_pos, out_crd)
+    out_crd = allocate(total, crd_type.dtype)
+    made = allocate(total * high * wide, values.dtype)
+    move = _compiled(pos, crd, values, out_pos, out_crd, block)
     if move is None:
         return None
-    given = (pos, crd, values, out_pos, out_crd, made, seen)
-    move.fill_blocks(*shape, *_addresses(*given), *tail)
+    given = (pos, crd, values, out_pos, out_crd, made, np.full(1, fill, values.dtype))
+    move.fill_blocks(*_numbers(count), *_addresses(*given), *threads)
     return out_pos, out_crd, made
 
 
@@ -128,18 +191,25 @@ def _numbers(*numbers: int) -> list[ctypes.c_int64]:
 
 
 def _compiled(
-    pos: Array, crd: Array, values: Array, out_pos: Array, out_crd: Array
+    pos: Array,
+    crd: Array,
+    values: Array,
+    out_pos: Array,
+    out_crd: Array,
+    block: tuple[int, int] | None = None,
 ) -> ctypes.CDLL | None:
-    """The functions for arrays of these types."""
+    """The functions for arrays of these types, or for blocks of a size."""
     value = _VALUES.get(values.dtype.itemsize)
     if find_toolchain() is None or value is None:
         return None
     types = (pos, crd, out_pos, out_crd)
-    return _library(tuple(f"{array.dtype.name}_t" for array in types), value)
+    return _library(tuple(f"{array.dtype.name}_t" for array in types), value, block)
 
 
 @cache
-def _library(types: tuple[str, ...], value: str) -> ctypes.CDLL:
+def _library(
+    types: tuple[str, ...], value: str, block: tuple[int, int] | None = None
+) -> ctypes.CDLL:
     names = ("POS_IN", "CRD_IN", "POS", "CRD")
     head = [
         f"typedef __{kind}{n}_TYPE__ {kind.lower()}{n}_t;"
@@ -149,8 +219,10 @@ def _library(types: tuple[str, ...], value: str) -> ctypes.CDLL:
     head += ["typedef __SIZE_TYPE__ size_t;", "struct pair { uint64_t a, b; };"]
     head += [f"typedef {type} {name};" for name, type in zip(names, types, strict=True)]
     head.append(f"typedef {value} VALUE;")
-    text = Path(__file__).with_name("moves.c").read_text()
-    library = load("\n".join([*head, text]), optimize="-O2")
-    for name in ("transpose", "gather_rows", "spread", "count_blocks", "fill_blocks"):
-        getattr(library, name).restype = ctypes.c_int64 if name == "gather_rows" else None
+    if block is not None:
+        head += [f"#define HIGH {block[0]}", f"#define WIDE {block[1]}"]
+    text = Path(__file__).with_name("moves.c" if block is None else "blocks.c").read_text()
+    library = load("\n".join([*head, text]))
+    for name in ("gather_rows", "entry_size") if block is None else ():
+        getattr(library, name).restype = ctypes.c_int64
     return library

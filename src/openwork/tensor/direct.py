@@ -6,7 +6,6 @@ What is not here goes through coordinates: see `tensor.pack`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from openwork.format.formats import BSR, COO, Format
 from openwork.format.levels import Dense, Entries, SideBySide
 from openwork.format.levels.base import coordinates
 from openwork.format.width import index_dtype
-from openwork.runtime.moves import Rows, blocked, spread, transposed
+from openwork.runtime.moves import Rows, blocked, list_of_runs, runs_of_list, spread, transposed
 from openwork.runtime.storage import Array, Storage
 
 
@@ -42,11 +41,12 @@ def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
 
 def direct(storage: Storage, format: Format) -> Storage | None:
     """`storage` in another format, if there is a direct way."""
+    rows: Rows | None = None
     if storage.format.levels == COO(2).levels:
         rows = _listed_rows(storage)
     elif is_rows(storage.format):
         rows = rows_of(storage)
-    else:
+    if rows is None:
         return None
     shape = storage.shape
     if format.ndim != 2:
@@ -58,6 +58,8 @@ def direct(storage: Storage, format: Format) -> Storage | None:
         rows = turned
     if is_rows(format):
         return as_rows(rows, shape, format, storage.fill)
+    if format.levels == COO(2).levels:
+        return _listed(rows, shape, format, storage.fill)
     if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
         return _side_by_side(rows, shape, format, storage.fill)
     if format.ndim == 2 and all(format.tiles) and format == BSR(*format.tiles):
@@ -69,13 +71,23 @@ def direct(storage: Storage, format: Format) -> Storage | None:
     return None
 
 
-def _listed_rows(storage: Storage) -> Rows:
+def _listed_rows(storage: Storage) -> Rows | None:
     """A sorted list of coordinates as rows of runs: only where they begin has to be found."""
     count = storage.shape[storage.format.order[0]]
     row, column = storage.levels[0]["crd"], storage.levels[1]["crd"]
-    pos = np.zeros(count + 1, dtype=index_dtype(len(row)))
-    np.cumsum(np.bincount(row, minlength=count), out=pos[1:])
-    return pos, column, storage.values.copy()
+    found = runs_of_list(row, storage.values, count)
+    return None if found is None else (found[0], column, found[1])
+
+
+def _listed(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage | None:
+    """Rows of runs as a list of coordinates."""
+    found = list_of_runs(rows, index_dtype(shape[format.order[0]] - 1))
+    if found is None:
+        return None
+    row, values = found
+    ends = np.array([0, len(values)], dtype=index_dtype(len(values)))
+    levels = ({"pos": ends, "crd": row}, {"crd": rows[1]})
+    return Storage(shape, format, values.dtype, levels, values, fill)
 
 
 def _side_by_side(
@@ -86,18 +98,17 @@ def _side_by_side(
     if not outer.full or not isinstance(inner, SideBySide):
         return None
     count, extent = (shape[mode] for mode in format.order)
-    lengths: Array = np.diff(rows[0]).astype(np.int64)
-    zeros = np.zeros(count, dtype=np.int64)
-    packed = outer.pack(Entries(zeros, np.arange(count), lengths, 1, count))
-    by_place = np.empty_like(lengths)
-    by_place[packed.places] = lengths
-    arrays, places = inner.runs(by_place, extent)
-    view = SimpleNamespace(parents=count, **arrays)
-    begin = np.asarray(inner.place(view, packed.places, 0), dtype=np.int64)
-    stride = int(inner.place(view, 0, 1) - inner.place(view, 0, 0)) if count else 1
+    lengths, place = np.diff(rows[0]), None
+    above: Mapping[str, Array] = {}
+    if outer != Dense:
+        zeros, every = np.zeros(count, dtype=np.int64), np.arange(count)
+        packed = outer.pack(Entries(zeros, every, lengths.astype(np.int64), 1, count))
+        above, place = packed.arrays, packed.places
+        lengths, given = np.empty_like(lengths), lengths
+        lengths[place] = given
+    arrays, _ = inner.runs(lengths, extent)
     width = coordinates(np.zeros(0), extent, inner.bits).dtype
-    made = spread(rows, begin, stride, places, width, fill)
+    made = spread(rows, place, inner.slices(arrays, count), width, fill)
     if made is None:
         return None
-    levels = (packed.arrays, {**arrays, "crd": made[0]})
-    return Storage(shape, format, rows[2].dtype, levels, made[1], fill)
+    return Storage(shape, format, rows[2].dtype, (above, {**arrays, "crd": made[0]}), made[1], fill)

@@ -6,6 +6,7 @@ Nothing here changes an object of the caller's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -102,18 +103,24 @@ def from_dia(matrix: Any, name: str, fill: Number | None) -> Storage:
             f"{name}.offsets has {offsets[order[repeated[0]]]} more than once", code="E504"
         )
     dtype = as_dtype(data.dtype)
-    values = np.zeros((len(order), rows), dtype=dtype)
+    # Which diagonals a row meets follows from the offsets alone: let the level say it.
+    at = np.maximum(0, -offsets[order])
+    coords = np.array([at, at + offsets[order]])
+    empty = pack(coords, np.zeros(len(order), dtype), (rows, columns), DIA, fill or 0)
     for q, diagonal in enumerate(order):
         first = max(0, -int(offsets[diagonal]))
         last = min(rows, min(columns, data.shape[1]) - int(offsets[diagonal]))
         if first < last:
             begin = first + int(offsets[diagonal])
-            values[q, first:last] = data[diagonal, begin : begin + last - first]
-    # Which diagonals a row meets follows from the offsets alone: let the level say it.
-    at = np.maximum(0, -offsets[order])
-    coords = np.array([at, at + offsets[order]])
-    empty = pack(coords, np.zeros(len(order), dtype), (rows, columns), DIA, fill or 0)
-    return Storage((rows, columns), DIA, dtype, empty.levels, values.T.reshape(-1), empty.fill)
+            places = _diagonal(empty, q, first, last)
+            empty.values[places] = data[diagonal, begin : begin + last - first]
+    return empty
+
+
+def _diagonal(storage: Storage, number: int, first: int, last: int) -> Any:
+    """Where the entries of a diagonal lie, of the rows from `first` up to below `last`."""
+    level, arrays = storage.format.levels[1], SimpleNamespace(**storage.levels[1])
+    return level.place(arrays, np.arange(first, last), number)
 
 
 def to_bsr(storage: Storage) -> Any:
@@ -128,9 +135,9 @@ def to_dia(storage: Storage) -> Any:
     """Diagonals, by column."""
     rows, columns = storage.shape
     offsets = storage.levels[1]["offset"]
-    ours = storage.values.reshape(rows, len(offsets)).T
     data = np.zeros((len(offsets), columns), dtype=storage.dtype)
-    for row, diagonal, offset in zip(data, ours, map(int, offsets), strict=True):
+    for q, offset in enumerate(map(int, offsets)):
         first, last = max(0, -offset), min(rows, columns - offset)
-        row[first + offset : last + offset] = diagonal[first:last]
+        places = _diagonal(storage, q, first, last)
+        data[q, first + offset : last + offset] = storage.values[places]
     return sparse.dia_array((data, offsets), shape=(rows, columns))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, positions
 from openwork.format.width import index_dtype
+
+# How many rows of diagonals lie beside one another.
+_ROWS = 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,10 +72,12 @@ class RangeLevel(Level):
 
 @dataclass(frozen=True, repr=False)
 class DiagonalsLevel(Level):
-    """The same diagonals for every row: coordinate `p + offset[q]`, at `p * count + q` (DIA).
+    """The same diagonals for every row: coordinate `p + offset[q]` (DIA).
 
     Directly below a dense level without parents. `lo` and `hi` say which diagonals a row meets.
-    A diagonal is stored in full where it has any entry.
+    A diagonal is stored in full where it has any entry. Rows lie in slices, one beside the other,
+    and within a slice one diagonal after the other: what a few rows need is near, and vectors of
+    rows need no gathers.
     """
 
     name = "Diagonals"
@@ -98,13 +104,16 @@ class DiagonalsLevel(Level):
         return parent + a.offset[position]
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
-        return parent * a.count[0] + position
+        return (parent // _ROWS * a.count[0] + position) * _ROWS + parent % _ROWS
+
+    def abreast(self, count: int) -> bool:
+        return _ROWS % count == 0
 
     def room(self, a: Any, parent: Any) -> Any:
         return parent * 0 + a.count[0]
 
     def children(self, a: Any, parents: Any) -> Any:
-        return parents * a.count[0]
+        return (parents + (_ROWS - 1)) // _ROWS * _ROWS * a.count[0]
 
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
         return {"count": 1, "offset": int(a.count[0]) if len(a.count) else 0}
@@ -120,8 +129,9 @@ class DiagonalsLevel(Level):
             "count": np.array([len(offset)], dtype=dtype),
             "offset": offset.astype(dtype),
         }
-        places = entries.parent * len(offset) + diagonal
-        return Packed(arrays, places.astype(np.int64), rows * len(offset))
+        view = SimpleNamespace(**arrays)
+        places = np.asarray(self.place(view, entries.parent, diagonal), dtype=np.int64)
+        return Packed(arrays, places, int(self.children(view, rows)))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         if (a.offset[1:] <= a.offset[:-1]).any():

@@ -153,6 +153,17 @@ class Level:
         is there; only where `finds`. The place may be out of range if the flag is not raised."""
         raise NotImplementedError
 
+    def abreast(self, count: int) -> bool:
+        """Whether `count` runs, from a multiple of that on, lie side by side.
+
+        Entry `q` of the next run then lies right behind entry `q` of this one.
+        """
+        return False
+
+    def kept_at(self, a: Any, place: Any) -> Any:
+        """The coordinate at a place, if places of this level are in an order of their own."""
+        return None
+
     def children(self, a: Any, parents: Any) -> Any:
         """How many places `parents` parents have together."""
         raise NotImplementedError

@@ -46,6 +46,10 @@ class SideBySide(Level):
         """The arrays that follow from the lengths of the runs, and how many places there are."""
         raise NotImplementedError
 
+    def slices(self, arrays: Mapping[str, Array], parents: int) -> tuple[Array, int]:
+        """Where the slices of runs side by side begin and end, and how many runs are in one."""
+        raise NotImplementedError
+
     def pack(self, entries: Entries) -> Packed:
         arrays, count = self.runs(entries.counts, entries.extent)
         view = SimpleNamespace(parents=entries.parents, **arrays)
@@ -73,6 +77,9 @@ class PaddedLevel(SideBySide):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return parent + position * a.parents
 
+    def abreast(self, count: int) -> bool:
+        return True
+
     def room(self, a: Any, parent: Any) -> Any:
         return parent * 0 + a.width[0]
 
@@ -87,6 +94,10 @@ class PaddedLevel(SideBySide):
         dtype = index_dtype(max(extent, width))
         arrays = {"len": counts.astype(dtype), "width": np.array([width], dtype=dtype)}
         return arrays, width * len(counts)
+
+    def slices(self, arrays: Mapping[str, Array], parents: int) -> tuple[Array, int]:
+        width = int(arrays["width"][0])
+        return np.array([0, width * parents], dtype=index_dtype(width * parents)), max(parents, 1)
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         wrong = np.flatnonzero((a.len < 0) | (a.len > a.width[0]))
@@ -122,6 +133,9 @@ class SlicedLevel(SideBySide):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.slice[parent // self.height] + parent % self.height + position * self.height
 
+    def abreast(self, count: int) -> bool:
+        return self.height % count == 0
+
     def room(self, a: Any, parent: Any) -> Any:
         number = parent // self.height
         return (a.slice[number + 1] - a.slice[number]) // self.height
@@ -134,13 +148,18 @@ class SlicedLevel(SideBySide):
 
     def runs(self, counts: Array, extent: int) -> tuple[dict[str, Array], int]:
         slices = -(-len(counts) // self.height)
-        padded = np.zeros(slices * self.height, dtype=np.int64)
-        padded[: len(counts)] = counts
-        widths = padded.reshape(slices, self.height).max(axis=1, initial=0)
+        full = len(counts) // self.height
+        widths = np.zeros(slices, dtype=np.int64)
+        rows = counts[: full * self.height].reshape(full, self.height)
+        widths[:full] = rows.max(axis=1, initial=0)
+        widths[full:] = counts[full * self.height :].max(initial=0)
         starts = np.concatenate([[0], np.cumsum(widths * self.height)])
         count = int(starts[-1])
         lengths = counts.astype(index_dtype(extent))
         return {"len": lengths, "slice": starts.astype(index_dtype(count))}, count
+
+    def slices(self, arrays: Mapping[str, Array], parents: int) -> tuple[Array, int]:
+        return arrays["slice"], self.height
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         rises = a.slice[0] == 0 and (a.slice[1:] >= a.slice[:-1]).all()

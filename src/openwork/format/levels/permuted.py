@@ -18,7 +18,7 @@ class PermutedLevel(Level):
     """Every coordinate, sorted by the number of entries below it in windows of `sigma`.
 
     Runs of like lengths come to lie in one slice, which then needs less padding. `rank` is the
-    place of each coordinate. Outermost only.
+    place of each coordinate, `kept` the coordinate at each place. Outermost only.
     """
 
     sigma: int = 256
@@ -26,7 +26,10 @@ class PermutedLevel(Level):
     contiguous = False
     full = True
     locates = True
-    arrays = (ArrayFact("rank", "own", holds="numbers"),)
+    arrays = (
+        ArrayFact("rank", "own", holds="numbers"),
+        ArrayFact("kept", "own", holds="numbers"),
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.sigma, bool) or not isinstance(self.sigma, int) or self.sigma < 1:
@@ -47,11 +50,14 @@ class PermutedLevel(Level):
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         return a.rank[coordinate]
 
+    def kept_at(self, a: Any, place: Any) -> Any:
+        return a.kept[place]
+
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.extent
 
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
-        return {"rank": int(a.extent)}
+        return {"rank": int(a.extent), "kept": int(a.extent)}
 
     def pack(self, entries: Entries) -> Packed:
         lengths = np.zeros(entries.extent, dtype=np.int64)
@@ -61,13 +67,17 @@ class PermutedLevel(Level):
         rank = np.empty(entries.extent, dtype=index_dtype(entries.extent))
         rank[order] = np.arange(entries.extent)
         places = rank[entries.coordinate].astype(np.int64)
-        return Packed({"rank": rank}, places, entries.extent)
+        return Packed({"rank": rank, "kept": order.astype(rank.dtype)}, places, entries.extent)
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         if parents != 1:
             yield Fault("rank", " belongs to the outermost level only")
         elif (np.sort(a.rank) != np.arange(extent)).any():
             yield Fault("rank", f" is no permutation of {extent} coordinates")
+        elif (a.kept < 0).any() or (a.kept >= extent).any():
+            yield Fault("kept", f" has coordinates outside of {extent}")
+        elif (a.rank[a.kept] != np.arange(extent)).any():
+            yield Fault("kept", " does not undo the ranks")
 
     def __call__(self, sigma: int | None = None, **changes: Any) -> PermutedLevel:
         return super().__call__(**({} if sigma is None else {"sigma": sigma}), **changes)

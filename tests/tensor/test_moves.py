@@ -1,0 +1,87 @@
+"""Conversions in compiled code: by counting, in groups, by merging rows, and what they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import openwork as ow
+from openwork.runtime import moves
+
+SHAPES = [(1, 1), (7, 5), (30, 31), (90, 200), (200, 90)]
+
+
+def matrix(shape: tuple[int, int], density: float = 0.3) -> Any:
+    rng = np.random.default_rng(shape[0])
+    made = sp.random_array(shape, density=density, format="csr", rng=rng)
+    made.sort_indices()
+    return made
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "format",
+    [
+        ow.BSR(3, 3),
+        ow.BSR(1, 4),
+        ow.BSR(8, 2),
+        ow.SELL(4),
+        ow.SELL(4, 8),
+        ow.ELL,
+        ow.COO(2),
+        ow.CSC,
+    ],
+    ids=repr,
+)
+def test_there_and_back(
+    format: ow.Format, shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "_SERIAL_BELOW", 0)
+    monkeypatch.setattr(moves, "thread_count", lambda: threads)
+    A = matrix(shape)
+    made = ow.tensor(A, name="A").to(format)
+    np.testing.assert_array_equal(made.to_numpy(), A.toarray())
+    np.testing.assert_array_equal(made.to(ow.CSR).to_numpy(), A.toarray())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_scattered_entries_are_transposed_in_groups(
+    shape: tuple[int, int], dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_SERIAL_BELOW", 0), ("_FEW_COLUMNS", 0), ("_NEAR", -1), ("_GROUP", 8)):
+        monkeypatch.setattr(moves, name, value)
+    monkeypatch.setattr(moves, "thread_count", lambda: threads)
+    A = (matrix(shape) * 9).astype(dtype)
+    got, wanted = ow.tensor(A, name="A").to(ow.CSC).storage, A.tocsc()
+    wanted.sort_indices()
+    np.testing.assert_array_equal(got.levels[1]["pos"], wanted.indptr)
+    np.testing.assert_array_equal(got.levels[1]["crd"], wanted.indices)
+    np.testing.assert_array_equal(got.values, wanted.data)
+
+
+def test_empty_matrices_and_rows() -> None:
+    for shape in [(0, 4), (4, 0), (5, 6)]:
+        for format in (ow.BSR(2, 2), ow.SELL(2), ow.ELL, ow.COO(2), ow.CSC):
+            A = ow.tensor(sp.csr_array(shape), name="A").to(format)
+            assert A.to(ow.CSR).nnz == 0
+            assert A.to_numpy().shape == shape
+
+
+def test_fills_lie_between_entries() -> None:
+    A = ow.tensor(np.array([[1.0, np.inf], [np.inf, 2.0]]), format=ow.CSR, fill=np.inf, name="A")
+    for format in (ow.BSR(2, 2), ow.SELL(2), ow.ELL):
+        assert A.to(format).to_numpy().tolist() == [[1.0, np.inf], [np.inf, 2.0]]
+
+
+def test_values_are_copied_and_index_arrays_are_shared() -> None:
+    A = ow.tensor(matrix((30, 31)), name="A")
+    listed = A.to(ow.COO(2))
+    assert np.shares_memory(listed.storage.levels[1]["crd"], A.storage.levels[1]["crd"])
+    assert not np.shares_memory(listed.storage.values, A.storage.values)
+    assert not np.shares_memory(listed.to(ow.CSR).storage.values, listed.storage.values)
