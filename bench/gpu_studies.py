@@ -1,0 +1,252 @@
+"""`make study-gpu`: the studies of the thesis and of Sgap on a GPU, and their pictures.
+
+The machine with the GPU needs no Matplotlib: `gpu_studies.py` measures and writes a JSON file,
+`gpu_studies.py FILE.json` makes a page and pictures of it anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+OUT = Path(os.environ.get("OUT", "bench/out"))
+SKEWS = (1.0, 1.0001, 1.0002, 1.0003, 1.0004, 1.0005, 1.0006)
+GROUPS, COLUMNS = (4, 8, 16, 32), 4
+
+ENTRIES = """fuse(i,j,f), pos(f,fpos,A), split(fpos,block,fpos1,3584), split(fpos1,warp,fpos2,224),
+    split(fpos2,thread,thread_nz,7), order(block,warp,thread,thread_nz)"""
+UNITS = "parallelize(block,GPUBlock,IgnoreRaces), parallelize(warp,GPUWarp,IgnoreRaces)"
+LAST = "parallelize(thread,GPUThread,Atomics)"
+SCHEDULES = {
+    "A.2, unrolled": f"""{ENTRIES}, precompute(A(i,j)*x(j),thread_nz,thread_nz_pre),
+        unroll(thread_nz_pre,7), {UNITS}, {LAST}""",
+    "A.11, not unrolled": f"{ENTRIES}, {UNITS}, {LAST}",
+    "A.9, thread per row": """split(i,block,thread,128), parallelize(block,GPUBlock,NoRaces),
+        parallelize(thread,GPUThread,NoRaces)""",
+    "A.10, warp per row": f"""split(i,block,block_row,16), split(block_row,warp_row,warp,4),
+        pos(j,jpos,A), split(jpos,thread_nz,thread,32),
+        order(block,warp,warp_row,thread,thread_nz), {UNITS},
+        parallelize(thread,GPUThread,Temporary)""",
+}
+
+
+# -- to measure ---------------------------------------------------------------------------------
+
+
+def measured() -> dict[str, Any]:
+    """All studies, in milliseconds."""
+    import cupy as cp
+
+    import gpu
+
+    name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    found: dict[str, Any] = {"device": name, "skew": {}, "tables": {}}
+    for c in SKEWS:
+        A = gpu.from_lengths(gpu.skewed(c, 40_000, 40_000_000), 100_000, np.float32)
+        found["skew"][c] = _vector(gpu, A)
+    found["wide"] = _vector(gpu, gpu.from_lengths(np.full(100, 10_000), 100_000, np.float32))
+    found["random"] = _vector(gpu, gpu.from_lengths(np.full(400_000, 10), 400_000, np.float32))
+    for name, A in _matrices(gpu):
+        found["tables"][name] = _points(gpu, A)
+        print(name, flush=True)
+    return found
+
+
+def _vector(gpu: Any, A: Any) -> dict[str, float]:
+    """A matrix times a vector by the schedules of the thesis, and by the default."""
+    import cupy as cp
+
+    import openwork as ow
+    from openwork import recipes
+
+    x = cp.random.standard_normal(A.shape[1]).astype(A.dtype)
+    y = ow.empty((A.shape[0],), dtype=A.dtype, name="y")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(A, name="A"), x=ow.tensor(x))
+    made = {name: stmt.schedule(text) for name, text in SCHEDULES.items()}
+    made["staged segments"] = recipes.position_staged(stmt, 4, 32)
+    made["default"] = stmt
+    want = A @ x
+    return {name: _time(gpu, each, want) for name, each in made.items()}
+
+
+def _time(gpu: Any, stmt: Any, want: Any) -> float:
+    run = stmt.compile(target="cuda")
+    got = run().storage.values.reshape(want.shape)
+    error = float(abs(got - want).max()) / (float(abs(want).max()) or 1.0)
+    if not error < 1e-3:
+        raise AssertionError(f"wrong by {error:.1e}: {stmt}")
+    return float(gpu.median(run, reps=7))
+
+
+def _matrices(gpu: Any) -> list[tuple[str, Any]]:
+    shape = {"uniform": np.full(100_000, 10), "long rows": np.full(4_000, 500)}
+    made = [(name, gpu.from_lengths(rows, len(rows), np.float32)) for name, rows in shape.items()]
+    made.append(("R-MAT 16", gpu.rmat(16, 16, np.float32)))
+    made.append(("100 x 100k", gpu.from_lengths(np.full(100, 10_000), 100_000, np.float32)))
+    skewed = gpu.from_lengths(gpu.skewed(1.0005, 20_000, 4_000_000), 50_000, np.float32)
+    made.append(("skewed", skewed))
+    made.append(("banded", gpu.from_lengths(np.full(200_000, 27), 200_000, np.float32, near=200)))
+    return made
+
+
+def _points(gpu: Any, A: Any) -> dict[str, float]:
+    """Points of Sgap's space: {<x nnz or row, c col>, r} for four columns."""
+    import cupy as cp
+
+    import openwork as ow
+
+    B = cp.random.standard_normal((A.shape[1], COLUMNS)).astype(A.dtype)
+    C = ow.placeholder("C", order=2, dtype=A.dtype.name)
+    text = "C(i,k) = A(i,j) * B(j,k)"
+    stmt = ow.parse(text, C=C, A=ow.tensor(A, name="A"), B=ow.tensor(B))
+    want = A @ B
+    points: dict[str, dict[str, Any]] = {}
+    for c in (1, 2, 4):
+        for g in GROUPS:
+            points[f"new 1/{g} row {c} {g}"] = {"row": 1 / g, "col": c, "group": g}
+            points[f"new 1 nnz {c} {g}"] = {"nnz": 1, "col": c, "group": g}
+            points[f"old {g} nnz {c} 1"] = {"nnz": g, "col": c}
+        for x in (1, 2):
+            points[f"old {x} row {c} 1"] = {"row": x, "col": c}
+    times = {n: _time(gpu, ow.atomic_parallel(stmt, **p), want) for n, p in points.items()}
+    return {**times, "default": _time(gpu, stmt, want)}
+
+
+# -- to show ------------------------------------------------------------------------------------
+
+
+def show(found: dict[str, Any], base: Path) -> str:
+    """A page, and its pictures beside it."""
+    lines = [
+        f"# Studies on a GPU, {date.today().isoformat()}",
+        "",
+        f"{found['device']}, float32, medians of device times in ms; `bench/gpu_studies.py`.",
+        "",
+        "## Load balance (thesis, figure 8-7): 40M entries in 40,000 rows, row i has k c^i",
+        "",
+        f"![times over skew]({base.name}-skew.png)",
+        "",
+        *_table("c", found["skew"]),
+        "",
+        "## Parallelism (section 8.5): 100 x 100k, and unrolling (section 8.3): 4M random entries",
+        "",
+        *_table("matrix", {"100 x 100k": found["wide"], "400k x 400k": found["random"]}),
+        "",
+        _said(found),
+        "",
+        *_groups(found["tables"]),
+    ]
+    _picture(found["skew"], Path(f"{base}-skew.png"))
+    return "\n".join(lines) + "\n"
+
+
+def _table(head: str, rows: dict[str, dict[str, float]]) -> list[str]:
+    names = list(next(iter(rows.values())))
+    return [
+        f"| {head} | {' | '.join(names)} |",
+        f"|---{'|---' * len(names)}|",
+        *(f"| {row} | {' | '.join(f'{t[n]:.4f}' for n in names)} |" for row, t in rows.items()),
+    ]
+
+
+def _said(found: dict[str, Any]) -> str:
+    wide, random = found["wide"], found["random"]
+    parallel = wide["A.10, warp per row"] / wide["A.2, unrolled"]
+    unrolled = random["A.11, not unrolled"] / random["A.2, unrolled"]
+    rows = random["A.9, thread per row"] / random["A.10, warp per row"]
+    return (
+        f"Fused entries over a warp for each of 100 rows: {parallel:.1f}x (thesis: 4.5x). Unrolled "
+        f"over not: {unrolled:.2f}x (1.36x). A warp for each row over a thread: {rows:.2f}x (6.9x "
+        "for the schedule of a CPU)."
+    )
+
+
+def _groups(tables: dict[str, dict[str, float]]) -> list[str]:
+    def mean(ratio: Callable[[dict[str, float]], float], least: float = 0.0) -> float:
+        return float(np.exp(np.mean([np.log(max(least, ratio(t))) for t in tables.values()])))
+
+    def best(t: dict[str, float], start: str, end: str = "") -> float:
+        return min(v for n, v in t.items() if n.startswith(start) and n.endswith(end))
+
+    def whole(r: int) -> Callable[[dict[str, float]], float]:
+        return lambda t: best(t, "new 1/32 row") / best(t, f"new 1/{r} row")
+
+    def segment(c: int, r: int) -> Callable[[dict[str, float]], float]:
+        return lambda t: min(t[f"new 1/{g} row {c} {g}"] for g in GROUPS) / t[f"new 1 nnz {c} {r}"]
+
+    lines = [
+        f"## Sgap: {COLUMNS} columns, geometric means over {', '.join(tables)}",
+        "",
+        "Table 1, groups smaller than a warp, {<1/g row, c col>, g} over g = 32:",
+        "",
+        "| g = 8 | normalized | g = 4 | normalized |",
+        "|---|---|---|---|",
+        f"| {mean(whole(8)):.2f} | {mean(whole(8), 1):.2f} | {mean(whole(4)):.2f} | "
+        f"{mean(whole(4), 1):.2f} |",
+        "",
+        "Table 2, segment reduction {<1 nnz, c col>, r} over the best {<1/g row, c col>, g}, "
+        "normalized:",
+        "",
+        f"| c | {' | '.join(f'r = {r}' for r in GROUPS)} |",
+        f"|---{'|---' * len(GROUPS)}|",
+        *(
+            f"| {c} | {' | '.join(f'{mean(segment(c, r), 1):.2f}' for r in GROUPS)} |"
+            for c in (1, 2, 4)
+        ),
+        "",
+        "Table 3, the best of the new algorithms over the best of the old, normalized: "
+        f"{mean(lambda t: best(t, 'old') / best(t, 'new'), 1):.2f}. Our default over the best of "
+        f"all these: {mean(lambda t: min(best(t, 'old'), best(t, 'new')) / t['default']):.2f}.",
+        "",
+    ]
+    head = ["new 1/g row", "new 1 nnz", "old g nnz", "old x row", "default"]
+    rows = {
+        name: dict(zip(head, (
+            best(t, "new 1/"), best(t, "new 1 nnz"),
+            min(v for n, v in t.items() if n.startswith("old") and " nnz " in n),
+            min(v for n, v in t.items() if n.startswith("old") and " row " in n), t["default"],
+        ), strict=True))
+        for name, t in tables.items()
+    }  # fmt: skip
+    return [*lines, *_table("matrix, best of each", rows)]
+
+
+def _picture(rows: dict[str, dict[str, float]], path: Path) -> None:
+    import plot
+
+    if plot.available() is not None:
+        print(plot.available())
+        return
+    plt = plot._pyplot()
+    figure, axis = plt.subplots(figsize=(6, 4))
+    at = [float(c) for c in rows]
+    for name in next(iter(rows.values())):
+        axis.plot(at, [t[name] for t in rows.values()], "o-", label=name, markersize=4)
+    axis.set(xlabel="c: row i has k c^i entries", ylabel="milliseconds", yscale="log")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        base = RESULTS / f"gpu-studies-{date.today().isoformat()}"
+        page = show(json.loads(Path(sys.argv[1]).read_text()), base)
+        base.with_suffix(".md").write_text(page)
+        print(page)
+        return
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "studies.json").write_text(json.dumps(measured(), indent=1))
+
+
+if __name__ == "__main__":
+    main()
