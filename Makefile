@@ -68,6 +68,10 @@ test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip in
 bench-gpu: setup ## measure on a GPU, against cuSPARSE through CuPy and torch
 	$(PY) bench/gpu.py $(BENCH)
 
+.PHONY: study-gpu
+study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json draws what was measured
+	$(PY) bench/gpu_studies.py $(FILE)
+
 sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
 

@@ -97,7 +97,7 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
     if not rows.even(_WAIT_VECTOR):
         return recipes.position_staged(stmt, 2 if rows.mean < 32 else 4, group)
     if much:
-        return recipes.position_staged(stmt, 8, 2)
+        return recipes.position_staged(stmt, 8, group)
     most = 4 if size <= 4 else 8
     return recipes.group_per_row(stmt, 2 if rows.mean < 5 else most if rows.mean < 64 else 32)
 
