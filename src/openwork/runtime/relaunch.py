@@ -30,9 +30,9 @@ class Relaunch:
     def __init__(
         self, cp: Any, function: Any, grid: tuple[int, int], threads: int, args: Sequence[Any]
     ) -> None:
-        self._launch = cp.cuda.driver.launchKernel
+        self._launch: Any = getattr(cp.cuda.driver, "launchKernel", None)
         self._function, self._args = function, tuple(args)
-        self._shape = (function.ptr, *grid, 1, threads, 1, 1, 0)
+        self._shape = (getattr(function, "ptr", 0), *grid, 1, threads, 1, 1, 0)
         self._values = [_value(arg) for arg in args]
         places = [ctypes.addressof(value) for value in self._values]
         self._places = (ctypes.c_void_p * len(places))(*places)
