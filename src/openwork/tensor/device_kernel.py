@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from openwork.errors import InternalError
+from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -188,10 +189,14 @@ class DeviceKernel(Kernel):
         """Whether a result stays on the GPU, because an operand is there."""
         return any(is_on_gpu(storage.values) for storage in operands)
 
-    def _storage(
-        self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
+    def _around(
+        self,
+        shape: tuple[int, ...],
+        format: Format,
+        levels: tuple[Mapping[str, Array], ...],
+        values: Array,
     ) -> Storage:
-        made = super()._storage(binding, levels, values)
+        made = super()._around(shape, format, levels, values)
         return DeviceStorage.of(made) if is_on_gpu(values) else made
 
     def _memory(
