@@ -52,7 +52,9 @@ def module() -> types.ModuleType:
     cupy.argsort = lambda a: _on_gpu(np.argsort(a, kind="stable"))
     cupy.bincount = lambda a, minlength=0: _on_gpu(np.bincount(a, minlength=minlength))
     cupy.searchsorted = lambda *args, **more: _on_gpu(np.searchsorted(*args, **more))
-    runtime = types.SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=Failure)
+    runtime = types.SimpleNamespace(
+        getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 33, 1 << 33), CUDARuntimeError=Failure
+    )
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),

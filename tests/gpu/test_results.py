@@ -71,6 +71,25 @@ def test_rows_that_no_near_table_holds(name: str, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "semiring"),
+    [("float32", None), ("complex64", None), ("complex128", None), ("int8", None), ("uint16", None),
+     ("float32", "max_plus"), ("bool", "or_and"), ("float64", "min_plus")],
+)  # fmt: skip
+def test_products_of_every_type(dtype: str, semiring: str | None) -> None:
+    rng = np.random.default_rng(5)
+    dense = (rng.integers(1, 4, (40, 40)) * (rng.random((40, 40)) < 0.1)).astype(dtype)
+    A = ow.tensor(sp.csr_array(dense), name="A")
+    C = ow.empty((40, 40), format=ow.CSR, dtype=dtype, name="C")
+    stmt = ow.parse("C(i,k) = A(i,j) * A(j,k)", A=A, C=C, semiring=semiring)
+    kernel, expected = stmt.compile("cuda-emulated"), stmt.compile()().storage
+    for order in range(ORDERS):
+        kernel._device.order = order
+        made = kernel().storage
+        np.testing.assert_array_equal(made.levels[1]["crd"], expected.levels[1]["crd"])
+        np.testing.assert_array_equal(made.values, expected.values)
+
+
 def test_some_rows_are_long() -> None:
     rng = np.random.default_rng(1)
     dense = rng.random((60, 60)) * (rng.random((60, 60)) < 0.05)

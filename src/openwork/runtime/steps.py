@@ -28,7 +28,6 @@ from openwork.runtime.kept import Kept
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
-_MOST_SCRATCH = 1 << 28  # bytes that units of a kernel have for themselves, together
 
 
 class Device(Protocol):
@@ -50,6 +49,8 @@ class Device(Protocol):
     def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None: ...
     @property
     def blocks(self) -> int: ...
+    @property
+    def most_scratch(self) -> int: ...
     @property
     def stream(self) -> int: ...
 
@@ -172,7 +173,7 @@ class Run:
         for s in kernel.scratch:
             units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit]
             each = max(1, self.value(s.count)) * units * np.dtype(s.array.type).itemsize
-            x = max(min(x, 1), min(x, _MOST_SCRATCH // (each * max(1, y)) or 1))
+            x = max(min(x, 1), min(x, self.device.most_scratch // (each * max(1, y)) or 1))
         return x, y
 
 
