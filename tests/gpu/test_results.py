@@ -90,6 +90,18 @@ def test_products_of_every_type(dtype: str, semiring: str | None) -> None:
         np.testing.assert_array_equal(made.values, expected.values)
 
 
+def test_keys_of_more_than_64_bits_are_refused() -> None:
+    n = 2**32
+    coords = np.array([[0, 0, 1], [5, n - 1, 7], [n - 1, 3, n - 2]])
+    T = ow.tensor((coords, np.ones(3)), shape=(2, n, n), format=ow.CSF(3), name="T")
+    A = ow.tensor(np.array([[1.0, 2.0], [0.0, 3.0]]), format=ow.CSR, name="A")
+    C = ow.empty((2, n, n), format=ow.CSF(3), name="C")
+    kernel = ow.parse("C(i,k,l) = A(i,j) * T(j,k,l)", A=A, T=T, C=C).compile("cuda-emulated")
+    with pytest.raises(ow.ScheduleError, match="64 bits") as caught:
+        kernel()
+    assert caught.value.code == "E308"
+
+
 def test_some_rows_are_long() -> None:
     rng = np.random.default_rng(1)
     dense = rng.random((60, 60)) * (rng.random((60, 60)) < 0.05)

@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy as np
 
-from openwork.errors import InternalError
+from openwork.errors import InternalError, ScheduleError
 from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan import Plan
@@ -64,7 +64,15 @@ class DeviceBinder(Binder):
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Any, Compiled]:
         self.choose(self._fits(operands, extents), all(map(_is_aligned, operands)))
-        return None, self.compile(operands, self._result_widths(extents, wide))
+        widths = self._result_widths(extents, wide)
+        if any(width == "int128" for _, width in widths):
+            raise ScheduleError(
+                "modes that are summed into have more coordinates together than 64 bits tell "
+                "apart, which is all that a GPU can look for at once",
+                code="E308",
+                hint='compile(target="cpu"), or order the loops so that fewer modes are open',
+            )
+        return None, self.compile(operands, widths)
 
     def _fits(self, operands: tuple[Storage, ...], extents: Extents) -> bool:
         """Whether 32-bit numbers count everything that these operands have."""
