@@ -90,6 +90,24 @@ def test_products_of_every_type(dtype: str, semiring: str | None) -> None:
         np.testing.assert_array_equal(made.values, expected.values)
 
 
+def test_symbolic_plans_and_other_operands() -> None:
+    rng = np.random.default_rng(2)
+    one, two = (sp.random(50, 50, 0.1, format="csr", random_state=rng) for _ in range(2))
+    A, B = ow.tensor(one, name="A"), ow.tensor(two, name="B")
+    C = ow.empty((50, 50), format=ow.CSR, name="C")
+    kernel = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C).compile("cuda-emulated")
+    plan = kernel.symbolic(A=A, B=B)
+    np.testing.assert_allclose(plan(A=2 * A).to_numpy(), 2 * (one @ two).toarray())
+    with pytest.raises(ow.DataError) as caught:
+        plan(A=B)
+    assert caught.value.code == "E509"
+    np.testing.assert_allclose(kernel(A=B).to_numpy(), (two @ two).toarray())
+    big = sp.random(80, 80, 0.2, format="csr", random_state=rng)
+    X, out = ow.tensor(big, name="A"), ow.empty((80, 80), format=ow.CSR, name="C")
+    kernel(A=X, B=X, out=out)
+    np.testing.assert_allclose(out.to_numpy(), (big @ big).toarray())
+
+
 def test_keys_of_more_than_64_bits_are_refused() -> None:
     n = 2**32
     coords = np.array([[0, 0, 1], [5, n - 1, 7], [n - 1, 3, n - 2]])
