@@ -209,7 +209,7 @@ class DeviceKernel(Kernel):
         }
 
     def _under(self, result: Storage) -> Kernel:
-        """A GPU finds the pattern along with the values: to count takes less than to look up."""
+        """On a GPU, the pattern is found again along with the values."""
         return self
 
     def _stays(self, operands: tuple[Storage, ...]) -> bool:
