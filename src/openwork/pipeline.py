@@ -19,6 +19,7 @@ from openwork.program.constants import with_promised_extents
 from openwork.program.device import DeviceProgram
 from openwork.program.host import on_device
 from openwork.program.nodes import Program
+from openwork.program.parts import with_parts
 from openwork.program.simplify import simplify
 from openwork.program.tensors import Widths
 from openwork.program.verify import verify
@@ -90,7 +91,7 @@ def back_cuda(
     lowered = trace.run("lowered.c", lambda: lower_plan(planned, widths), lambda made: "")
     verify(lowered.program)
     exact = with_promised_extents(lowered.program, planned, lowered.variables)
-    program = trace.run("simplified.c", lambda: simplify(exact))
+    program = trace.run("simplified.c", lambda: with_parts(simplify(exact)))
     verify(program)
     device = trace.run(
         "kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes)

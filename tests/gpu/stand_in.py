@@ -47,8 +47,14 @@ def module() -> types.ModuleType:
     cupy.asnumpy = lambda a: np.array(a)
     cupy.empty = lambda n, dtype: _on_gpu(np.full(n, 77).astype(dtype))
     cupy.zeros = lambda n, dtype=float: _on_gpu(np.zeros(n, dtype))
-    cupy.cumsum = np.cumsum
-    runtime = types.SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=Failure)
+    cupy.cumsum = lambda a, **more: _on_gpu(np.cumsum(a, **more))
+    cupy.arange = lambda n, dtype=None: _on_gpu(np.arange(n, dtype=dtype))
+    cupy.argsort = lambda a: _on_gpu(np.argsort(a, kind="stable"))
+    cupy.bincount = lambda a, minlength=0: _on_gpu(np.bincount(a, minlength=minlength))
+    cupy.searchsorted = lambda *args, **more: _on_gpu(np.searchsorted(*args, **more))
+    runtime = types.SimpleNamespace(
+        getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 33, 1 << 33), CUDARuntimeError=Failure
+    )
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),

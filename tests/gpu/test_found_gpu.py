@@ -56,6 +56,18 @@ def test_products_of_any_size_are_atomic(dtype: str) -> None:
     agrees(stmt.schedule(text), np.prod(dense, axis=0, dtype=dtype))
 
 
+def test_lists_with_less_than_an_entry_in_a_row() -> None:
+    """They were taken for none, and each thread looked at some of the entries."""
+    dense = np.zeros((40, 30))
+    dense[rng.integers(0, 40, 20), rng.integers(0, 30, 20)] = rng.random(20)
+    C, B = ow.tensor(dense, format=ow.DCSR, name="C"), ow.tensor(rng.random((40, 30)), name="B")
+    d = ow.tensor(rng.random(40) * (rng.random(40) < 0.3), format=ow.CSF(1), name="d")
+    y = ow.empty((40,), format=ow.CSF(1), name="y")
+    stmt = ow.parse("y(i) = d(i) + C(i,j) * B(i,j)", y=y, C=C, B=B, d=d)
+    expected = d.to_numpy() + (dense * B.to_numpy()).sum(axis=1)
+    agrees(stmt.schedule("precompute(C(i,j),j,jw)"), expected)
+
+
 def test_every_block_of_a_grid_of_two_dimensions_fills_its_own_workspace() -> None:
     """Only the first along the second dimension did."""
     data = rng.random(23)

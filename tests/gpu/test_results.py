@@ -71,6 +71,55 @@ def test_rows_that_no_near_table_holds(name: str, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "semiring"),
+    [("float32", None), ("complex64", None), ("complex128", None), ("int8", None), ("uint16", None),
+     ("float32", "max_plus"), ("bool", "or_and"), ("float64", "min_plus")],
+)  # fmt: skip
+def test_products_of_every_type(dtype: str, semiring: str | None) -> None:
+    rng = np.random.default_rng(5)
+    dense = (rng.integers(1, 4, (40, 40)) * (rng.random((40, 40)) < 0.1)).astype(dtype)
+    A = ow.tensor(sp.csr_array(dense), name="A")
+    C = ow.empty((40, 40), format=ow.CSR, dtype=dtype, name="C")
+    stmt = ow.parse("C(i,k) = A(i,j) * A(j,k)", A=A, C=C, semiring=semiring)
+    kernel, expected = stmt.compile("cuda-emulated"), stmt.compile()().storage
+    for order in range(ORDERS):
+        kernel._device.order = order
+        made = kernel().storage
+        np.testing.assert_array_equal(made.levels[1]["crd"], expected.levels[1]["crd"])
+        np.testing.assert_array_equal(made.values, expected.values)
+
+
+def test_symbolic_plans_and_other_operands() -> None:
+    rng = np.random.default_rng(2)
+    one, two = (sp.random(50, 50, 0.1, format="csr", random_state=rng) for _ in range(2))
+    A, B = ow.tensor(one, name="A"), ow.tensor(two, name="B")
+    C = ow.empty((50, 50), format=ow.CSR, name="C")
+    kernel = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=C).compile("cuda-emulated")
+    plan = kernel.symbolic(A=A, B=B)
+    np.testing.assert_allclose(plan(A=2 * A).to_numpy(), 2 * (one @ two).toarray())
+    with pytest.raises(ow.DataError) as caught:
+        plan(A=B)
+    assert caught.value.code == "E509"
+    np.testing.assert_allclose(kernel(A=B).to_numpy(), (two @ two).toarray())
+    big = sp.random(80, 80, 0.2, format="csr", random_state=rng)
+    X, out = ow.tensor(big, name="A"), ow.empty((80, 80), format=ow.CSR, name="C")
+    kernel(A=X, B=X, out=out)
+    np.testing.assert_allclose(out.to_numpy(), (big @ big).toarray())
+
+
+def test_keys_of_more_than_64_bits_are_refused() -> None:
+    n = 2**32
+    coords = np.array([[0, 0, 1], [5, n - 1, 7], [n - 1, 3, n - 2]])
+    T = ow.tensor((coords, np.ones(3)), shape=(2, n, n), format=ow.CSF(3), name="T")
+    A = ow.tensor(np.array([[1.0, 2.0], [0.0, 3.0]]), format=ow.CSR, name="A")
+    C = ow.empty((2, n, n), format=ow.CSF(3), name="C")
+    kernel = ow.parse("C(i,k,l) = A(i,j) * T(j,k,l)", A=A, T=T, C=C).compile("cuda-emulated")
+    with pytest.raises(ow.ScheduleError, match="64 bits") as caught:
+        kernel()
+    assert caught.value.code == "E308"
+
+
 def test_some_rows_are_long() -> None:
     rng = np.random.default_rng(1)
     dense = rng.random((60, 60)) * (rng.random((60, 60)) < 0.05)

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from tests.gpu.stand_in import Emulated, module
 
 import openwork as ow
-from openwork.runtime.cuda import Cuda
+from openwork.runtime.cuda import Cuda, DeviceStorage
+from openwork.tensor import direct
+from openwork.tensor.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 MATRIX = sp.random(40, 30, 0.2, format="csr", random_state=np.random.default_rng(0))
@@ -83,6 +85,33 @@ def test_a_result_with_a_pattern_of_its_own(gpu: Any) -> None:
     got = kernel()
     assert got.device == "cuda"
     np.testing.assert_allclose(got.to_numpy(), 3 * MATRIX.toarray())
+
+
+def test_operands_and_results_are_converted_on_the_gpu(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are transposed there; the code of a CPU must not see arrays of a GPU."""
+
+    def refuse(*args: Any) -> None:
+        raise AssertionError("arrays of a GPU were given to the code of a CPU")
+
+    monkeypatch.setattr(direct, "transposed", refuse)
+    A = ow.tensor(MATRIX, name="A").to("cuda")
+    for text, shape, expected in (
+        ("C(i,j) = A(j,i)", (30, 40), MATRIX.T),
+        ("C(i,j) = A(i,k) * A(j,k)", (40, 40), MATRIX @ MATRIX.T),
+        ("C(i,j) = A(k,i) * A(k,j)", (30, 30), MATRIX.T @ MATRIX),
+    ):
+        C = ow.empty(shape, format=ow.CSR, name="C")
+        made = ow.parse(text, A=A, C=C).compile(target="cuda")()
+        assert isinstance(made.storage, DeviceStorage)
+        validate(made.storage.host(), "the result")
+        np.testing.assert_allclose(made.to("cpu").to_numpy(), expected.toarray(), rtol=1e-13)
+    turned = A.to(ow.CSC)
+    assert isinstance(turned.storage, DeviceStorage)
+    np.testing.assert_array_equal(turned.to("cpu").to_numpy(), MATRIX.toarray())
+    empty = ow.tensor(sp.csr_array((3, 4)), name="E").to("cuda").to(ow.CSC)
+    assert empty.to("cpu").nnz == 0
 
 
 def test_a_kernel_for_the_cpu_refuses_what_is_on_the_gpu(gpu: Any) -> None:

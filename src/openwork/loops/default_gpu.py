@@ -104,7 +104,8 @@ def _tabled(plan: Plan, sizes: dict[str, float]) -> tuple[Plan, list[float]]:
             continue
         done[where] = where
         sparse = [a for a in accesses_in(where.producer) if a.vars and not a.tensor.format.is_dense]
-        rows = max(rows, [_mean(a, plan, sizes) for a in sparse] or [_USUAL_ROW], key=prod)
+        mine = [max(1.0, _mean(a, plan, sizes)) for a in sparse] or [_USUAL_ROW]
+        rows = max(rows, mine, key=lambda lengths: (bool(lengths), prod(lengths)))
         around: list[Forall] = []
         node = where.producer
         while isinstance(node, Forall):

@@ -95,12 +95,14 @@ def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
             code="E307",
             hint="use reduction=segment",
         )
-    if tag.race in _COMBINED and (tag.unit is ParallelUnit.GPUBlock or not one_place):
-        why = (
-            "blocks do not meet"
-            if tag.unit is ParallelUnit.GPUBlock
-            else f"{lhs} has no single place around it"
-        )
+    blocks = tag.unit is ParallelUnit.GPUBlock
+    alone = not any(outer.tag is not None for outer in path.loops[: path.loops.index(loop)])
+    if blocks and alone and tag.race is OutputRaceStrategy.Temporary:
+        return  # each block has a copy, and a kernel of its own combines them
+    if tag.race in _COMBINED and (blocks or not one_place):
+        why = f"{lhs} has no single place around it"
+        if blocks:
+            why = "blocks do not meet" if alone else "another loop around it is shared, too"
         raise ScheduleError(
             f"iterations of {loop.var} cannot be combined by {tag.race.value}: {why}",
             code="E307",

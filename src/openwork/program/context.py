@@ -117,7 +117,9 @@ class Context:
         An inspector finds them before the kernel runs, and they are kept with the operand.
         """
         pos = self.boundaries(access, level + 1)
-        found = Array(f"{self.names.of(access.tensor)}_tiles{level + 1}_{length}", pos.type)
+        found = Array(
+            f"{self.names.of(access.tensor)}_tiles{level + 1}_of{last + 1}_{length}", pos.type
+        )
         if found in self.inspected:
             return found
         tile = Name(f"{found.name}_at")

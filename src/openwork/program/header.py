@@ -104,6 +104,7 @@ class Header:
                 simd=False,
                 private=tuple(s for work in private for s in work.setup(valued)),
                 reductions=self.reductions,
+                copies=self.copies if tag.race is OutputRaceStrategy.Temporary else (),
                 unit=_UNITS[tag.unit],
                 lanes=self.range.fixed
                 or self.range.most
@@ -151,6 +152,8 @@ def keeps_sums(ctx: Context, loop: Forall) -> bool:
     node: Stmt = loop
     while not isinstance(node, Assign):
         tag = node.tag if isinstance(node, Forall) else None
+        if tag is not None and tag.unit is ParallelUnit.GPUBlock:
+            return False
         if tag is not None and tag.unit.on_gpu and tag.race not in _COMBINED:
             everyone = ctx.names.extent(cast(Forall, node).var) == Value(tag.group_size or 0)
             if tag.reduction != "parallel" or not everyone:

@@ -164,7 +164,7 @@ class _Known:
         for copy in loop.copies:
             self.expression(copy)
             _agree(copy.array.type, copy.identity)
-            if not loop.parallel:
+            if not loop.parallel and loop.unit != "block":
                 raise InternalError(f"{copy.array.name} is copied by a loop of one thread")
         inner = self.inner(loop)
         for stmt in loop.private:

@@ -15,8 +15,10 @@ static __device__ inline index_t table_slots(index_t keys) {
 """
 
 _FIND = """\
-static __device__ inline unsigned first_slot(long long key) {
-  const unsigned mixed = ((unsigned)key ^ (unsigned)(key >> 32)) * 2654435769u;
+template <typename K> static __device__ inline unsigned first_slot(K key) {
+  unsigned mixed = (unsigned)key;
+  if constexpr (sizeof(K) == 8) mixed ^= (unsigned)(key >> 32);
+  mixed *= 2654435769u;
   return mixed ^ mixed >> 15;
 }
 
@@ -24,7 +26,7 @@ static __device__ inline unsigned first_slot(long long key) {
 template <typename K>
 static __device__ inline index_t slot_of(const K *set, index_t slots, index_t key) {
   const unsigned mask = (unsigned)slots - 1;
-  unsigned at = first_slot(key) & mask;
+  unsigned at = first_slot((K)key) & mask;
   while (set[at] != key) at = (at + 1) & mask;
   return (index_t)at;
 }
@@ -41,12 +43,9 @@ template <typename K> static __device__ inline K put_key(K *place, K key) {
 template <typename K>
 static __device__ inline index_t claim(K *set, index_t slots, index_t key) {
   const unsigned mask = (unsigned)slots - 1;
-  for (unsigned at = first_slot(key) & mask;; at = (at + 1) & mask) {
-    K seen = set[at];
-    if (seen == -1) {
-      seen = put_key(&set[at], (K)key);
-      if (seen == -1) return -1 - (index_t)at;
-    }
+  for (unsigned at = first_slot((K)key) & mask;; at = (at + 1) & mask) {
+    const K seen = put_key(&set[at], (K)key);
+    if (seen == -1) return -1 - (index_t)at;
     if (seen == key) return (index_t)at;
   }
 }

@@ -19,6 +19,7 @@ from openwork.runtime.storage import Storage
 
 _FLAGS = ("--std=c++17", "--device-int128", "-default-device")
 _BLOCKS_PER_PROCESSOR = 8
+_SCRATCH_PART = 32  # of the memory of a GPU
 
 
 def cupy() -> Any:
@@ -181,6 +182,11 @@ class Cuda:
     def stream(self) -> int:
         """Which stream is the current one."""
         return int(self.cp.cuda.get_current_stream().ptr)
+
+    @cached_property
+    def most_scratch(self) -> int:
+        """Bytes that the units of a kernel may have for themselves, together."""
+        return int(self.cp.cuda.runtime.memGetInfo()[1]) // _SCRATCH_PART
 
     @property
     def blocks(self) -> int:

@@ -169,6 +169,11 @@ class Emulator:
         return 0
 
     @property
+    def most_scratch(self) -> int:
+        """Bytes that the units of a kernel may have for themselves, together."""
+        return 1 << 28
+
+    @property
     def blocks(self) -> int:
         """How many blocks a grid has that only the GPU knows the size of."""
         return 3

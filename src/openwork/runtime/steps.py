@@ -24,10 +24,10 @@ from openwork.program.device import (
     Launch,
     Scan,
 )
+from openwork.runtime.kept import Kept
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
-_MOST_SCRATCH = 1 << 28  # bytes that units of a kernel have for themselves, together
 
 
 class Device(Protocol):
@@ -50,6 +50,8 @@ class Device(Protocol):
     @property
     def blocks(self) -> int: ...
     @property
+    def most_scratch(self) -> int: ...
+    @property
     def stream(self) -> int: ...
 
 
@@ -64,7 +66,7 @@ class Run:
     scalars: dict[str, int]
     wide: bool
     numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
-    kept: dict[str, Any] = field(default_factory=dict)  # arrays that inspectors filled before
+    kept: Kept = field(default_factory=Kept)  # arrays that inspectors filled before
     ready: set[str] = field(default_factory=set)
     launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
     repeats: bool = True
@@ -162,7 +164,7 @@ class Run:
         args += [self.arrays[a.name] for a in kernel.arrays]
         self.repeats = self.repeats and not kernel.scratch
         done = self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
-        if not kernel.written <= self.kept.keys():
+        if not all(name in self.kept for name in kernel.written):
             self.launched.append(done)
 
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
@@ -171,7 +173,7 @@ class Run:
         for s in kernel.scratch:
             units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit]
             each = max(1, self.value(s.count)) * units * np.dtype(s.array.type).itemsize
-            x = max(min(x, 1), min(x, _MOST_SCRATCH // (each * max(1, y)) or 1))
+            x = max(min(x, 1), min(x, self.device.most_scratch // (each * max(1, y)) or 1))
         return x, y
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 
-from openwork.errors import InternalError
+from openwork.errors import InternalError, ScheduleError
+from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -18,6 +20,7 @@ from openwork.pipeline import Compiled, CompiledCuda, back_cuda
 from openwork.program.vectors import VECTOR
 from openwork.runtime.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
 from openwork.runtime.emulator import Emulator
+from openwork.runtime.kept import Kept
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.steps import LENGTHS_NAME, Device, NoRoom, Run
 from openwork.runtime.storage import Array, Storage
@@ -61,7 +64,15 @@ class DeviceBinder(Binder):
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Any, Compiled]:
         self.choose(self._fits(operands, extents), all(map(_is_aligned, operands)))
-        return None, self.compile(operands, self._result_widths(extents, wide))
+        widths = self._result_widths(extents, wide)
+        if any(width == "int128" for _, width in widths):
+            raise ScheduleError(
+                "modes that are summed into have more coordinates together than 64 bits tell "
+                "apart, which is all that a GPU can look for at once",
+                code="E308",
+                hint='compile(target="cpu"), or order the loops so that fewer modes are open',
+            )
+        return None, self.compile(operands, widths)
 
     def _fits(self, operands: tuple[Storage, ...], extents: Extents) -> bool:
         """Whether 32-bit numbers count everything that these operands have."""
@@ -104,7 +115,7 @@ class DeviceKernel(Kernel):
         self._native = True
         self._functions: dict[str, Any] = {}
         self._numbers: dict[tuple[str, int], int] = {}
-        self._kept: dict[str, Any] = {}
+        self._kept: Kept | None = None
         known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
         self._compiled = self._binder.compile(
             tuple(known.get(var.name) for var in self._binder.operands)
@@ -120,14 +131,14 @@ class DeviceKernel(Kernel):
         binding = self._latest
         if binding is None or out is not None or binder.converts or not binding.fits(given, shape):
             binding = self._latest = binder.bind(given, operands, shape, out is not None)
-            self._numbers, self._kept = {}, {}
+            self._numbers, self._kept = {}, None
         try:
             try:
                 storage = self._run(binding, operands, old, out)
             except PositionOverflow:
                 binder.widen(binding)
                 binding = self._latest = binder.bind(given, operands, shape, out is not None)
-                self._numbers, self._kept = {}, {}
+                self._numbers, self._kept = {}, None
                 storage = self._run(binding, operands, old, out)
         except BoundBroken:
             raise broken_bound(plan) from None
@@ -156,6 +167,8 @@ class DeviceKernel(Kernel):
         if not appended:
             values = self._memory(binding, operands, old, out)
             arrays[compiled.program.arguments[-1].array.name] = values
+        if self._kept is None:
+            self._kept = Kept(device.name, self._by_name(compiled, operands))
         room = binding.room
         while True:
             scalars = {**sizes, "room": room, **{r.name: room for r in compiled.device.rooms}}
@@ -184,14 +197,33 @@ class DeviceKernel(Kernel):
             return self._storage(binding, levels, values)
         return self._collected(binding, compiled, run, self._stays(operands))
 
+    def _by_name(
+        self, compiled: CompiledCuda, operands: tuple[Storage, ...]
+    ) -> dict[str, ref[Storage]]:
+        """The operands by their names in the code."""
+        given = {var.name: ref(s) for var, s in zip(self._binder.operands, operands, strict=True)}
+        return {
+            a.array.name.partition("_")[0]: given[a.tensor]
+            for a in compiled.program.arguments
+            if a.role == "operand" and a.tensor in given
+        }
+
+    def _under(self, result: Storage) -> Kernel:
+        """On a GPU, the pattern is found again along with the values."""
+        return self
+
     def _stays(self, operands: tuple[Storage, ...]) -> bool:
         """Whether a result stays on the GPU, because an operand is there."""
         return any(is_on_gpu(storage.values) for storage in operands)
 
-    def _storage(
-        self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
+    def _around(
+        self,
+        shape: tuple[int, ...],
+        format: Format,
+        levels: tuple[Mapping[str, Array], ...],
+        values: Array,
     ) -> Storage:
-        made = super()._storage(binding, levels, values)
+        made = super()._around(shape, format, levels, values)
         return DeviceStorage.of(made) if is_on_gpu(values) else made
 
     def _memory(

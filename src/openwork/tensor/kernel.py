@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import DataError, InternalError, ShapeError
+from openwork.format.formats import Format
 from openwork.index.nodes import TensorVar
 from openwork.index.show import show
 from openwork.loops.nodes import Stmt
@@ -268,11 +269,22 @@ class Kernel:
         """The result as the user stores it."""
         plan, tensor, user = self._plan, self._plan.result, self._plan.user_result
         if not self._converts_result:
-            return Storage(binding.shape, user.format, tensor.dtype, levels, values, tensor.fill)
+            return self._around(binding.shape, user.format, levels, values)
         shape = binding.shape if plan.native is None else binding.extents
-        made = Storage(shape, tensor.format, tensor.dtype, levels, values, tensor.fill)
+        made = self._around(shape, tensor.format, levels, values)
         made = convert(made, plan.native or user.format, exact=True)
         return replace(made, shape=binding.shape, format=user.format)
+
+    def _around(
+        self,
+        shape: tuple[int, ...],
+        format: Format,
+        levels: tuple[Mapping[str, Array], ...],
+        values: Array,
+    ) -> Storage:
+        """A storage of the arrays of a result."""
+        tensor = self._plan.result
+        return Storage(shape, format, tensor.dtype, levels, values, tensor.fill)
 
     def _values(
         self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any

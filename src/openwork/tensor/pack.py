@@ -17,8 +17,10 @@ from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import Entries
 from openwork.format.width import index_dtype
+from openwork.runtime.cuda import DeviceStorage
 from openwork.runtime.moves import gathered
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.device_convert import transposed_on_gpu
 from openwork.tensor.direct import as_rows, direct, is_rows
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
@@ -190,6 +192,11 @@ def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage
     check_order(format, len(storage.shape))
     if format == storage.format:
         return storage
+    if isinstance(storage, DeviceStorage):
+        turned = transposed_on_gpu(storage, format)
+        if turned is not None:
+            return turned
+        return DeviceStorage.of(convert(storage.host(), format, exact=exact))
     if storage.format.is_dense and not exact:
         return from_dense(to_dense(storage), format, storage.fill)
     found = direct(storage, format)

@@ -234,7 +234,7 @@ class Tensor(Located, Arithmetic):
         wanted = as_format(format)
         if wanted == self.format:
             return self
-        return type(self).of(convert(self._host, wanted), self._name)
+        return type(self).of(convert(self.storage, wanted), self._name)
 
     def astype(self, dtype: object) -> Self:
         """The tensor with elements of another type; the index arrays are shared."""

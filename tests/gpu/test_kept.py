@@ -1,0 +1,70 @@
+"""What an inspector finds about a pattern stays with the tensor, for all kernels that ask."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import openwork as ow
+from openwork import recipes as r
+from openwork.runtime import kept
+from openwork.runtime.emulator import Emulator
+
+pytestmark = pytest.mark.needs_cc
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
+    """What kernels write, in the order in which they are launched."""
+    seen: list[frozenset[str]] = []
+    launch = Emulator.launch
+
+    def noted(self: Any, function: Any, grid: Any, kernel: Any, *more: Any) -> Any:
+        seen.append(kernel.written)
+        return launch(self, function, grid, kernel, *more)
+
+    monkeypatch.setattr(Emulator, "launch", noted)
+    return seen
+
+
+def spmv(A: Any, x: Any, scale: str = "") -> Any:
+    y = ow.empty((A.shape[0],), name="y")
+    return r.position_split(ow.parse(f"y(i) = {scale}A(i,j) * x(j)", y=y, A=A, x=x), 4, 32)
+
+
+def inspections(launched: list[frozenset[str]]) -> int:
+    return sum(any("_tiles" in name for name in written) for written in launched)
+
+
+def test_tile_starts_are_found_once_for_a_pattern(launched: list[frozenset[str]]) -> None:
+    rng = np.random.default_rng(0)
+    matrix = sp.random(300, 200, 0.1, format="csr", random_state=rng)
+    A, vector = ow.tensor(matrix, name="A"), rng.random(200)
+    x = ow.tensor(vector, name="x")
+    for scale in ("", "2 * "):  # two kernels, each called twice
+        kernel = spmv(A, x, scale).compile("cuda-emulated")
+        for _ in range(2):
+            factor = 2 if scale else 1
+            np.testing.assert_allclose(kernel().to_numpy(), factor * (matrix @ vector))
+    assert inspections(launched) == 1
+    other = sp.random(300, 200, 0.1, format="csr", random_state=rng)
+    made = kernel(A=ow.tensor(other, name="A"))
+    np.testing.assert_allclose(made.to_numpy(), 2 * (other @ vector))
+    assert inspections(launched) == 2
+
+
+def test_they_go_with_the_tensor(launched: list[frozenset[str]]) -> None:
+    gc.collect()
+    before = len(kept._found)
+    A = ow.tensor(sp.random(300, 200, 0.1, format="csr", random_state=1), name="A")
+    x = ow.tensor(np.ones(200), name="x")
+    kernel = spmv(A, x).compile("cuda-emulated")
+    kernel()
+    assert len(kept._found) == before + 1
+    del A, x, kernel
+    gc.collect()
+    assert len(kept._found) == before
