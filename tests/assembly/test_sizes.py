@@ -117,3 +117,18 @@ def test_results_that_share_index_arrays_are_not_written_to() -> None:
         for name, array in held.items():
             np.testing.assert_array_equal(A.storage.levels[1][name], array)
     np.testing.assert_array_equal(A.to_numpy(), before)
+
+
+def test_plans_of_sums_compute_all_again_and_share_the_pattern() -> None:
+    i, j = ow.indices("i j")
+    A = ow.tensor(np.eye(4), format=ow.CSR, name="A")
+    B = ow.tensor(np.tri(4), format=ow.CSR, name="B")
+    C = ow.empty((4, 4), format=ow.CSR, name="C")
+    plan = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().symbolic()
+    one, other = plan(), plan(A=2 * A)
+    np.testing.assert_array_equal(other.to_numpy(), 2 * np.eye(4) + np.tri(4))
+    assert one.storage.levels[1]["crd"] is other.storage.levels[1]["crd"]
+    plan(A=3 * A, out=C)
+    np.testing.assert_array_equal(C.to_numpy(), 3 * np.eye(4) + np.tri(4))
+    with pytest.raises(ow.DataError, match="another pattern"):
+        plan(A=B.rename("A"))

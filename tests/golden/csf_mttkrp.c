@@ -100,6 +100,44 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         l_tile += 32;
       }
+      // 16 columns in registers
+      while (l_tile + 16 <= l_size) {
+        double R_sum[16];
+#pragma GCC unroll 16
+        for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at++) {
+          R_sum[l_tile_at] = 0.0;
+        }
+        // stored j of A
+        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          // stored k of A
+          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            const int64_t k = A_crd3[pA3];
+            const double A_val_2 = A_vals[pA3];
+#pragma GCC unroll 16
+            for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at++) {
+              R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
+            }
+            if (C_far) {
+              const int64_t k_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
+              if (k_ahead < k || k + 64 < k_ahead) {
+                ask_for(&C_vals[k_ahead * l_size + l_tile]);
+              }
+            }
+          }
+          if (B_far) {
+            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
+            if (j_ahead < j || j + 64 < j_ahead) {
+              ask_for(&B_vals[j_ahead * l_size + l_tile]);
+            }
+          }
+        }
+#pragma GCC unroll 16
+        for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at++) {
+          R_vals[i * l_size + l_tile + l_tile_at] = R_sum[l_tile_at];
+        }
+        l_tile += 16;
+      }
       // 4 columns in registers
       while (l_tile + 4 <= l_size) {
         double R_sum[4];
@@ -113,10 +151,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           // stored k of A
           for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
             const int64_t k = A_crd3[pA3];
-            const double A_val_2 = A_vals[pA3];
+            const double A_val_3 = A_vals[pA3];
 #pragma GCC unroll 4
             for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
-              R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
+              R_sum[l_tile_at] += A_val_3 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
             if (C_far) {
               const int64_t k_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];

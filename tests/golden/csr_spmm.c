@@ -80,6 +80,34 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
         k_tile += 32;
       }
+      // 16 columns in registers
+      while (k_tile + 16 <= k_size) {
+        double R_sum[16];
+#pragma GCC unroll 16
+        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+          R_sum[k_tile_at] = 0.0;
+        }
+        // stored j of A
+        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          const double A_val_2 = A_vals[pA2];
+#pragma GCC unroll 16
+          for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+            R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
+          }
+          if (B_far) {
+            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
+            if (j_ahead < j || j + 64 < j_ahead) {
+              ask_for(&B_vals[j_ahead * k_size + k_tile]);
+            }
+          }
+        }
+#pragma GCC unroll 16
+        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+          R_vals[i * k_size + k_tile + k_tile_at] = R_sum[k_tile_at];
+        }
+        k_tile += 16;
+      }
       // 4 columns in registers
       while (k_tile + 4 <= k_size) {
         double R_sum[4];
@@ -90,10 +118,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
           const int64_t j = A_crd2[pA2];
-          const double A_val_2 = A_vals[pA2];
+          const double A_val_3 = A_vals[pA2];
 #pragma GCC unroll 4
           for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-            R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
+            R_sum[k_tile_at] += A_val_3 * B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];

@@ -135,6 +135,35 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               }
               k_tile += 32;
             }
+            // 16 columns in registers
+            while (k_tile + 16 <= k_size) {
+              double W_sum[16];
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+                W_sum[k_tile_at] = 0.0;
+              }
+              // stored l of A
+              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                const int64_t l = A_crd3[pA3];
+                const double A_val_2 = A_vals[pA3];
+#pragma GCC unroll 16
+                for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+                  W_sum[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_any = 1;
+                }
+                if (C_far) {
+                  const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
+                  if (l_ahead < l || l + 64 < l_ahead) {
+                    ask_for(&C_vals[l_ahead * k_size + k_tile]);
+                  }
+                }
+              }
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+                W_vals[k_tile + k_tile_at] = W_sum[k_tile_at];
+              }
+              k_tile += 16;
+            }
             // 4 columns in registers
             while (k_tile + 4 <= k_size) {
               double W_sum[4];
@@ -145,10 +174,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
                 const int64_t l = A_crd3[pA3];
-                const double A_val_2 = A_vals[pA3];
+                const double A_val_3 = A_vals[pA3];
 #pragma GCC unroll 4
                 for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                  W_sum[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_sum[k_tile_at] += A_val_3 * C_vals[l * k_size + k_tile + k_tile_at];
                   W_any = 1;
                 }
                 if (C_far) {

@@ -16,9 +16,11 @@ from openwork.format.formats import dense
 from openwork.format.levels import is_hashed
 from openwork.index.nodes import Access, Apply, Assignment, Expr, Parameter, TensorVar
 from openwork.loops.nest import with_nest
-from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of
+from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan import Plan
-from openwork.loops.result import Shared
+from openwork.loops.provenance import Provenance
+from openwork.loops.restrict import vanishes
+from openwork.loops.result import Shared, accesses_of
 from openwork.tree import Node, bottom_up, substitute, walk
 
 
@@ -46,6 +48,19 @@ def known_pattern(plan: Plan, name: str) -> Plan:
     assignment = Assignment(lhs, within(typed, rhs), None, plan.assignment.span)
     made = replace(plan, assignment=assignment, assembly=Shared(typed, depth))
     return with_nest(replace(made, loops=plan.loops), body)
+
+
+def narrows(plan: Plan) -> bool:
+    """Whether values alone are less work than the whole: not where operands are merely united.
+
+    Then every entry of theirs is one of the result, and a pattern is one more thing to merge with.
+    """
+    loops = nest_of(plan.loops)
+    if any(isinstance(node, Where) for node in walk(loops)):
+        return True
+    provenance = Provenance(relations_of(plan.loops))
+    sparse = [a for a in accesses_of(plan.assignment.rhs) if not a.tensor.format.is_dense]
+    return any(vanishes(loops, access, provenance) for access in sparse)
 
 
 def within(pattern: Access, expr: Expr) -> Expr:

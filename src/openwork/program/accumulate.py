@@ -159,7 +159,7 @@ def _widths(widest: int, most: int | None) -> tuple[int, ...]:
     """How many columns are summed together, the most first; all of a small block at once."""
     if most is not None and most <= widest:
         return tuple(dict.fromkeys((most, 1)))
-    return (widest, _NARROW_TILE, 1)
+    return (widest, widest // 2, _NARROW_TILE, 1)
 
 
 def update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:

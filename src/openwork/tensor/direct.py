@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openwork.algebra.types import Number
+from openwork.errors import InternalError
 from openwork.format.formats import BSR, COO, Format
 from openwork.format.levels import Dense, Entries, SideBySide
 from openwork.format.levels.base import coordinates
@@ -39,8 +40,21 @@ def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
     return Storage(shape, format, values.dtype, ({}, arrays), values, fill)
 
 
+def is_direct(source: Format, format: Format) -> bool:
+    """Whether there is a direct way from one format to another, given a compiler."""
+    if format.ndim != 2 or not (is_rows(source) or source.levels == COO(2).levels):
+        return False
+    if is_rows(format) or format.levels == COO(2).levels:
+        return True
+    if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
+        return format.levels[0].full
+    return all(format.tiles) and format == BSR(*format.tiles)
+
+
 def direct(storage: Storage, format: Format) -> Storage | None:
     """`storage` in another format, if there is a direct way."""
+    if not is_direct(storage.format, format):
+        return None
     rows: Rows | None = None
     if storage.format.levels == COO(2).levels:
         rows = _listed_rows(storage)
@@ -49,8 +63,6 @@ def direct(storage: Storage, format: Format) -> Storage | None:
     if rows is None:
         return None
     shape = storage.shape
-    if format.ndim != 2:
-        return None
     if storage.format.order != tuple(dict.fromkeys(format.order)):
         turned = transposed(rows, shape[storage.format.order[1]])
         if turned is None:
@@ -60,15 +72,14 @@ def direct(storage: Storage, format: Format) -> Storage | None:
         return as_rows(rows, shape, format, storage.fill)
     if format.levels == COO(2).levels:
         return _listed(rows, shape, format, storage.fill)
-    if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
+    if not format.tiled:
         return _side_by_side(rows, shape, format, storage.fill)
-    if format.ndim == 2 and all(format.tiles) and format == BSR(*format.tiles):
-        made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)
-        if made is not None:
-            arrays = {"pos": made[0], "crd": made[1]}
-            levels: tuple[Mapping[str, Array], ...] = ({}, arrays, {}, {})
-            return Storage(shape, format, storage.dtype, levels, made[2], storage.fill)
-    return None
+    made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)
+    if made is None:
+        return None
+    arrays = {"pos": made[0], "crd": made[1]}
+    levels: tuple[Mapping[str, Array], ...] = ({}, arrays, {}, {})
+    return Storage(shape, format, storage.dtype, levels, made[2], storage.fill)
 
 
 def _listed_rows(storage: Storage) -> Rows | None:
@@ -95,8 +106,8 @@ def _side_by_side(
 ) -> Storage | None:
     """Rows of runs as runs that lie beside one another, perhaps sorted by length."""
     outer, inner = format.levels
-    if not outer.full or not isinstance(inner, SideBySide):
-        return None
+    if not isinstance(inner, SideBySide):
+        raise InternalError(f"{format!r} has no runs side by side")
     count, extent = (shape[mode] for mode in format.order)
     lengths, place = np.diff(rows[0]), None
     above: Mapping[str, Array] = {}

@@ -17,8 +17,12 @@ from openwork.index.show import show
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append
+<<<<<<< HEAD
 from openwork.loops.symbolic import known_pattern
 from openwork.loops.threads import shared_by_threads
+=======
+from openwork.loops.symbolic import known_pattern, narrows
+>>>>>>> formats
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
@@ -164,7 +168,7 @@ class Kernel:
         first = self(**operands).storage
         compute: Computes = self
         if isinstance(plan.assembly, Append) and self._native:
-            compute = self._under(first)
+            compute = self._under(first) if narrows(plan) else self._again(first)
         text = show(plan.assignment)
         names = tuple(self._templates)
 
@@ -193,6 +197,16 @@ class Kernel:
         pattern = Storage(held.shape, held.format, dtype, held.levels, values, held.fill)
         templates = {**self._templates, name: type(self._result).of(pattern, name)}
         return Kernel(plan, trace, templates, self._result, self._loader)
+
+    def _again(self, first: Storage) -> Computes:
+        """The whole computation, whose results share the index arrays of `first`."""
+
+        def compute(*, out: Any = None, **operands: Any) -> Any:
+            made = self(out=out, **operands)
+            shared = replace(made.storage, levels=first.levels)
+            return type(made).of(shared, made.name) if out is None else made
+
+        return compute
 
     def _given(self, operands: Mapping[str, Any]) -> tuple[Storage, ...]:
         """The storage of every operand, in order."""

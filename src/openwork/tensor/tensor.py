@@ -21,6 +21,7 @@ from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
 from openwork.tensor.facts import Facts, facts_of
+from openwork.tensor.generated import generated
 from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
 from openwork.tensor.layout import MOST_CELLS
 from openwork.tensor.located import Located
@@ -234,7 +235,8 @@ class Tensor(Located, Arithmetic):
         wanted = as_format(format)
         if wanted == self.format:
             return self
-        return type(self).of(convert(self.storage, wanted), self._name)
+        made = generated(self, wanted) if self.device == "cpu" else None
+        return type(self).of(made or convert(self.storage, wanted), self._name)
 
     def astype(self, dtype: object) -> Self:
         """The tensor with elements of another type; the index arrays are shared."""

@@ -1,0 +1,311 @@
+"""Sparse results, conversions, and products with a vector in the format that suits a matrix."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import matrices
+import numpy as np
+import scipy.sparse as sp
+from hand import room_for_two
+from measure import environment, geometric_mean, interleave
+
+import openwork as ow
+
+RESULTS = Path(__file__).resolve().parent / "results"
+REAL = (
+    "cage10", "wave", "email-Enron", "delaunay_n15", "ca-CondMat", "usroads", "bcsstk16",
+    "p2p-Gnutella31",
+)  # fmt: skip
+COPY, SCIPY, CSR = "copy", "SciPy", "CSR"
+
+PAGE = """\
+# Sparse results, conversions and formats, {date}
+
+{environment}
+- quiet: room for two threads {before:.1f} before, {after:.1f} after
+
+Repeat with `make bench-formats`, or `.venv/bin/python bench/formats.py`.
+
+Whole calls that return a new result, medians over turns in which every contestant runs once. A
+ratio is the median of the ratios within a turn, and above 1 Openwork is the faster. Everything is
+float64 with 32-bit indices. Where the room for two threads is far below 2, others used the machine,
+and the columns for 2 threads say little about Openwork.
+
+## Sparse results
+
+Results in CSR with rows in order; those of SciPy's products are not. "again" is how many times as
+fast a symbolic plan computes the values once more, compared with the whole call.
+
+{results}
+
+## Conversions
+
+"x copy": the time beside that of copying the arrays of the source, on one thread of each; below 4
+is wanted where nothing has to be sorted. SciPy's BSR has blocks in no order.
+
+{conversions}
+
+## y(i) = A(i,j) * x(j) by format
+
+How many times as fast as in CSR, on 1 and on 2 threads; the best in bold.
+
+{products}
+"""
+
+
+# -- sparse results -----------------------------------------------------------------------------
+
+
+def square_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
+    """What is multiplied with itself, and added to others."""
+    yield "uniform 100k x 8", matrices.uniform(5_000 if quick else 100_000, 8)
+    if not quick:
+        yield "banded 50k x 13", matrices.banded(50_000, 13)
+        yield "R-MAT 2^14 x 8", matrices.rmat(14, 8)
+        yield from matrices.real_matrices(REAL)
+
+
+def operations(matrix: Any) -> dict[str, tuple[ow.Statement, Callable[[], Any]]]:
+    """The statements with CSR results, and the same in SciPy."""
+    i, j, k = ow.indices("i j k")
+    other = matrices.uniform(matrix.shape[0], max(1, matrix.nnz // matrix.shape[0]), seed=9)
+    turned = matrix.T.tocsr()
+    A, B = ow.tensor(matrix, name="A"), ow.tensor(other, name="B")
+    T = ow.tensor(turned, name="T")
+    C = ow.empty(matrix.shape, format=ow.CSR, name="C")
+    return {
+        "A*A": (ow.assign(C[i, k], A[i, j] * A[j, k]), lambda: matrix @ matrix),
+        "A*A^T": (ow.assign(C[i, k], A[i, j] * T[j, k]), lambda: matrix @ turned),
+        "A+B": (ow.assign(C[i, j], A[i, j] + B[i, j]), lambda: matrix + other),
+        "A.*B": (ow.assign(C[i, j], A[i, j] * B[i, j]), lambda: matrix.multiply(other)),
+    }
+
+
+def tensor_operations(tensor: ow.Tensor) -> dict[str, tuple[ow.Statement, Callable[[], Any]]]:
+    """A tensor times a vector and a matrix along its last mode; in SciPy it is a tall matrix."""
+    i, j, k, n = ow.indices("i j k n")
+    rng = np.random.default_rng(4)
+    vector, columns = rng.random(tensor.shape[2]), rng.random((tensor.shape[2], 16))
+    coords, values = tensor.to_coo()
+    rows, inverse = np.unique(coords[0] * tensor.shape[1] + coords[1], return_inverse=True)
+    tall = sp.csr_array((values, (inverse, coords[2])), shape=(len(rows), tensor.shape[2]))
+    B, v, W = tensor.rename("B"), ow.tensor(vector, name="v"), ow.tensor(columns, name="W")
+    C = ow.empty(tensor.shape[:2], format=ow.CSF(2), name="C")
+    D = ow.empty((*tensor.shape[:2], 16), format=ow.Format([*C.format.levels, ow.Dense]), name="D")
+    return {
+        "TTV": (ow.assign(C[i, j], B[i, j, k] * v[k]), lambda: tall @ vector),
+        "TTM 16": (ow.assign(D[i, j, n], B[i, j, k] * W[k, n]), lambda: tall @ columns),
+    }
+
+
+def sparse_results(quick: bool, budget: float) -> str:
+    """The table, and the geometric means below it."""
+    lines = [
+        "| operation | input | SciPy, ms | 1 thread, ms | x SciPy | 2 threads, ms | x SciPy "
+        "| again |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    ratios: dict[str, list[tuple[float, float, float]]] = {}
+    cases = [(name, operations(matrix)) for name, matrix in square_matrices(quick)]
+    cases += [(name, tensor_operations(tensor)) for name, tensor in matrices.tensors(quick)]
+    for name, found in cases:
+        for operation, (stmt, theirs) in found.items():
+            cells, speeds = _result_row(stmt, theirs, budget)
+            lines.append(f"| {operation} | {name} | {' | '.join(cells)} |")
+            ratios.setdefault(operation, []).append(speeds)
+    for operation, speeds in ratios.items():
+        means = [geometric_mean(column) for column in zip(*speeds, strict=True)]
+        told = f"{means[0]:.2f} | | {means[1]:.2f} | {means[2]:.2f}"
+        lines.append(f"| **{operation}** | geometric mean of {len(speeds)} | | | {told} |")
+    return "\n".join(lines)
+
+
+def _result_row(
+    stmt: ow.Statement, theirs: Callable[[], Any], budget: float
+) -> tuple[list[str], tuple[float, float, float]]:
+    kernel = stmt.compile()
+    cells, speeds = [], []
+    for threads in (1, 2):
+        ow.set_num_threads(threads)
+        calls: dict[str, Callable[[], object]] = {"ours": kernel, SCIPY: theirs}
+        if threads == 2:
+            calls["again"] = kernel.symbolic()
+        turns = interleave(calls, budget)
+        cells += [f"{turns.median(SCIPY) * 1e3:.2f}"] if threads == 1 else []
+        speeds.append(turns.speed("ours", SCIPY))
+        cells += [f"{turns.median('ours') * 1e3:.2f}", f"{speeds[-1]:.2f}"]
+    again = turns.speed("again", "ours")
+    return [*cells, f"{again:.2f}"], (speeds[0], speeds[1], again)
+
+
+# -- conversions --------------------------------------------------------------------------------
+
+
+def converted_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Entries that are scattered, near the diagonal, and in blocks."""
+    size = 3_000 if quick else 300_000
+    yield f"uniform {size} x 10", matrices.uniform(size, 10)
+    yield f"banded {size} x 27", matrices.banded(size, 27)
+    yield f"blocks 3x3, {size // 3} x 45", matrices.blocks(size // 3, 3, 15)
+
+
+def conversions(quick: bool, budget: float) -> str:
+    """The table."""
+    lines = [
+        "| conversion | input | copy, ms | SciPy, ms | 1 thread, ms | x copy | x SciPy "
+        "| 2 threads, ms | x SciPy |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, matrix in converted_matrices(quick):
+        A = ow.tensor(matrix, name="A")
+        listed, coo = A.to(ow.COO(2)), matrix.tocoo()
+        pairs: dict[str, tuple[Callable[[], object], Callable[[], object] | None]] = {
+            "COO -> CSR": (lambda t=listed: t.to(ow.CSR), lambda m=coo: m.tocsr()),
+            "CSR -> CSC": (lambda t=A: t.to(ow.CSC), lambda m=matrix: m.tocsc()),
+            "CSR -> BSR(3, 3)": (
+                lambda t=A: t.to(ow.BSR(3, 3)),
+                None if matrix.shape[0] % 3 else lambda m=matrix: m.tobsr((3, 3)),
+            ),
+            "CSR -> SELL(32)": (lambda t=A: t.to(ow.SELL(32)), None),
+            "CSR -> COO": (lambda t=A: t.to(ow.COO(2)), lambda m=matrix: m.tocoo(copy=True)),
+        }
+        for conversion, (ours, theirs) in pairs.items():
+            cells = _conversion_row(matrix, ours, theirs, budget)
+            lines.append(f"| {conversion} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _conversion_row(
+    matrix: Any, ours: Callable[[], object], theirs: Callable[[], object] | None, budget: float
+) -> list[str]:
+    arrays = (matrix.indptr, matrix.indices, matrix.data)
+    calls: dict[str, Callable[[], object]] = {
+        "ours": ours,
+        COPY: lambda: [array.copy() for array in arrays],
+    }
+    if theirs is not None:
+        calls[SCIPY] = theirs
+    cells: list[str] = []
+    for threads in (1, 2):
+        ow.set_num_threads(threads)
+        turns = interleave(calls, budget)
+        ratio = f"{turns.speed('ours', SCIPY):.2f}" if theirs else "-"
+        mine = f"{turns.median('ours') * 1e3:.2f}"
+        if threads == 1:
+            scipy_ms = f"{turns.median(SCIPY) * 1e3:.2f}" if theirs else "-"
+            over = f"{turns.speed(COPY, 'ours'):.2f}"
+            cells += [f"{turns.median(COPY) * 1e3:.2f}", scipy_ms, mine, over, ratio]
+        else:
+            cells += [mine, ratio]
+    return cells
+
+
+# -- formats ------------------------------------------------------------------------------------
+
+
+def suited(quick: bool) -> Iterator[tuple[str, Any, Mapping[str, ow.Format]]]:
+    """Matrices, with the formats that might suit them."""
+    small = 50 if quick else 1
+    sliced = {"SELL(8)": ow.SELL(8), "SELL(8, 4096)": ow.SELL(8, 4096)}
+    tall = {
+        "CSB(2^18, 2^15)": ow.CSB(1 << 18, 1 << 15),
+        "CSB(2^17, 2^15)": ow.CSB(1 << 17, 1 << 15),
+    }
+    yield "uniform 1M x 10", matrices.uniform(1_000_000 // small, 10), sliced | tall
+    yield (
+        "banded 300k x 27",
+        matrices.banded(300_000 // small, 27),
+        sliced | {"DIA": ow.DIA, "banded": ow.banded},
+    )
+    yield "R-MAT 2^18 x 16", matrices.rmat(12 if quick else 18, 16), sliced | tall
+    yield "FEM 3x3, 100k x 15", near_blocks(100_000 // small), sliced | {"BSR(3, 3)": ow.BSR(3, 3)}
+
+
+def near_blocks(rows: int) -> Any:
+    """Full blocks of 3 by 3 near the diagonal, as elements of a mesh with three unknowns make."""
+    rng = np.random.default_rng(7)
+    near = np.arange(rows)[:, None] + rng.integers(-200, 200, (rows, 15))
+    where = np.repeat(np.arange(rows), 15), np.clip(near, 0, rows - 1).ravel()
+    pattern = sp.csr_array((np.ones(rows * 15), where), shape=(rows, rows))
+    matrix = sp.kron(pattern, rng.random((3, 3)), format="csr")
+    matrix.indices, matrix.indptr = (a.astype(np.int32) for a in (matrix.indices, matrix.indptr))
+    return matrix
+
+
+def products(quick: bool, budget: float) -> str:
+    """The table."""
+    lines = ["| matrix | CSR, ms, 1 and 2 threads | formats |", "|---|---|---|"]
+    i, j = ow.indices("i j")
+    best: list[float] = []
+    for name, matrix, formats in suited(quick):
+        x = np.random.default_rng(8).random(matrix.shape[1])
+        A, y = ow.tensor(matrix, name="A"), ow.empty((matrix.shape[0],), name="y")
+        vector, wanted = ow.tensor(x, name="x"), matrix @ x
+        kernels: dict[str, Callable[[], Any]] = {}
+        for told, format in {CSR: ow.CSR, **formats}.items():
+            kernels[told] = ow.assign(y[i], A.to(format)[i, j] * vector[j]).compile()
+            np.testing.assert_allclose(kernels[told]().to_numpy(), wanted)
+        seconds, speeds = [], []
+        for threads in (1, 2):
+            ow.set_num_threads(threads)
+            # Each format beside CSR alone: with all of them in turn, none finds its part of the
+            # cache as it left it.
+            pairs = {
+                told: interleave({CSR: kernels[CSR], told: kernels[told]}, budget)
+                for told in formats
+            }
+            speeds.append({told: turns.speed(told, CSR) for told, turns in pairs.items()})
+            seconds.append(statistics.median(turns.median(CSR) for turns in pairs.values()))
+        winner = max(formats, key=lambda told: speeds[1][told])
+        best.append(speeds[1][winner])
+        cells = [f"{told} {speeds[0][told]:.2f} / {speeds[1][told]:.2f}" for told in formats]
+        cells = [
+            f"**{c}**" if told == winner else c for told, c in zip(formats, cells, strict=True)
+        ]
+        times = " / ".join(f"{each * 1e3:.2f}" for each in seconds)
+        lines.append(f"| {name} | {times} | {'; '.join(cells)} |")
+    lines.append(f"| **best, 2 threads** | geometric mean | {geometric_mean(best):.2f} |")
+    return "\n".join(lines)
+
+
+def measure(quick: bool) -> str:
+    """The page."""
+    before, budget = room_for_two(), 0.05 if quick else 0.5
+    start = time.perf_counter()
+    parts = {
+        "results": sparse_results(quick, budget),
+        "conversions": conversions(quick, budget),
+        "products": products(quick, budget),
+    }
+    ow.set_num_threads(None)
+    print(f"{time.perf_counter() - start:.0f} s")
+    return PAGE.format(
+        date=datetime.date.today().isoformat(),
+        environment=environment(),
+        before=before,
+        after=room_for_two(),
+        **parts,
+    )
+
+
+def main() -> None:
+    """Measure, print the page, and keep it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")
+    given = parser.parse_args()
+    page = measure(given.quick)
+    print(page)
+    if not given.quick:
+        date = datetime.date.today().isoformat()
+        (RESULTS / f"formats-{date}.md").write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

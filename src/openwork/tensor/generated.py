@@ -1,0 +1,60 @@
+"""Conversions that the compiler generates: the statement `B(i,j) = A(i,j)`, assembled by threads.
+
+It is taken where the result can be built by appending while the source is walked, and where there
+is enough to do to be worth a kernel. Others are in `tensor.direct`, by hand where counting or
+merging beats any order of loops, or go through coordinates: see `tensor.pack`.
+"""
+
+from __future__ import annotations
+
+from openwork.format.formats import Format
+from openwork.format.levels import Compressed, Dense
+from openwork.runtime.storage import Storage
+from openwork.runtime.toolchain import find_toolchain
+from openwork.tensor.broadcast import Layout
+from openwork.tensor.direct import direct, is_direct
+from openwork.tensor.eager import Result, T, run
+
+# Below so many entries, NumPy is done before a compiler would be.
+LEAST_ENTRIES = 1 << 18
+
+
+def generated(tensor: T, format: Format) -> Storage | None:
+    """`tensor` in another format, by a kernel, if that is how it is best converted.
+
+    Between matrices of which a direct way begins at rows of runs, these are generated first.
+    """
+    storage = tensor.storage
+    source = storage.format
+    if storage.values.size < LEAST_ENTRIES or storage.fill != 0 or find_toolchain() is None:
+        return None
+    if is_direct(source, format) or not _is_walked(source):
+        return None
+    if _is_appended(format) and source.order == format.order:
+        return _run(tensor, format)
+    rows = Format([Dense, Compressed], source.order) if source.ndim == 2 else None
+    if rows is None or not is_direct(rows, format):
+        return None
+    return direct(_run(tensor, rows), format)
+
+
+def _is_walked(format: Format) -> bool:
+    """Whether loops meet all entries in order, and nothing that nobody asked for."""
+    levels = format.levels
+    if format.tiled or levels[-1].stuffs:
+        return False
+    return all(level.ordered and (level.walks or level.locates) for level in levels)
+
+
+def _is_appended(format: Format) -> bool:
+    """Whether a result is built by appending, the levels being dense or compressed."""
+    kinds = [(level.full and not level.arrays) or level.appends for level in format.levels]
+    return not format.tiled and not format.is_dense and all(kinds) and format.levels[-1].appends
+
+
+def _run(tensor: T, format: Format) -> Storage:
+    modes = tuple(range(format.ndim))
+    layout = Layout((modes,), modes, ((),))
+    dtype = tensor.storage.dtype
+    made = run(("to", format), layout, [tensor], lambda found: Result(found[0], format, dtype))
+    return made.storage

@@ -1,0 +1,73 @@
+"""Conversions by kernels: every pair of formats gives the arrays that packing gives."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import openwork as ow
+from openwork.tensor import generated
+from openwork.tensor.pack import convert
+
+MATRICES = [
+    ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.LIL, ow.ELL, ow.SELL(4), ow.SELL(2, 8), ow.bitmap,
+    ow.DIA, ow.BSR(2, 3), ow.CSB(4, 4), ow.banded, ow.dense(2),
+]  # fmt: skip
+TENSORS = [
+    ow.CSF(3), ow.COO(3), ow.CSF(3, order=(2, 0, 1)), ow.dense(3),
+    ow.Format([ow.Dense, ow.Compressed, ow.Compressed]),
+    ow.Format([ow.Dense, ow.Dense, ow.Compressed]),
+]  # fmt: skip
+
+
+def check(array: np.ndarray, source: ow.Format, target: ow.Format) -> None:
+    A = ow.tensor(array, format=source, name="A")
+    got, wanted = A.to(target).storage, convert(A.storage, target)
+    assert got.format == target
+    np.testing.assert_array_equal(got.values, wanted.values)
+    assert got.values.dtype == wanted.values.dtype
+    for ours, theirs in zip(got.levels, wanted.levels, strict=True):
+        assert ours.keys() == theirs.keys()
+        for name, arrays in ours.items():
+            np.testing.assert_array_equal(arrays, theirs[name])
+            assert arrays.dtype == theirs[name].dtype
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated, "LEAST_ENTRIES", 0)
+
+
+@pytest.mark.parametrize("source", MATRICES, ids=repr)
+def test_matrices(source: ow.Format) -> None:
+    rng = np.random.default_rng(1)
+    array = rng.integers(1, 9, (13, 10)) * (rng.random((13, 10)) < 0.3).astype(float)
+    array[5] = 0
+    for target in MATRICES:
+        check(array, source, target)
+
+
+@pytest.mark.parametrize(("source", "target"), list(product(TENSORS, TENSORS)), ids=repr)
+def test_tensors(source: ow.Format, target: ow.Format) -> None:
+    rng = np.random.default_rng(2)
+    check(rng.integers(1, 9, (5, 6, 7)) * (rng.random((5, 6, 7)) < 0.2), source, target)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32", "complex128"])
+def test_elements(dtype: str) -> None:
+    check(np.eye(6, 5).astype(dtype), ow.SELL(4), ow.CSR)
+
+
+def test_explicit_zeros_stay_and_names_too() -> None:
+    A = ow.tensor((np.array([[0, 1], [2, 0]]), np.array([0.0, 1.0])), shape=(2, 3), format=ow.LIL)
+    made = A.rename("Q").to(ow.DCSR)
+    assert (made.nnz, made.name) == (2, "Q")
+
+
+def test_absent_values_other_than_zero_go_through_coordinates() -> None:
+    array = np.array([[1.0, np.inf], [np.inf, 2.0]])
+    A = ow.tensor(array, format=ow.LIL, fill=np.inf, name="A")
+    np.testing.assert_array_equal(A.to(ow.CSR).to_numpy(), array)
+    assert A.to(ow.CSR).nnz == 2
