@@ -17,12 +17,8 @@ from openwork.index.show import show
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan import Plan
 from openwork.loops.result import Append
-<<<<<<< HEAD
-from openwork.loops.symbolic import known_pattern
-from openwork.loops.threads import shared_by_threads
-=======
 from openwork.loops.symbolic import known_pattern, narrows
->>>>>>> formats
+from openwork.loops.threads import shared_by_threads
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
