@@ -96,13 +96,13 @@ def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
             hint="use reduction=segment",
         )
     blocks = tag.unit is ParallelUnit.GPUBlock
-    alone = not any(outer.tag is not None for outer in path.loops[: path.loops.index(loop)])
-    if blocks and alone and tag.race is OutputRaceStrategy.Temporary:
+    outermost = path.loops.index(loop) == 0
+    if blocks and outermost and tag.race is OutputRaceStrategy.Temporary:
         return  # each block has a copy, and a kernel of its own combines them
     if tag.race in _COMBINED and (blocks or not one_place):
         why = f"{lhs} has no single place around it"
         if blocks:
-            why = "blocks do not meet" if alone else "another loop around it is shared, too"
+            why = "blocks do not meet" if outermost else "blocks only do so in an outermost loop"
         raise ScheduleError(
             f"iterations of {loop.var} cannot be combined by {tag.race.value}: {why}",
             code="E307",

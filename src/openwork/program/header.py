@@ -9,7 +9,15 @@ from typing import cast
 from openwork.algebra.operators import OR
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, TensorVar
-from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    Tag,
+    Where,
+)
 from openwork.loops.nodes import Sequence as Then
 from openwork.program import nodes as p
 from openwork.program.context import Context
@@ -104,7 +112,7 @@ class Header:
                 simd=False,
                 private=tuple(s for work in private for s in work.setup(valued)),
                 reductions=self.reductions,
-                copies=self.copies if tag.race is OutputRaceStrategy.Temporary else (),
+                copies=self.copies if _has_copies(tag) else (),
                 unit=_UNITS[tag.unit],
                 lanes=self.range.fixed
                 or self.range.most
@@ -138,6 +146,11 @@ def polls_of(loop: Forall) -> int:
         return 0
     alone = all(not any(isinstance(n, Forall) for n in walk(each.body)) for each in inside)
     return _FEW if alone else 1
+
+
+def _has_copies(tag: Tag) -> bool:
+    """Whether each unit of a GPU has a copy of what all write to."""
+    return tag.unit is ParallelUnit.GPUBlock and tag.race is OutputRaceStrategy.Temporary
 
 
 def _constant(size: p.Expr) -> int | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from openwork.errors import ScheduleError
 from openwork.program import nodes as p
 from openwork.program.nodes import (
     Allocate,
@@ -29,7 +30,7 @@ from openwork.program.nodes import (
     block,
 )
 from openwork.program.values import combine
-from openwork.tree import Node, bottom_up, map_children, walk
+from openwork.tree import Node, map_children, walk
 
 _MOST = 256  # blocks that have copies
 _MOST_ELEMENTS = 1 << 26  # of all copies together
@@ -40,26 +41,31 @@ def with_parts(program: p.Program) -> p.Program:
     if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
         return program
     taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
-
-    def rule(node: Node) -> Node | None:
-        if isinstance(node, p.Block):
-            return block(*node.body)
-        if isinstance(node, For) and node.unit and node.copies:
-            return _in_parts(node, taken)
-        return None
-
-    return replace(program, body=cast(p.Block, bottom_up(rule)(program.body)))
+    body = block(
+        *(
+            _in_parts(s, taken) if isinstance(s, For) and s.unit and s.copies else s
+            for s in program.body.body
+        )
+    )
+    if any(isinstance(n, For) and n.unit and n.copies for n in walk(body)):
+        raise ScheduleError(
+            "blocks have copies of what they add to, but what comes before decides if they run",
+            code="E307",
+            hint="use Atomics in place of Temporary",
+        )
+    return replace(program, body=body)
 
 
 def _in_parts(loop: For, taken: set[str]) -> p.Block:
-    parts, part, at = (Name(_fresh(base, taken)) for base in ("parts", "part", "part_at"))
-    size = arithmetic("max", loop.end - loop.begin, Value(1))
+    part, at = (Name(_fresh(base, taken)) for base in ("part", "part_at"))
     elements: Expr = Value(1)
     for copy in loop.copies:
         elements = elements + copy.count
     room = arithmetic("max", Value(_MOST_ELEMENTS) / elements, Value(1))
-    most = arithmetic("min", Value(_MOST), room)
-    before: list[p.Stmt] = [Declare(parts, arithmetic("min", size, most), fixed=True)]
+    # A number that the host knows, however many iterations there are.
+    parts = Name(_fresh("parts", taken))
+    known = arithmetic("min", Value(_MOST), room)
+    before: list[p.Stmt] = [Declare(parts, known, fixed=True)]
     after: list[p.Stmt] = []
     body: Node = loop.body
     for copy in loop.copies:
@@ -77,7 +83,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
         Declare(loop.var, loop.begin + part + rounds * parts, fixed=True),
         cast(p.Stmt, body),
     )
-    count = (loop.end - loop.begin - part + (parts - 1)) / parts
+    count = (loop.end - loop.begin - part + (parts - 1)) / parts  # none, or less, past the end
     again = For(rounds, Value(0), count, inner, private=())
     shared = replace(
         loop, var=part, begin=Value(0), end=parts, body=block(again), copies=(), lanes=_MOST
