@@ -44,11 +44,14 @@ def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
 
     `exact`: without atomics, which add in an order that changes from call to call.
     """
-    in_pieces = isinstance(plan.assembly, Append) and plan.assembly.lanes > 0
-    for loop in _outermost(nest_of(plan.loops)):
-        if in_pieces and written(loop.body).tensor == plan.result:
-            continue
-        plan = _shared(plan, loop, trace, exact)
+    loops = _outermost(nest_of(plan.loops))
+    taken: set[IndexVar] = set()  # by a thread or a few, for each piece of the result
+    if isinstance(plan.assembly, Append) and plan.assembly.lanes > 0:
+        pieces = [loop for loop in loops if written(loop.body).tensor == plan.result]
+        taken = {n.var for loop in pieces for n in walk(loop) if isinstance(n, Forall)}
+    for loop in loops:
+        if loop.var not in taken:
+            plan = _shared(plan, loop, trace, exact)
     return plan
 
 

@@ -178,6 +178,8 @@ class Distribution:
             case p.If(condition=condition, then=then, otherwise=otherwise):
                 other = None if otherwise is None else self._sequence((otherwise,), active)
                 return block(p.If(condition, self._sequence((then,), active), other))
+            case p.Store(array=array, atomic=True) if array.name in self.local:
+                return block(replace(s, atomic=False))
             case p.Store(array=array) if array.name not in self.local:
                 return self._by_one(s, active)
             case ByOne(body=body):

@@ -35,6 +35,11 @@ static __device__ inline index_t slot_of(const K *set, index_t slots, index_t ke
 _CLAIM = """\
 template <typename K> static __device__ inline K put_key(K *place, K key) {
   typedef unsigned long long Long;
+  if (__isLocal(place)) {  // a table of one thread, which needs no atomics, and has none
+    const K old = *place;
+    if (old == -1) *place = key;
+    return old;
+  }
   if constexpr (sizeof(K) == 8) return (K)atomicCAS((Long *)place, (Long)-1, (Long)key);
   else return (K)atomicCAS((int *)place, -1, (int)key);
 }

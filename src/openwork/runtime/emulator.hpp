@@ -321,8 +321,16 @@ static inline double __longlong_as_double(long long value) {
   return r;
 }
 
-// Atomics, in the types that hardware has them.
+// Atomics, in the types that hardware has them, on memory that threads can share.
+static inline int __isLocal(const void *place) {
+  const char *stack = emulated::fibres[emulated::current].stack;
+  return (const char *)place >= stack && (const char *)place < stack + emulated::STACK;
+}
+static inline void emulated_shared(const void *place) {
+  if (__isLocal(place)) emulated::give_up("an atomic operation on memory of one thread");
+}
 template <typename T> static inline T emulated_add(T *place, T value) {
+  emulated_shared(place);
   const T old = *place;
   *place = old + value;
   return old;
@@ -335,11 +343,13 @@ static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long 
   return emulated_add(p, v);
 }
 template <typename T> static inline T emulated_min(T *place, T value) {
+  emulated_shared(place);
   const T old = *place;
   if (value < old) *place = value;
   return old;
 }
 template <typename T> static inline T emulated_max(T *place, T value) {
+  emulated_shared(place);
   const T old = *place;
   if (value > old) *place = value;
   return old;
@@ -352,6 +362,7 @@ EMULATED_EXTREMES(unsigned)
 EMULATED_EXTREMES(long long)
 EMULATED_EXTREMES(unsigned long long)
 template <typename T> static inline T emulated_exchange(T *place, T value) {
+  emulated_shared(place);
   const T old = *place;
   *place = value;
   return old;
@@ -362,6 +373,7 @@ static inline unsigned long long atomicExch(unsigned long long *p, unsigned long
   return emulated_exchange(p, v);
 }
 template <typename T> static inline T emulated_swap(T *place, T expected, T value) {
+  emulated_shared(place);
   T old;
   memcpy(&old, place, sizeof old);
   if (old == expected) memcpy(place, &value, sizeof value);
