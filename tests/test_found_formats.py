@@ -90,6 +90,13 @@ def test_work_beside_an_operand_without_entries() -> None:
     assert got == d.sum()
 
 
+def test_a_workspace_over_positions_of_another_operand() -> None:
+    A, B = ow.tensor(D2[:3, :3], format=ow.CSR, name="A"), ow.tensor(D2.T[:3, :3], name="B")
+    schedule = "pos(j,jp,A(i,j)), precompute(B(j,i),jp,jpw)"
+    got = run("y(j) = A(i,j) * B(j,i)", schedule, y=ow.empty((3,), name="y"), A=A, B=B)
+    assert np.array_equal(got, (D2[:3, :3] * D2[:3, :3]).sum(axis=0))
+
+
 def test_bounds_of_a_result_in_blocks() -> None:
     b, a = D2[:3, :4] + 1, D2[:4, :3]
     y = ow.empty((4, 4), name="y", format=ow.Format(
