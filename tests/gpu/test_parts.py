@@ -48,7 +48,9 @@ def test_blocks_combine_what_they_have(name: str) -> None:
 
 def test_blocks_inside_of_others_do_not_meet() -> None:
     stmt = ow.parse("y(j) = A(i,j)", y=ow.empty((50,), name="y"), A=A)
-    with pytest.raises(ow.ScheduleError, match="only do so in an outermost loop") as caught:
+    with pytest.raises(
+        ow.ScheduleError, match="only those of an outermost loop have copies"
+    ) as caught:
         stmt.schedule(
             "split(i,b,t,16), parallelize(b,GPUBlock,Atomics), parallelize(t,GPUBlock,Temporary)"
         )

@@ -102,7 +102,7 @@ def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
     if tag.race in _COMBINED and (blocks or not one_place):
         why = f"{lhs} has no single place around it"
         if blocks:
-            why = "blocks do not meet" if outermost else "blocks only do so in an outermost loop"
+            why = "blocks do not meet, and only those of an outermost loop have copies"
         raise ScheduleError(
             f"iterations of {loop.var} cannot be combined by {tag.race.value}: {why}",
             code="E307",
