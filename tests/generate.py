@@ -25,6 +25,7 @@ from openwork.format.levels import (
     Compressed,
     Dense,
     Diagonals,
+    Hashed,
     Lengths,
     Padded,
     Permuted,
@@ -193,7 +194,7 @@ _COMPARISONS = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 _LITERALS = (0, 1, 2, 3, -1, 0.5, 2.0, -1.5, 0.0, 1.0, True)
 _SEMIRINGS = (ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES)
 _SEMIRING_TYPES = ("float64", "float32", "int32", "int64")
-_LEVELS = (Dense, Dense, Compressed, Compressed, Lengths, Padded, Sliced(2), Range, Bitmap,
+_LEVELS = (Dense, Dense, Compressed, Compressed, Hashed, Lengths, Padded, Sliced(2), Range, Bitmap,
            Compressed(bits=8), Compressed(bits=16))  # fmt: skip
 _SMALL = (1, 1, 2, 2, 3, 3, 4, 5)
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import openwork as ow
 from openwork.runtime import memory
+from openwork.tensor import bounds as bounds_of
 from openwork.tensor.bounds import entries
 
 i, j, k = ow.indices("i j k")
@@ -57,6 +58,19 @@ def test_what_cannot_be_held_is_refused_at_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(memory, "available", lambda: 500)
     with pytest.raises(MemoryError, match=r"C, with \d+ entries, needs"):
         kernel()
+
+
+@pytest.mark.needs_cc
+def test_what_was_counted_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B = matrix("A", 40, 30, 90), matrix("B", 30, 40, 80, 1)
+    C = ow.empty((40, 40), format=ow.CSR, name="C")
+    kernel = ow.assign(C[i, k], A[i, j] * B[j, k]).assemble("count").compile()
+    count = kernel().nnz
+    monkeypatch.setattr(bounds_of, "available", lambda: 12 * count - 1)
+    with pytest.raises(MemoryError):
+        kernel()
+    monkeypatch.setattr(bounds_of, "available", lambda: 12 * count)
+    assert kernel().nnz == count
 
 
 @pytest.mark.needs_cc

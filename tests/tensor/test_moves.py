@@ -85,3 +85,11 @@ def test_values_are_copied_and_index_arrays_are_shared() -> None:
     assert np.shares_memory(listed.storage.levels[1]["crd"], A.storage.levels[1]["crd"])
     assert not np.shares_memory(listed.storage.values, A.storage.values)
     assert not np.shares_memory(listed.to(ow.CSR).storage.values, listed.storage.values)
+
+
+def test_the_last_column_that_32_bits_can_name() -> None:
+    last = 2**31 - 1
+    A = ow.tensor(([[0, 1], [last, 3]], [1.0, 2.0]), shape=(2, 2**31), format=ow.CSR, name="A")
+    coords, values = A.to(ow.BSR(2, 2)).to_coo()
+    kept = values != 0
+    assert coords[:, kept].tolist() == [[1, 0], [3, last]]

@@ -96,7 +96,7 @@ class Concretizer:
         after = substitute(rhs, {reduction: access})
         if presence_matters(lhs, op, after, access, appends, self.made):
             if sparse_along(body, open_vars, self.made):
-                keyed = key_format(len(open_vars), self._is_thin(open_vars, bound))
+                keyed = key_format(len(open_vars), self._is_hashed(open_vars, bound))
                 access = Access(replace(temporary, format=keyed), open_vars)
             else:
                 guarded = sparse_along(body, chain, self.made)
@@ -105,8 +105,13 @@ class Concretizer:
         consumer = self.build(at, lhs, op, substitute(rhs, {reduction: access}), bound)
         return Where(consumer, producer, access.tensor, guarded)
 
-    def _is_thin(self, open_vars: tuple[IndexVar, ...], bound: frozenset[IndexVar]) -> bool:
-        """Whether a workspace over `open_vars` would be large, and nearly empty each time."""
+    def _is_hashed(self, open_vars: tuple[IndexVar, ...], bound: frozenset[IndexVar]) -> bool:
+        """Whether a workspace over `open_vars` finds its keys through a hash table.
+
+        Else it would be large, and nearly empty each time; or the result asks for it.
+        """
+        if any(level.inserts for level in self.result.format.levels):
+            return True
         extent = math.prod(self.extents[v] or 0 for v in open_vars)
         rows = math.prod(self.extents[v] or 1 for v in bound)
         if self.stored is None or extent < LARGE:

@@ -35,8 +35,10 @@ from openwork.program.nodes import (
 )
 from openwork.program.tensors import Names
 
+NO_MEMORY = 1  # the status of a kernel whose result cannot be held
 OVERFLOWED = 3  # the status of a kernel whose counts do not fit its position arrays
-ROOM = Name("room")  # how many entries the caller expects; only a hint
+# How many entries the caller expects, only a hint; where they are counted first, how many may be.
+ROOM = Name("room")
 
 
 @dataclass

@@ -18,7 +18,7 @@ from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
 from openwork.loops.result import Append
 from openwork.program import nodes as p
-from openwork.program.assemble import Appender
+from openwork.program.assemble import NO_MEMORY, ROOM, Appender
 from openwork.program.context import Context
 from openwork.program.cut import Cut
 from openwork.program.header import Header
@@ -149,7 +149,8 @@ class Pieces:
             for level in result.sparse
             for array, length, per in self._arrays(level)
         ]
-        return [count, *self._sums(), *memory, *self._origins(result.sparse), fill]
+        enough = If(compare("<", ROOM, result.count(result.sparse[-1])), block(p.Fail(NO_MEMORY)))
+        return [count, *self._sums(), enough, *memory, *self._origins(result.sparse), fill]
 
     def _appended(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
         """Compute each piece into arrays of its own, make room, copy each to its place."""

@@ -153,6 +153,8 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     """Rows of runs as rows of dense blocks."""
     pos, crd, values = rows
     high, wide = block
+    if columns > np.iinfo(crd.dtype).max:  # the last number stands for the end of a row
+        return None
     count, across = len(pos) - 1, -(-columns // wide)
     bands = -(-count // high)
     threads = _numbers(_threads(len(crd), 0))

@@ -54,11 +54,23 @@ def check_size(assignment: Assignment, found: Entries, extents: Extents) -> None
     lhs = assignment.lhs
     levels, variables = lhs.tensor.format.levels, lhs.level_vars
     first = next(n for n, level in enumerate(levels) if not level.full)
-    depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
     runs = math.prod(extents[v] for v in variables[:first])
+    needed = 4 * runs + found.least * _entry(lhs, extents)
+    check_memory(needed, f"{lhs.tensor}, with {found.least:,} entries,")
+
+
+def limit(lhs: Access, extents: Extents) -> int:
+    """How many entries of a result memory can hold now."""
+    left = available()
+    return 1 << 62 if left is None else left // _entry(lhs, extents)
+
+
+def _entry(lhs: Access, extents: Extents) -> int:
+    """The bytes of an entry, with its block of dense levels below."""
+    levels, variables = lhs.tensor.format.levels, lhs.level_vars
+    depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
     below = math.prod(extents[v] for v in variables[depth:])
-    entry = below * lhs.dtype.itemsize + index_dtype(extents[variables[depth - 1]]).itemsize
-    check_memory(4 * runs + found.least * entry, f"{lhs.tensor}, with {found.least:,} entries,")
+    return below * lhs.dtype.itemsize + index_dtype(extents[variables[depth - 1]]).itemsize
 
 
 def room_for(found: Entries, entry: int, least: int) -> int:

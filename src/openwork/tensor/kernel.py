@@ -25,6 +25,7 @@ from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.binding import Binder, Binding, Loader, Shape, load_function
+from openwork.tensor.bounds import limit
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.symbolic import Computes, SymbolicPlan
@@ -321,7 +322,10 @@ class Kernel:
 
     def _appended(self, binding: Binding) -> Storage:
         """A result from the arrays that the kernel makes."""
-        made = binding.executable.run(binding.pointers, binding.sizes, binding.work, binding.room)
+        room, assembly, lhs = binding.room, self._plan.assembly, self._plan.assignment.lhs
+        if isinstance(assembly, Append) and assembly.strategy == "count":
+            room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
+        made = binding.executable.run(binding.pointers, binding.sizes, binding.work, room)
         arrays = iter(made)
         levels = tuple(
             {fact.name: next(arrays) for fact in level.arrays}

@@ -5,6 +5,7 @@ from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
 from openwork.format.levels.bitmap import Bitmap
 from openwork.format.levels.compressed import Compressed
 from openwork.format.levels.dense import Dense, InnerLevel, OuterLevel
+from openwork.format.levels.hashed import Hashed
 from openwork.format.levels.key import KeyLevel, is_hashed
 from openwork.format.levels.lengths import Lengths
 from openwork.format.levels.padded import Padded, SideBySide, Sliced
@@ -16,6 +17,7 @@ LEVELS: dict[str, Level] = {
     for level in (
         Dense,
         Compressed,
+        Hashed,
         Singleton,
         Lengths,
         Padded,
@@ -36,6 +38,7 @@ __all__ = [
     "Diagonals",
     "Entries",
     "Fault",
+    "Hashed",
     "InnerLevel",
     "KeyLevel",
     "Lengths",

@@ -89,7 +89,8 @@ class Level:
     one after another, a place for each position). Capabilities: `walks` (a run can be walked),
     `locates` (every coordinate has a place, given by formula), `finds` (a formula says where a
     coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
-    array), `appends` (a result can be built by appending in coordinate order).
+    array), `appends` (a result can be built by appending in coordinate order), `inserts` (sums of a
+    result are gathered in a hash table, whatever its extents).
     """
 
     name: ClassVar[str]
@@ -103,6 +104,7 @@ class Level:
     finds: ClassVar[bool] = False
     contiguous: ClassVar[bool] = True
     searches: ClassVar[bool] = False
+    inserts: ClassVar[bool] = False
     bits: int | None = None
 
     @property

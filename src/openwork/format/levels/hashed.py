@@ -1,0 +1,22 @@
+"""Hashed: a result whose entries come in any order, through a hash table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.format.levels.compressed import CompressedLevel
+
+
+@dataclass(frozen=True, repr=False)
+class HashedLevel(CompressedLevel):
+    """Compressed, for results: entries are inserted into a hash table in any order.
+
+    The table is as large as what it holds, and not as the extents. When the result is handed back,
+    it is sorted into the arrays of a compressed level, and is then read as one.
+    """
+
+    name = "Hashed"
+    inserts = True
+
+
+Hashed = HashedLevel()
