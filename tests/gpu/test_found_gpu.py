@@ -68,6 +68,16 @@ def test_lists_with_less_than_an_entry_in_a_row() -> None:
     agrees(stmt.schedule("precompute(C(i,j),j,jw)"), expected)
 
 
+def test_a_list_that_is_made_ahead_of_the_result() -> None:
+    """Its table was one of the pieces', which come after it."""
+    one, two = (rng.random((6, 5)) * (rng.random((6, 5)) < 0.5) for _ in range(2))
+    A, B = (ow.tensor(d, format=ow.CSR, name=n) for d, n in ((one, "A"), (two, "B")))
+    C = ow.empty((6, 5), format=ow.CSR, name="C")
+    stmt = ow.parse("C(i,k) = B(i,k) - A(j,k) * A(j,k)", A=A, B=B, C=C)
+    agrees(stmt, two - (one * one).sum(axis=0))
+    agrees(stmt.schedule("precompute(A(j,k) * A(j,k),k,kw)"), two - (one * one).sum(axis=0))
+
+
 def test_every_block_of_a_grid_of_two_dimensions_fills_its_own_workspace() -> None:
     """Only the first along the second dimension did."""
     data = rng.random(23)

@@ -8,7 +8,7 @@ from typing import cast
 
 from openwork.errors import ScheduleError
 from openwork.index.checks import extents
-from openwork.index.nodes import Access, IndexVar
+from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.pos import pos
 from openwork.loops.commands.split import split
@@ -141,7 +141,17 @@ def _whole(plan: Plan) -> str | None:
     """Why a result is not assembled in pieces on a GPU; None if it is."""
     if uses_gpu(plan):
         return "the schedule gives loops to the GPU already"
-    return whole(plan, _last(nest_of(plan.loops)))
+    nest = _last(nest_of(plan.loops))
+    before = [made for made in _lists(plan.loops) if made not in _lists(nest)]
+    if before:
+        return f"{before[0]} is made before, with a list of its keys"
+    return whole(plan, nest)
+
+
+def _lists(stmt: Stmt) -> list[TensorVar]:
+    """The workspaces that list their keys."""
+    made = (n.temporary for n in walk(stmt) if isinstance(n, Where))
+    return [temporary for temporary in made if not temporary.format.is_dense]
 
 
 def by_units(plan: Plan) -> bool:
