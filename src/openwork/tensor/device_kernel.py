@@ -169,7 +169,9 @@ class DeviceKernel(Kernel):
             arrays[compiled.program.arguments[-1].array.name] = values
         if self._kept is None:
             self._kept = Kept(device.name, self._by_name(compiled, operands))
-        room = binding.room
+        assembly = self._plan.assembly
+        counted = isinstance(assembly, Append) and assembly.strategy == "count"
+        room = _UNLIMITED if counted else binding.room  # CuPy says if there is too little memory
         while True:
             scalars = {**sizes, "room": room, **{r.name: room for r in compiled.device.rooms}}
             run = Run(
@@ -280,6 +282,7 @@ class DeviceKernel(Kernel):
         return self._storage(binding, levels, next(arrays))
 
 
+_UNLIMITED = 1 << 62  # entries
 _SMALL = 1 << 20  # bytes of a result for which memory is kept ready
 
 
