@@ -88,3 +88,31 @@ def test_every_block_of_a_grid_of_two_dimensions_fills_its_own_workspace() -> No
         "parallelize(k1w,GPUThread,NoRaces), parallelize(k0,GPUBlock,NoRaces)"
     )
     agrees(stmt.schedule(text), data)
+
+
+def test_positions_of_an_operand_that_is_absent() -> None:
+    """Where a row of B is not there, its positions are none, and A alone is left."""
+    b, a = rng.integers(0, 3, (3, 4, 5)).astype(float), rng.integers(0, 3, 5).astype(float)
+    b[1] = 0
+    B, A = ow.tensor(b, format=ow.CSF(3), name="B"), ow.tensor(a, format="Compressed(0)", name="A")
+    stmt = ow.parse("Y = B(i,j,k) * A(k) - A(k) * B(i,j,k)", Y=ow.empty((), name="Y"), B=B, A=A)
+    text = "fuse(j,k,jk), pos(jk,jkp,B(i,j,k)), parallelize(jkp,GPUWarp,Atomics)"
+    agrees(stmt.schedule(text), 0.0)
+
+
+def test_tables_of_one_thread_without_atomics() -> None:
+    """Memory of one thread has none: the hardware stops, and so does the emulator."""
+    a, b = rng.integers(0, 3, (6, 7)).astype(float), rng.integers(0, 2, (5, 7, 6)).astype(float)
+    A = ow.tensor(a, format=ow.DCSR, name="A")
+    B = ow.tensor(b, format=ow.Format([ow.Dense, ow.Dense, ow.Compressed]), name="B")
+    y = ow.empty((5, 6), format=ow.Format([ow.Compressed, ow.Dense]), name="y")
+    agrees(ow.parse("y(k,j) = A(j,i) * B(k,i,j)", y=y, A=A, B=B), np.einsum("ji,kij->kj", a, b))
+
+
+def test_loops_of_pieces_stay_with_their_threads() -> None:
+    """A sum before the result runs over a variable that pieces of the result run over, too."""
+    d, c = rng.random((2, 4, 5, 6)), rng.random((4, 6, 2))
+    D, C = ow.tensor(d, name="D"), ow.tensor(c, name="C")
+    y = ow.empty((5, 2), format=ow.DCSR, name="y")
+    stmt = ow.parse("y(k,l) = D(l,j,k,i) * (-1) + C(j,i,l) * 2.0", y=y, D=D, C=C)
+    agrees(stmt, -d.sum(axis=(1, 3)).T + 2 * c.sum(axis=(0, 1)))

@@ -94,6 +94,8 @@ class Iteration:
     def _apart(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
         """Values of a fused variable that units of a GPU share: each is looked up by itself."""
         code, whole, scope = self.recovery.values(loop.var, scope)
+        if whole.missing:  # the operand whose positions they are is absent here
+            return block(*code, self.iterate(loop, loop.var, window, scope))
         counter, scope = scope.fresh(f"{self.ctx.names.variables[loop.var]}_at")
         header = Header.of(self.ctx, loop, counter, window or whole, scope)
         body = self._known_value(loop.body, loop.var, counter, header.scope)

@@ -1,0 +1,79 @@
+"""A page of what `gpu.py` and `gpu_results.py` measured: `gpu_page.py OUT_FOLDER NOTES`.
+
+The machine with the GPU has little installed; this runs anywhere, over the files it wrote.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from datetime import date
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+HEAD = """# Generated CUDA kernels on a GPU, {day}
+
+`make bench-gpu` (bench/gpu.py): device events, medians of 7 to 11, launches queued behind a
+waiting kernel, so that times are of the GPU alone. `lib` is the better of CuPy's and torch's
+cuSPARSE (SpMV), torch's row-major product (SpMM) and `sampled_addmm` (SDDMM), or torch's gather
+and `index_add` (MTTKRP). Preprocessing is excluded for both. `default` is the statement without a schedule; `best`
+the best recipe of a sweep. `bw` is the fraction of the copy bandwidth, for the bytes that must
+move, that the best recipe reaches.
+
+{notes}
+
+## Summary
+
+| kernel | dtype | lib / default, geometric mean | worst | lib / best, geometric mean | worst |
+|---|---|---|---|---|---|
+"""
+
+
+def mean(ratios: list[float]) -> float:
+    return math.exp(sum(math.log(r) for r in ratios) / len(ratios))
+
+
+def page(rows: list[dict[str, str]], notes: str) -> str:
+    """The page as Markdown."""
+    text = HEAD.format(day=date.today().isoformat(), notes=notes)
+    for kernel, dtype in sorted({(r["kernel"], r["dtype"]) for r in rows}):
+        mine = [r for r in rows if (r["kernel"], r["dtype"]) == (kernel, dtype)]
+        ours, best = ([float(r[k]) for r in mine] for k in ("default_x", "best_x"))
+        text += f"| {kernel} | {dtype} | {mean(ours):.2f} | {min(ours):.2f} "
+        text += f"| {mean(best):.2f} | {min(best):.2f} |\n"
+    text += "\n## All\n\n| matrix | kernel | dtype | lib ms | default ms | lib / default "
+    text += "| best recipe | best ms | lib / best | bw |\n" + "|---" * 10 + "|\n"
+    for r in rows:
+        text += f"| {r['matrix']} | {r['kernel']} | {r['dtype']} | {float(r['lib_ms']):.4f} "
+        text += f"| {float(r['default_ms']):.4f} | {float(r['default_x']):.2f} | {r['best']} "
+        text += f"| {float(r['best_ms']):.4f} | {float(r['best_x']):.2f} "
+        text += f"| {100 * float(r['bw']):.0f} % |\n"
+    return text
+
+
+def results(rows: list[dict[str, str]]) -> str:
+    """Sparse results, against CuPy."""
+    text = "\n## Sparse results (bench/gpu_results.py), against CuPy\n\n"
+    text += "| matrix | kernel | dtype | entries | CuPy ms | ms | ratio |\n" + "|---" * 7 + "|\n"
+    for r in rows:
+        text += f"| {r['matrix']} | {r['kernel']} | {r['dtype']} | {int(r['entries']):,} "
+        text += f"| {float(r['cupy_ms']):.3f} | {float(r['openwork_ms']):.3f} "
+        text += f"| {float(r['ratio']):.2f} |\n"
+    return text
+
+
+def main() -> None:
+    folder, notes = Path(sys.argv[1]), " ".join(sys.argv[2:])
+    rows = list(csv.DictReader((folder / "gpu.tsv").open(), delimiter="\t"))
+    text = page(rows, notes)
+    more = folder / "gpu_results.csv"
+    if more.exists():
+        text += results(list(csv.DictReader(more.open())))
+    path = RESULTS / f"gpu-{date.today().isoformat()}.md"
+    path.write_text(text)
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
