@@ -18,8 +18,8 @@ HEAD = """# Generated CUDA kernels on a GPU, {day}
 waiting kernel, so that times are of the GPU alone. `lib` is the better of CuPy's and torch's
 cuSPARSE (SpMV), torch's row-major product (SpMM) and `sampled_addmm` (SDDMM), or torch's gather
 and `index_add` (MTTKRP). Preprocessing is excluded for both. `default` is the statement without a
-schedule; `best` the best recipe of a sweep. `bw` is the fraction of the copy bandwidth, for the bytes that must
-move, that the best recipe reaches.
+schedule; `best` the best recipe of a sweep. `bw` is the fraction of the copy bandwidth, for
+the bytes that must move, that the best recipe reaches.
 
 {notes}
 
