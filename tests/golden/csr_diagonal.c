@@ -22,7 +22,7 @@ static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int6
 //   R(i) = A(i,i)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t shares = threads > 1 ? 4 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];

@@ -31,7 +31,7 @@ static inline void ask_for(const void *at) {
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t shares = threads > 1 ? 4 * threads : 1;
   const int64_t i_size = sizes[2];
   const int64_t j_size = sizes[3];
   const int64_t k_size = sizes[4];

@@ -19,7 +19,7 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t shares = threads > 1 ? 4 * threads : 1;
   const int64_t i_size = sizes[2];
   const int64_t j_size = sizes[3];
   const double *restrict A_vals = arrays[1];

@@ -26,7 +26,7 @@ static inline double min_float64(double a, double b) {
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t shares = threads > 1 ? 4 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];

@@ -27,7 +27,7 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t shares = threads > 1 ? 4 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];

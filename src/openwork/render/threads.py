@@ -37,7 +37,7 @@ from openwork.render.writer import Writer, indent
 from openwork.tree import Node, children, walk
 
 INTERRUPTED = 2
-SHARES = 8  # parts for each thread, where anybody may do any of them
+SHARES = 4  # parts for each thread, where anybody may do any of them
 
 _PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
 _PART = p.Name("part")
