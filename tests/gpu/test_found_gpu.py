@@ -116,3 +116,18 @@ def test_loops_of_pieces_stay_with_their_threads() -> None:
     y = ow.empty((5, 2), format=ow.DCSR, name="y")
     stmt = ow.parse("y(k,l) = D(l,j,k,i) * (-1) + C(j,i,l) * 2.0", y=y, D=D, C=C)
     agrees(stmt, -d.sum(axis=(1, 3)).T + 2 * c.sum(axis=(0, 1)))
+
+
+def test_copies_of_blocks_that_may_not_run_are_refused_at_once() -> None:
+    """It is a temporary without entries that decides, which only the GPU knows."""
+    A = ow.tensor(np.array([0.0, 0, 1]), format="Compressed(0)", name="A")
+    B = ow.tensor(rng.random((3, 4)), name="B")
+    y = ow.empty((), name="y")
+    stmt = ow.parse("y = sum(k, sum(j, (B(k,j) + 1) * sum(i, A(i))))", y=y, A=A, B=B)
+    assert "where" in str(stmt.loops)
+    try:
+        scheduled = stmt.parallelize("k", "GPUBlock", "Temporary")
+    except ow.ScheduleError as error:
+        assert "E307" in str(error)
+    else:
+        agrees(scheduled, float(((B.to_numpy() + 1) * 1.0).sum()))

@@ -27,6 +27,28 @@ def check_tags(plan: Plan, path: Path, provenance: Provenance) -> None:
     for n, loop in enumerate(path.loops):
         if loop.tag is not None:
             check_parallel(plan, loop, path.loops[:n], provenance)
+        if _has_copies(loop) and _may_not_run(plan, loop):
+            raise ScheduleError(
+                f"blocks of {loop.var} have copies of what they add to, but what comes before "
+                "decides if they run",
+                code="E307",
+                hint="use Atomics",
+            )
+
+
+def _has_copies(loop: Forall) -> bool:
+    tag = loop.tag
+    return (
+        tag is not None
+        and tag.unit is ParallelUnit.GPUBlock
+        and tag.race is OutputRaceStrategy.Temporary
+    )
+
+
+def _may_not_run(plan: Plan, loop: Forall) -> bool:
+    """Whether a loop is left out where a temporary that is made before has no entry."""
+    made = [n for n in walk(plan.loops) if isinstance(n, Where) and n.guarded]
+    return any(loop in walk(where.consumer) for where in made)
 
 
 def _runs_on(loop: Forall, unit: ParallelUnit) -> bool:
