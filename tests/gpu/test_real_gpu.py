@@ -103,6 +103,18 @@ def test_spmm(name: str, recipe: str, dtype: str, columns: int) -> None:
     agrees(cp.asnumpy(stmt.compile(target="cuda")().to_cupy()), A @ B, dtype)
 
 
+@pytest.mark.parametrize("columns", [1, 4, 7])
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("name", MATRICES)
+def test_spmm_staged(name: str, each: int, columns: int) -> None:
+    A = cast(MATRICES[name], "float32")
+    B = cast(rng.standard_normal((A.shape[1], columns)), "float32")
+    C = ow.empty((A.shape[0], columns), dtype="float32", name="C")
+    a, b = ow.tensor(A, name="A").to("cuda"), ow.tensor(cp.asarray(B), name="B")
+    stmt = r.spmm_staged(ow.parse("C(i,k) = A(i,j) * B(j,k)", C=C, A=a, B=b), each, 4)
+    agrees(cp.asnumpy(stmt.compile(target="cuda")().to_cupy()), A @ B, "float32")
+
+
 @pytest.mark.parametrize("inner", [3, 32, 40])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", MATRICES)

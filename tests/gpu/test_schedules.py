@@ -104,6 +104,8 @@ RECIPES = {
     "SpMM strips": lambda: r.spmm_rows(spmm(128)),
     "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
     "SpMM positions": lambda: r.spmm_positions(spmm(32), 16),
+    "SpMM staged": lambda: r.spmm_staged(spmm(4), 2, 8),
+    "SpMM staged, 5 columns": lambda: r.spmm_staged(spmm(5), 1, 2),
     "MTTKRP": lambda: r.spmm_positions(mttkrp()),
     "TTM": lambda: r.spmm_positions(ttm()),
     "SDDMM": lambda: r.sddmm(sddmm(), 4),
@@ -217,6 +219,20 @@ def test_a_nest_for_a_gpu_is_not_compiled_for_a_cpu() -> None:
 def test_illegal_points_of_atomic_parallelism(point: dict[str, Any]) -> None:
     with pytest.raises(ow.ScheduleError, match="E316"):
         r.atomic_parallel(spmm(4), **point)
+
+
+def test_too_many_columns_to_stage() -> None:
+    with pytest.raises(ow.ScheduleError, match="shared memory") as caught:
+        r.spmm_staged(spmm(64))
+    assert "E316" in str(caught.value)
+
+
+def test_what_is_read_once_passes_the_cache_by() -> None:
+    """In a complete tile, without a guard; not where neighbours take parts of a line."""
+    staged = r.position_staged(spmv(), 4, 2).compile(target="cuda").source
+    assert "__ldcs(&A_crd2[p])" in staged
+    assert "p1_2_at < 1024; p1_2_at += 256" in staged
+    assert "__ldcs" not in r.group_per_row(spmv(), 4).compile(target="cuda").source
 
 
 def test_schedules_read_back() -> None:

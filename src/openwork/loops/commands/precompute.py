@@ -37,9 +37,9 @@ def precompute(
     forall i: y = e * f   =>   forall i: y = w[i] * f  where  forall ip: w[ip] = e
 
     A loop that only `expr` depends on moves to where the workspace is filled, if the rest
-    distributes over its sum. Legal where `expr` is part of one assignment inside loops over
-    `variables`, and where it is not lost which entries are absent. Buys partial results that are
-    computed once, and loops that are scheduled apart from each other.
+    distributes over its sum, as it does for numbers that are finite. Legal where `expr` is part of
+    one assignment inside loops over `variables`, and where it is not lost which entries are absent.
+    Buys partial results that are computed once, and loops that are scheduled apart from each other.
     """
     if len(variables) != len(new):
         raise ScheduleError(
