@@ -97,6 +97,14 @@ def test_a_workspace_over_positions_of_another_operand() -> None:
     assert np.array_equal(got, (D2[:3, :3] * D2[:3, :3]).sum(axis=0))
 
 
+@pytest.mark.parametrize("size", [2, 4, 5, 7])
+def test_runs_of_one_in_runs_that_may_be_short(size: int) -> None:
+    d = np.arange(size) + 1.0
+    schedule = "divide(j,j0,j1,3), split(j1,j10,j11,1), fuse(j0,j10,f)"
+    D, y = ow.tensor(d, name="D"), ow.empty((size,), format="Compressed(0)", name="y")
+    assert np.array_equal(run("y(j) = D(j) - 1", schedule, y=y, D=D), d - 1)
+
+
 def test_bounds_of_a_result_in_blocks() -> None:
     b, a = D2[:3, :4] + 1, D2[:4, :3]
     y = ow.empty((4, 4), name="y", format=ow.Format(

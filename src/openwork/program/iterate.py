@@ -169,7 +169,7 @@ class Iteration:
         end = arithmetic("min", run.lo + window.hi, run.hi)
         # What was known before the run was may be more than there is in an incomplete one.
         before = scope.ranges.get(relation.inner)
-        whole_run = run.fixed is not None or (before is not None and before.fixed is None)
+        whole_run = run.fixed is not None or (before is not None and not before.longest)
         sure = window.fixed if whole_run else None
         if sure is not None:
             end = lo + sure

@@ -135,10 +135,12 @@ class Ranges(Windows):
         if isinstance(relation, Split):
             n = relation.factor
             if n > _MOST_STRIDES:
-                return Range(ZERO, arithmetic("min", Value(n), whole.size), within=pos)
-            return Range(ZERO, Value(n), fixed=n, multiple=n, within=pos)
+                size = arithmetic("min", Value(n), whole.size)
+                return Range(ZERO, size, within=pos, longest=True)
+            return Range(ZERO, Value(n), fixed=n, multiple=n, within=pos, longest=True)
         uneven = relation.balance is not None or relation.points is not None
-        return Range(ZERO, whole.size if uneven else self.length(relation, whole), within=pos)
+        size = whole.size if uneven else self.length(relation, whole)
+        return Range(ZERO, size, within=pos, longest=True)
 
     def length(self, relation: Split | Divide, whole: Range) -> Expr:
         """The length of all runs but the last, where they are equal."""

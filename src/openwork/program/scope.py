@@ -48,7 +48,7 @@ class Range:
     `fixed`: how many values there are, where that is a constant; `multiple`: what their number can
     be divided by without a rest. `everything`: all coordinates of a dimension. `counts`: the
     variable whose values are the places in this range, from zero on; there are `most` of them, or
-    fewer.
+    fewer. `longest`: places in any run, of which the one that is meant may have fewer.
     """
 
     lo: Expr
@@ -64,6 +64,7 @@ class Range:
     everything: bool = False
     counts: IndexVar | None = None
     most: int | None = None
+    longest: bool = False
 
     @property
     def size(self) -> Expr:
