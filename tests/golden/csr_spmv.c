@@ -34,15 +34,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t i_first = cut_int32(A_pos2, 0, i_size, part, shares);
     const int64_t i_limit = cut_int32(A_pos2, 0, i_size, part + 1, shares);
     // every i
-    for (int64_t i = i_first; i < i_limit; i++) {
-      if (!(i & 63) && *stop) break;
-      double R_sum = 0.0;
-      // stored j of A
-      for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-        const int64_t j = A_crd2[pA2];
-        R_sum += A_vals[pA2] * B_vals[j];
+    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
+      if (*stop) break;
+      const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+      for (int64_t i = i_run; i < i_run_end; i++) {
+        double R_sum = 0.0;
+        // stored j of A
+        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+          const int64_t j = A_crd2[pA2];
+          R_sum += A_vals[pA2] * B_vals[j];
+        }
+        R_vals[i] = R_sum;
       }
-      R_vals[i] = R_sum;
     }
   }
   return *stop ? 2 : 0;

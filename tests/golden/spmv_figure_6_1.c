@@ -42,34 +42,37 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   for (int64_t part = 0; part < shares; part++) {
     const int64_t p0_first = cut_even(0, p0_end, part, shares);
     const int64_t p0_limit = cut_even(0, p0_end, part + 1, shares);
-    for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
-      if (!(p0 & 63) && *stop) break;
-      const int64_t p_lo = pA2_begin + p0 * 16;
-      const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
-      int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
-      double R_sum = 0.0;
-      // positions of A
-      for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
-        while (pA2 == A_pos2[pA1 + 1]) {
-          pA1++;
-        }
-        const int64_t i = pA1;
-        const int64_t j = A_crd2[pA2];
-        R_sum += A_vals[pA2] * B_vals[j];
-        if (pA2 + 1 == A_pos2[pA1 + 1]) {
-          if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-            R_vals[i] += R_sum;
-          } else {
-#pragma omp atomic
-            R_vals[i] += R_sum;
+    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
+      if (*stop) break;
+      const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
+      for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
+        const int64_t p_lo = pA2_begin + p0 * 16;
+        const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
+        double R_sum = 0.0;
+        // positions of A
+        for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
+          while (pA2 == A_pos2[pA1 + 1]) {
+            pA1++;
           }
-          R_sum = 0.0;
-        }
-      }
-      if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
-        const int64_t i = pA1;
+          const int64_t i = pA1;
+          const int64_t j = A_crd2[pA2];
+          R_sum += A_vals[pA2] * B_vals[j];
+          if (pA2 + 1 == A_pos2[pA1 + 1]) {
+            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+              R_vals[i] += R_sum;
+            } else {
 #pragma omp atomic
-        R_vals[i] += R_sum;
+              R_vals[i] += R_sum;
+            }
+            R_sum = 0.0;
+          }
+        }
+        if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
+          const int64_t i = pA1;
+#pragma omp atomic
+          R_vals[i] += R_sum;
+        }
       }
     }
   }

@@ -29,7 +29,7 @@ from openwork.tree import walk
 # Loops of at most so many iterations are written out in full when that is asked for.
 _MOST_WRITTEN_OUT = 256
 # So many rows of a matrix do not keep anybody waiting. A power of two.
-_FEW = 64
+_FEW = 512
 
 
 _UNITS = {

@@ -33,11 +33,12 @@ def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     if s.unrolled:
         pragma = [f"#pragma GCC unroll {w.text(end)}"]
         return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
-    pragma = _simd(w, s) if s.simd else []
-    if pragma and s.polls:
-        return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma)]
+    vectors = _simd(w, s) if s.simd else []
     # Compilers take one pragma or the other.
-    pragma = pragma or _unroll(s.unroll)
+    pragma = vectors or _unroll(s.unroll)
+    run = RUN if vectors and s.polls else s.polls
+    if run > 1 and (vectors or s.parallel):
+        return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma, run)]
     return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
 
 
@@ -45,7 +46,7 @@ def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list
     var = s.var.name
     more = w.text(p.compare("<", s.var, end))
     head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
-    # The flag is looked at where the lowest bits are zero, which costs nothing to test.
+    # The flag is looked at where the lowest bits are zero, which costs little to test.
     seldom = f"if (!({var} & {s.polls - 1}) && *stop) break;"
     return _loop(w, head, s.body, [seldom if s.polls > 1 else POLL] if polls else [])
 
@@ -54,15 +55,21 @@ def _loop(w: Writer, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
     return [f"{head} {{", *indent([*poll, *w.stmt(body)]), "}"]
 
 
-def _in_runs(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str]) -> list[str]:
-    """A vectorized loop cannot be left: it is cut into runs, and the flag looked at in between."""
+def _in_runs(
+    w: Writer, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str], length: int
+) -> list[str]:
+    """Runs of iterations, with a look at the flag in between.
+
+    A vectorized loop cannot be left; and a thread's rows may be short, so that a test for each of
+    them would cost some percent.
+    """
     var = s.var.name
     run, run_end, all_end = (p.Name(f"{var}_{side}") for side in ("run", "run_end", "runs_end"))
     first = f"int64_t {run.name} = {w.text(begin)}, {all_end.name} = {w.text(end)}"
     return [
-        f"for ({first}; {run.name} < {all_end.name}; {run.name} += {RUN}) {{",
+        f"for ({first}; {run.name} < {all_end.name}; {run.name} += {length}) {{",
         f"  {POLL}",
-        f"  const int64_t {run_end.name} = {w.text(p.arithmetic('min', run + RUN, all_end))};",
+        f"  const int64_t {run_end.name} = {w.text(p.arithmetic('min', run + length, all_end))};",
         *pragma,
         *indent(_plain(w, s, run, run_end, polls=False)),
         "}",
