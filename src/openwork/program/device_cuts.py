@@ -84,6 +84,12 @@ class ShareCut(RowCut):
         return measured(self.loop)[:2]
 
     @property
+    def _places(self) -> list[Array]:
+        """The position of each of them at each cut."""
+        names = [self.ctx.names.of(access.tensor) for access in self._operands]
+        return [Array(f"piece_{n}_{name}_cuts", "int64") for n, name in enumerate(names)]
+
+    @property
     def most(self) -> Expr:
         work = self.whole.size
         for access in self._operands:
@@ -107,7 +113,11 @@ class ShareCut(RowCut):
     def confine(self, scope: Scope, window: Range) -> Scope:
         first = Load(_ROW, PIECE), Load(_COLUMN, PIECE)
         last = self.limit, Load(_COLUMN, PIECE + 1)
-        seam = Seam(self.loop.var, first, last, self.ctx.names.extent(self._column))
+        places = {
+            access: (Load(at, PIECE), Load(at, PIECE + 1))
+            for access, at in zip(self._operands, self._places, strict=True)
+        }
+        seam = Seam(self.loop.var, first, last, self.ctx.names.extent(self._column), places)
         return super().confine(scope, window).stretch(self._column, seam)
 
     def rows(self, window: Range, result: Appender) -> Rows:
@@ -125,6 +135,7 @@ class ShareCut(RowCut):
         )
         halved = Declare(_MIDDLE, _AT + (_PAST - _AT) / 2, fixed=True)
         within = Binary("&&", compare("<", 1, _REST), compare("<", _AT, end))
+        begins = [Name(f"{at.name}_at") for at in self._places]
         body = block(
             Declare(_GOAL, _CUT * self.share, fixed=True),
             Declare(_AT, Value(0)),
@@ -132,13 +143,17 @@ class ShareCut(RowCut):
             While(compare("<", _AT + 1, _PAST), block(halved, nearer)),
             Declare(_REST, _GOAL - self._before(_AT), fixed=True),
             Declare(_FOUND, Value(0)),
-            If(within, block(*self._within_row())),
+            *(
+                Declare(begin, Load(self.ctx.boundaries(access, 1), _AT))
+                for access, begin in zip(self._operands, begins, strict=True)
+            ),
+            If(within, block(*self._within_row(begins))),
             Store(_ROW, _CUT, _AT),
             Store(_COLUMN, _CUT, _FOUND),
+            *(Store(at, _CUT, begin) for at, begin in zip(self._places, begins, strict=True)),
         )
         return [
-            Allocate(_ROW, PIECES + 1),
-            Allocate(_COLUMN, PIECES + 1),
+            *(Allocate(made, PIECES + 1) for made in (_ROW, _COLUMN, *self._places)),
             For(_CUT, Value(0), PIECES + 1, body, "where pieces begin", simd=True),
         ]
 
@@ -149,42 +164,38 @@ class ShareCut(RowCut):
             work = work + Load(self.ctx.boundaries(access, 1), row)
         return work
 
-    def _within_row(self) -> list[Stmt]:
-        """The column that has `_REST - 1` entries of the row before it; equal ones come after."""
-        code: list[Stmt] = []
-        begins: list[Name] = []
-        lengths: list[Name] = []
-        for access in self._operands:
-            name = self.ctx.names.of(access.tensor)
-            begin, length = Name(f"cut_{name}"), Name(f"cut_{name}_length")
-            pos = self.ctx.boundaries(access, 1)
-            code += [
-                Declare(begin, Load(pos, _AT), fixed=True),
-                Declare(length, Load(pos, _AT + 1) - begin, fixed=True),
-            ]
-            begins.append(begin)
-            lengths.append(length)
-        if len(begins) == 1:
-            return [*code, Set(_FOUND, self._coordinate(0, begins[0] + (_REST - 1)))]
+    def _within_row(self, begins: list[Name]) -> list[Stmt]:
+        """Move on from where the row begins, past `_REST - 1` entries; equal ones stay together.
+
+        Of two sorted runs it is found by bisection how many entries are the first one's: as long as
+        its next is before the other's last. The next column of both is where the cut is.
+        """
         entries = _REST - 1
-        ours = self._coordinate(0, begins[0] + _MIDDLE)
-        other = self._coordinate(1, begins[1] + (entries - _MIDDLE - 1))
-        step = If(
-            compare("<", ours, other), block(Set(_MINE, _MIDDLE + 1)), block(Set(_MOST, _MIDDLE))
+        one, *others = begins
+        if not others:
+            return [Set(one, one + entries), Set(_FOUND, self._coordinate(0, one))]
+        other = others[0]
+        ends = [Load(self.ctx.boundaries(access, 1), _AT + 1) for access in self._operands]
+        ahead = compare(
+            "<",
+            self._coordinate(0, one + _MIDDLE),
+            self._coordinate(1, other + (entries - _MIDDLE - 1)),
         )
+        step = If(ahead, block(Set(_MINE, _MIDDLE + 1)), block(Set(_MOST, _MIDDLE)))
         halved = Declare(_MIDDLE, _MINE + (_MOST - _MINE) / 2, fixed=True)
-        next_mine = self._coordinate(0, begins[0] + _MINE)
-        next_theirs = self._coordinate(1, begins[1] + _THEIRS)
-        sooner = Set(_FOUND, arithmetic("min", _FOUND, next_theirs))
+        sooner = arithmetic("min", _FOUND, self._coordinate(1, other))
+        again = compare("==", self._coordinate(1, other - 1), _FOUND)
         return [
-            *code,
-            Declare(_MINE, arithmetic("max", entries - lengths[1], Value(0))),
-            Declare(_MOST, arithmetic("min", entries, lengths[0])),
+            Declare(_MINE, arithmetic("max", entries - (ends[1] - other), Value(0))),
+            Declare(_MOST, arithmetic("min", entries, ends[0] - one)),
             While(compare("<", _MINE, _MOST), block(halved, step)),
             Declare(_THEIRS, entries - _MINE, fixed=True),
+            Set(one, one + _MINE),
+            Set(other, other + _THEIRS),
             Set(_FOUND, self.ctx.names.extent(self._column)),
-            If(compare("<", _MINE, lengths[0]), block(Set(_FOUND, next_mine))),
-            If(compare("<", _THEIRS, lengths[1]), block(sooner)),
+            If(compare("<", one, ends[0]), block(Set(_FOUND, self._coordinate(0, one)))),
+            If(compare("<", other, ends[1]), block(Set(_FOUND, sooner))),
+            If(compare("<", 0, _THEIRS), block(If(again, block(Set(other, other - 1))))),
         ]
 
     def _coordinate(self, which: int, position: Expr) -> Expr:

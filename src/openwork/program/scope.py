@@ -37,6 +37,17 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """The ends of a window of coordinates, at either of which it may be that nothing is cut off.
+
+    `here`: whether something is. `places`: the positions of operands there, if it is.
+    """
+
+    here: tuple[Expr, Expr]
+    places: Mapping[Access, tuple[Expr, Expr]]
+
+
+@dataclass(frozen=True)
 class Range:
     """The values of a variable: from `lo` up to below `hi`.
 
@@ -49,7 +60,7 @@ class Range:
     be divided by without a rest. `everything`: all coordinates of a dimension. `counts`: the
     variable whose values are the places in this range, from zero on; there are `most` of them, or
     fewer. `longest`: places in any run, of which the one that is meant may have fewer.
-    `cut`: whether anything lies before and after a window, where that is known only then.
+    `cut`: what is known about the ends of a window.
     """
 
     lo: Expr
@@ -66,7 +77,7 @@ class Range:
     counts: IndexVar | None = None
     most: int | None = None
     longest: bool = False
-    cut: tuple[Expr, Expr] | None = None
+    cut: Ends | None = None
 
     @property
     def size(self) -> Expr:
@@ -102,18 +113,20 @@ class Seam:
     """The pairs of `outer` and an inner variable from one cut to another, as they bound the latter.
 
     A cut is before a pair, of which it has the two values. The inner variable has `size` values.
+    `places`: the positions of operands at both cuts, where they are known.
     """
 
     outer: IndexVar
     first: tuple[Expr, Expr]
     last: tuple[Expr, Expr]
     size: Expr
+    places: Mapping[Access, tuple[Expr, Expr]]
 
     def window(self, outer: Expr) -> Range:
         """What the inner variable has where the outer one is known."""
         begins, ends = compare("==", outer, self.first[0]), compare("==", outer, self.last[0])
         lo, hi = begins * self.first[1], self.size - ends * (self.size - self.last[1])
-        return Range(lo, hi, cut=(begins, ends))
+        return Range(lo, hi, cut=Ends((begins, ends), self.places))
 
 
 @dataclass(frozen=True)

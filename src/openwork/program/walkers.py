@@ -116,11 +116,19 @@ class Walker:
         lo, hi, cut = self.window.lo, self.window.hi, self.window.cut
         stored = self.stored
         if stored is not None and cut is not None:
-            code: list[Stmt] = [Declare(self.position, begin), Declare(self.end, end)]
-            for name, bound, there in zip((self.position, self.end), (lo, hi), cut, strict=True):
-                found = Helper("lower_bound", (stored, self.position, self.end, bound))
-                code.append(If(there, block(Set(name, found))))
-            return code
+            names = self.position, self.end
+            found: tuple[Expr, ...] = tuple(
+                Helper("lower_bound", (stored, *names, bound)) for bound in (lo, hi)
+            )
+            found = cut.places.get(self.part.access, found)
+            return [
+                Declare(self.position, begin),
+                Declare(self.end, end),
+                *(
+                    If(here, block(Set(name, place)))
+                    for here, name, place in zip(cut.here, names, found, strict=True)
+                ),
+            ]
         if stored is not None:
             first = Helper("lower_bound", (stored, begin, end, lo))
             last = Helper("lower_bound", (stored, self.position, end, hi))
