@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 import pytest
@@ -18,6 +18,7 @@ from tests.test_property import NONFINITE, answer, case_of, compare, statement_o
 
 from openwork.errors import ScheduleError
 from openwork.loops import default_gpu
+from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import ParallelUnit
 from openwork.loops.options import GPU, attempt, candidates
 from openwork.pipeline import CompiledCuda
@@ -44,17 +45,50 @@ def random_gpu_schedules(
             continue
         stmt = new
         yield stmt
+    if rng.random() < 0.5:
+        stmt = _tiled(rng, stmt)
+        yield stmt
     for _ in range(rng.randint(1, 3)):
         stmt = _with_unit(rng, stmt)
         yield stmt
 
 
-def _with_unit(rng: random.Random, stmt: Statement) -> Statement:
-    """`stmt` with one more loop for a unit of a GPU, if one is found."""
+def _tiled(rng: random.Random, stmt: Statement) -> Statement:
+    """`stmt` with a loop, or the positions it walks, for blocks and for what is inside of them."""
+    variables = loop_variables(stmt._base)
+    rng.shuffle(variables)
+    for var in variables[:3]:
+        found = [a for name, a in candidates(stmt._base) if name == "pos" and a[0] == var]
+        tries: list[tuple[Any, ...] | None] = [None, *found]
+        rng.shuffle(tries)
+        for walked in tries[:2]:
+            try:
+                new, cut = stmt, var
+                if walked is not None:
+                    new, cut = stmt.pos(*walked), walked[1]
+                new = new.split(cut, f"{cut}_b", f"{cut}_t", rng.choice((1, 2, 3, 4, 8, 32)))
+            except ScheduleError:
+                continue
+            outer = _with_unit(rng, new, {f"{cut}_b"}, (ParallelUnit.GPUBlock,))
+            inside = (ParallelUnit.GPUThread, ParallelUnit.GPUGroup, ParallelUnit.GPUWarp)
+            inner = _with_unit(rng, outer, {f"{cut}_t"}, inside)
+            if inner is not new:
+                return inner
+    return stmt
+
+
+def _with_unit(
+    rng: random.Random,
+    stmt: Statement,
+    loops: Collection[str] | None = None,
+    units: Collection[ParallelUnit] = GPU,
+) -> Statement:
+    """`stmt` with one more loop for a unit of a GPU, if one is found; perhaps one of `loops`."""
     found = [
         args
-        for name, args in candidates(stmt._base, GPU)
+        for name, args in candidates(stmt._base, units)
         if name == "parallelize" and _fits(rng, args)
+        if loops is None or str(args[0]) in loops
     ]
     rng.shuffle(found)
     for args in found[:12]:
