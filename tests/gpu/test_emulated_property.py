@@ -69,6 +69,12 @@ def _tiled(rng: random.Random, stmt: Statement) -> Statement:
                 new = new.split(cut, f"{cut}_b", f"{cut}_t", rng.choice((1, 2, 3, 4, 8, 32)))
             except ScheduleError:
                 continue
+            if rng.random() < 0.3:  # races of blocks are left to their threads
+                try:
+                    blocks = new.parallelize(f"{cut}_b", "GPUBlock", "IgnoreRaces")
+                    return blocks.parallelize(f"{cut}_t", "GPUThread", "Atomics")
+                except ScheduleError:
+                    pass
             outer = _with_unit(rng, new, {f"{cut}_b"}, (ParallelUnit.GPUBlock,))
             inside = (ParallelUnit.GPUThread, ParallelUnit.GPUGroup, ParallelUnit.GPUWarp)
             inner = _with_unit(rng, outer, {f"{cut}_t"}, inside)
