@@ -62,7 +62,7 @@ fuzz-files: setup
 	  $(PYTEST) -s tests/tensor/test_files_fuzz.py
 
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
-	$(PYTEST) tests/gpu/test_real_gpu.py
+	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_data_gpu.py
 	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py
 
 bench-gpu: setup ## measure on a GPU, against cuSPARSE through CuPy and torch

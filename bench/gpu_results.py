@@ -1,6 +1,10 @@
 """Sparse results on a GPU against cuSPARSE through CuPy: A * A, A * A^T, A + B and A .* B.
 
     python bench/gpu_results.py [spgemm spgemm_t add mul] [--dtype float32,float64] [--only NAMES]
+        [--data FOLDER] [--share 0,16,32]
+
+`--data`: a folder of matrices (*.mtx.gz), which come last; `$OPENWORK_DATA`, unless it is given.
+`--share`: entries that a thread merges of A + B and A .* B, one line each; 0: a row of the matrix.
 
 Times are of the GPU, between two events, medians; both sides find the pattern anew at each call.
 Every result is compared with CuPy's, index by index, before it is timed.
@@ -16,14 +20,43 @@ from pathlib import Path
 from typing import Any
 
 import cupy as cp
+import cupyx.scipy.sparse as cps
 import numpy as np
+import scipy.sparse as sp
 
 import openwork as ow
-from gpu import from_lengths, geometric, matrices, median
+from gpu import from_lengths, geometric, matrices, median, rmat, skewed
+from openwork.loops import default_gpu
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = "matrix kernel dtype entries cupy_ms openwork_ms ratio"
+_ROWS = 1 << 62  # entries that no row has
 MOST = 600_000_000  # products of a matrix by a matrix that are tried
+
+
+def products(dtype: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Matrices whose products fit, by name."""
+    yield "uniform_1M", lambda: from_lengths(np.full(200_000, 5), 200_000, dtype)
+    yield "uniform_2M", lambda: from_lengths(np.full(500_000, 4), 500_000, dtype)
+    yield "rmat16_1M", lambda: rmat(16, 16, dtype)
+    yield "band27_5M", lambda: from_lengths(np.full(200_000, 27), 200_000, dtype, near=200)
+    lengths = skewed(1.0005, 40_000, 2_000_000)
+    yield "skew1.0005_2M", lambda: from_lengths(np.minimum(lengths, 40_000), 40_000, dtype)
+
+
+def real(folder: str, dtype: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The matrices of a folder that are real, by name."""
+
+    def read(path: Path) -> Any:
+        A = sp.csr_matrix(ow.read(path).to(ow.CSR).to_scipy().astype(dtype))
+        A.sort_indices()
+        return cps.csr_matrix(A)
+
+    complex_ones = ("ybus_ACTIVSg25k", "mhd1280a", "mhd1280b", "qc324")
+    for path in sorted(Path(folder).glob("*.mtx.gz")) if folder else ():
+        name = path.name.removesuffix(".mtx.gz")
+        if name not in complex_ones:
+            yield name, lambda path=path: read(path)
 
 
 def cases(A: Any, kernels: list[str]) -> Iterator[tuple[str, str, Any, Callable[[], Any]]]:
@@ -60,25 +93,30 @@ def check(made: Any, expected: Any) -> None:
     assert error < (1e-4 if values.dtype.itemsize <= 4 else 1e-11), error
 
 
-def run(name: str, A: Any, kernels: list[str]) -> Iterator[tuple[Any, ...]]:
+def run(name: str, A: Any, kernels: list[str], shares: list[int]) -> Iterator[tuple[Any, ...]]:
     """Rows of the table for one matrix."""
     for kernel, text, B, library in cases(A, kernels):
         shape = (A.shape[0], B.shape[1])
         C = ow.empty(shape, format=ow.CSR, dtype=A.dtype, name="C")
         stmt = ow.parse(text, C=C, A=ow.tensor(A, name="A"), B=ow.tensor(B, name="B"))
-        compiled = stmt.compile("cuda")
-        try:
-            expected = library()
-            check(compiled().storage, expected)
-            entries = expected.nnz
-            del expected
-            theirs, ours = median(library, reps=7), median(compiled, reps=7)
-        except (MemoryError, cp.cuda.memory.OutOfMemoryError):
-            print(f"{name} {kernel}: too much memory", flush=True)
-            continue
-        finally:
-            cp.get_default_memory_pool().free_all_blocks()
-        yield name, kernel, A.dtype.name, entries, theirs, ours, theirs / ours
+        theirs = None
+        for share in shares if kernel in ("add", "mul") else shares[:1]:
+            default_gpu.SHARE = share or _ROWS
+            compiled = stmt.compile("cuda")
+            try:
+                expected = library()
+                check(compiled().storage, expected)
+                entries = expected.nnz
+                del expected
+                theirs = theirs or median(library, reps=7)
+                ours = median(compiled, reps=7)
+            except (MemoryError, cp.cuda.memory.OutOfMemoryError):
+                print(f"{name} {kernel}: too much memory", flush=True)
+                continue
+            finally:
+                cp.get_default_memory_pool().free_all_blocks()
+            which = kernel if len(shares) == 1 or kernel.startswith("sp") else f"{kernel}/{share}"
+            yield name, which, A.dtype.name, entries, theirs, ours, theirs / ours
 
 
 def main() -> None:
@@ -86,26 +124,33 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*", default=[])
     parser.add_argument("--dtype", default="float32,float64")
     parser.add_argument("--only", default="")
+    parser.add_argument("--data", default=os.environ.get("OPENWORK_DATA", ""))
+    parser.add_argument("--share", default=str(default_gpu.SHARE))
     args = parser.parse_args()
-    kernels = args.kernels or ["spgemm", "spgemm_t", "add", "mul"]
+    args.kernels = args.kernels or ["spgemm", "spgemm_t", "add", "mul"]
+    shares = [int(n) for n in args.share.split(",")]
     print(HEAD)
     rows = []
-    for dtype in args.dtype.split(","):
-        every = [("uniform_1M", lambda d: from_lengths(np.full(200_000, 5), 200_000, d))]
-        found = [(n, make(np.dtype(dtype))) for n, make in every]
-        for name, A in (*found, *matrices(np.dtype(dtype), True)):
-            if args.only and name not in args.only.split(","):
-                continue
-            for row in run(name, A, kernels):
-                rows.append(row)
-                print(*(f"{v:.4g}" if isinstance(v, float) else v for v in row), flush=True)
+    for name in args.dtype.split(","):
+        for row in _table(np.dtype(name), args.only.split(",") if args.only else [], args, shares):
+            rows.append(row)
+            print(*(f"{v:.4g}" if isinstance(v, float) else v for v in row), flush=True)
     OUT.mkdir(parents=True, exist_ok=True)
     lines = [",".join(HEAD.split()), *(",".join(map(str, row)) for row in rows)]
     (OUT / "gpu_results.csv").write_text("\n".join(lines) + "\n")
-    for kernel in kernels:
+    for kernel in dict.fromkeys(row[1] for row in rows):
         ratios = [row[-1] for row in rows if row[1] == kernel]
-        if ratios:
-            print(f"{kernel}: {geometric(ratios):.2f}x CuPy, worst {min(ratios):.2f}x")
+        print(f"{kernel}: {geometric(ratios):.2f}x CuPy, worst {min(ratios):.2f}x")
+
+
+def _table(dtype: Any, only: list[str], args: Any, shares: list[int]) -> Iterator[tuple[Any, ...]]:
+    """Rows for all matrices; each is made when its turn comes."""
+    for name, make in (*products(dtype), *real(args.data, dtype)):
+        if not only or name in only:
+            yield from run(name, make(), args.kernels, shares)
+    for name, A in matrices(dtype, True):
+        if not only or name in only:
+            yield from run(name, A, args.kernels, shares)
 
 
 if __name__ == "__main__":

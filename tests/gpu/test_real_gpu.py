@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.gpu.recipe_table import SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
@@ -45,22 +45,6 @@ MATRICES: dict[str, Any] = {
                              shape=(5000, 5000), format="csr"),
 }  # fmt: skip
 DTYPES = ("float32", "float64", "complex64", "complex128", "int32", "int64")
-SPMV: dict[str, Callable[[Any], Any]] = {
-    "default": lambda s: s,
-    "thread": r.thread_per_row,
-    **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 16, 32)},
-    **{f"split{n}": (lambda s, n=n: r.position_split(s, n)) for n in (1, 7)},
-    **{f"staged{n}": (lambda s, n=n: r.position_staged(s, n, 4)) for n in (1, 8)},
-    **{f"segments{n}": (lambda s, n=n: r.position_segments(s, n, 16)) for n in (1, 4)},
-}
-SPMM: dict[str, Callable[[Any], Any]] = {
-    "default": lambda s: s,
-    "rows": r.spmm_rows,
-    "positions": r.spmm_positions,
-    "nnz16": lambda s: r.atomic_parallel(s, nnz=16, col=2),
-    "segment": lambda s: r.atomic_parallel(s, nnz=1, col=2, group=32),
-    "eighth": lambda s: r.atomic_parallel(s, row=1 / 8, col=2, group=8),
-}
 
 
 def cast(matrix: Any, dtype: str) -> Any:

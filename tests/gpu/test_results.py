@@ -51,6 +51,89 @@ def test_no_result_is_left_to_one_thread(kernels: dict[str, Any], name: str) -> 
     assert not isinstance(assembly, Append) or assembly.lanes > 0, kernels[name].explain()
 
 
+MERGED = {
+    "sum": "A(i,j) + B(i,j)",
+    "product": "A(i,j) * B(i,j)",
+    "one alone": "A(i,j) + A(i,j) * abs(A(i,j))",
+    "difference where one is": "A(i,j) - A(i,j) * B(i,j)",
+    "three": "A(i,j) + B(i,j) - E(i,j)",
+    "three factors": "A(i,j) * B(i,j) * E(i,j)",
+    "with a dense one": "(A(i,j) + B(i,j)) * D(i,j)",
+}
+
+
+def rows_that_differ(seed: int, shape: tuple[int, int] = (23, 50)) -> np.ndarray:
+    """A matrix with full rows and empty ones, and others."""
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(1, 9, shape) * (rng.random(shape) < rng.random((shape[0], 1)) ** 3)
+    dense[rng.integers(0, shape[0], 3)] = 0
+    dense[rng.integers(0, shape[0], 2)] = 3
+    dense[-1], dense[:, -1] = rng.integers(0, 2) * dense[-1], rng.integers(0, 2) * dense[:, -1]
+    return dense.astype(float)
+
+
+def merged(text: str, seed: int) -> ow.Statement:
+    """A statement over matrices whose rows differ."""
+    given: dict[str, Any] = {
+        n: ow.tensor(rows_that_differ(at), format=ow.CSR, name=n)
+        for at, n in enumerate("ABE", seed)
+        if f"{n}(" in text
+    }
+    if "D(" in text:
+        given["D"] = ow.tensor(rows_that_differ(5) + 1, name="D")
+    C = ow.empty((23, 50), format=ow.CSR, name="C")
+    return ow.parse(f"C(i,j) = {text}", C=C, **given)
+
+
+@pytest.mark.parametrize("share", [1, 2, 7, 64])
+def test_rows_are_cut_where_they_differ(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces have equally many entries, and begin and end within rows."""
+    monkeypatch.setattr(default_gpu, "SHARE", share)
+    batch, kernels = Batch(), {}
+    for seed, name in enumerate(MERGED, 10 * share):
+        kernel = merged(MERGED[name], seed).compile("cuda-emulated", loader=batch)
+        batch.expect(kernel._compiled)
+        kernels[name] = seed, kernel
+    for name, (seed, kernel) in kernels.items():
+        if isinstance(kernel._plan.assembly, Append):
+            assert kernel._plan.assembly.share == (share if share < 64 else 0), name
+            assert share == 64 or "which rows are cut for" in kernel.explain()
+        expected = merged(MERGED[name], seed).compile()().storage
+        for order in range(ORDERS):
+            kernel._device.order = order
+            made = kernel().storage
+            validate(made, "the result")
+            np.testing.assert_array_equal(made.levels[1]["pos"], expected.levels[1]["pos"])
+            np.testing.assert_array_equal(made.levels[1]["crd"], expected.levels[1]["crd"])
+            np.testing.assert_array_equal(made.values, expected.values, err_msg=name)
+
+
+def test_rows_are_cut_unless_they_are_known_to_be_short() -> None:
+    A, B = (ow.placeholder(n, order=2, format=ow.CSR) for n in "AB")
+    C = ow.placeholder("C", order=2, format=ow.CSR)
+    stmt = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=B, C=C)
+    kernel = stmt.compile("cuda-emulated")
+    assert kernel._plan.assembly == Append("count", 1, share=default_gpu.SHARE)
+    one, other = rows_that_differ(1, (9, 200)), rows_that_differ(2, (9, 200))
+    made = kernel(A=ow.tensor(one, format=ow.CSR), B=ow.tensor(other, format=ow.CSR))
+    np.testing.assert_array_equal(made.to_numpy(), one + other)
+    nothing = ow.tensor(np.zeros((3, 4)), format=ow.CSR)
+    assert kernel(A=nothing, B=nothing).nnz == 0
+
+
+@pytest.mark.parametrize("bits", ["int32", "int64"])
+def test_cut_rows_with_indices_of_either_width(bits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default_gpu, "SHARE", 3)
+    given = {}
+    for seed, name in enumerate("AB"):
+        matrix = sp.csr_array(rows_that_differ(seed))
+        levels = [(), (matrix.indptr.astype(bits), matrix.indices.astype(bits))]
+        given[name] = ow.from_arrays(ow.CSR, matrix.shape, levels, matrix.data, name=name)
+    stmt = ow.parse("C(i,j) = A(i,j) + B(i,j)", C=ow.empty((23, 50), format=ow.CSR), **given)
+    made = stmt.compile("cuda-emulated")()
+    np.testing.assert_array_equal(made.to_numpy(), rows_that_differ(0) + rows_that_differ(1))
+
+
 def test_one_thread_appends_where_the_schedule_has_it_so() -> None:
     kernel = statement("sum").assemble("serial").compile("cuda-emulated")
     assert "one thread appends to it, slowly: the schedule has it so" in kernel.explain()

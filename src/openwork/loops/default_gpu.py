@@ -31,10 +31,12 @@ from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.restrict import vanishes
 from openwork.loops.result import Append
+from openwork.loops.shares import can_be_shared, measured
 from openwork.trace import Trace
 from openwork.tree import Node, bottom_up, walk
 
 THREADS = 256  # of a block
+SHARE = 32  # rows and entries that a thread merges, if some rows have that many
 _USUAL_ROW = 10.0  # entries of a row, where nobody knows
 _SLOTS = 64, 2048  # the fewest and the most that a table in shared memory has
 
@@ -55,15 +57,28 @@ def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
     return plan
 
 
-def assembled(plan: Plan, trace: Trace, sizes: dict[str, float], serial: bool = False) -> Plan:
+def assembled(
+    plan: Plan,
+    trace: Trace,
+    sizes: dict[str, float],
+    longest: dict[str, int],
+    serial: bool = False,
+) -> Plan:
     """`plan` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
 
-    `sizes`: stored entries of operands, where they are known. `serial`: the user has it that one
-    thread appends to it.
+    `sizes`: stored entries of operands, and `longest`: those of a row, where they are known.
+    `serial`: the user has it that one thread appends to it.
     """
     if not isinstance(plan.assembly, Append):
         return plan
     why = "the schedule has it so" if serial else _whole(plan)
+    if why is None and _differ(plan, longest):
+        trace.decide(
+            f"schedule: assemble(count): for each {SHARE} rows and entries of operands, which rows "
+            f"are cut for, a thread of the GPU: the entries of {plan.result} are counted, then "
+            "computed into place"
+        )
+        return replace(plan, assembly=Append("count", 1, share=SHARE))
     if why is None:
         tabled, rows = _tabled(plan, sizes)
         lanes = lanes_for(rows[-1]) if rows else 1
@@ -75,6 +90,12 @@ def assembled(plan: Plan, trace: Trace, sizes: dict[str, float], serial: bool = 
         return replace(tabled, assembly=Append("count", lanes, slots_for(prod(rows))))
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
     return replace(plan, assembly=Append("serial"))
+
+
+def _differ(plan: Plan, longest: dict[str, int]) -> bool:
+    """Whether rows that are merged may be so long that threads had better share them."""
+    merged = measured(nest_of(plan.loops))
+    return can_be_shared(plan) and any(longest.get(a.tensor.name, SHARE) >= SHARE for a in merged)
 
 
 def lanes_for(mean: float) -> int:

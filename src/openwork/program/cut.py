@@ -73,6 +73,19 @@ class Cut:
             code.append(If(inside, block(Declare(at, place, fixed=True), outside, found)))
         return code, window, scope
 
+    def confine(self, scope: Scope, window: Range) -> Scope:
+        """With the loops of a piece to run over what it has."""
+        return scope.narrow(self.loop.var, window)
+
+    def prepare(self) -> list[Stmt]:
+        """What is to be done before the first piece."""
+        return []
+
+    @property
+    def limit(self) -> Expr | None:
+        """The row that a piece ends within, so that another closes it; None: it never does."""
+        return None
+
     @property
     def _ends(self) -> tuple[Expr, Expr]:
         return self.whole.lo, self.whole.hi

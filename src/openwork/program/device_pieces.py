@@ -15,6 +15,7 @@ from openwork.loops.result import Append
 from openwork.program.context import Context
 from openwork.program.cut import Cut
 from openwork.program.device import Ask, ByOne, Scan
+from openwork.program.device_cuts import RowCut, ShareCut
 from openwork.program.header import Header
 from openwork.program.nodes import (
     Allocate,
@@ -52,29 +53,6 @@ After = Callable[[Rows], list[Stmt]]
 
 
 @dataclass(frozen=True)
-class RowCut(Cut):
-    """Pieces of one value each, unless an operand has but some of them."""
-
-    def window(self, scope: Scope) -> tuple[list[Stmt], Range, Scope]:
-        if self.sparse is not None:
-            return super().window(scope)
-        lo, scope = scope.fresh("piece_lo")
-        hi, scope = scope.fresh("piece_hi")
-        ends: list[Stmt] = [
-            Declare(lo, self.whole.lo + PIECE, fixed=True),
-            Declare(hi, arithmetic("min", lo + 1, self.whole.hi), fixed=True),  # there may be none
-        ]
-        return ends, Range(lo, hi), scope
-
-    @property
-    def most(self) -> Expr:
-        """How many pieces there are."""
-        if self.sparse is None:
-            return self.whole.size
-        return arithmetic("min", self.whole.size, self.ctx.positions(self.sparse, 0))
-
-
-@dataclass(frozen=True)
 class DevicePieces(Pieces):
     """The assembly of one result by the units of a GPU."""
 
@@ -90,6 +68,9 @@ class DevicePieces(Pieces):
         return max(1, min(_THREADS // self._lanes, MOST_SHARED // max([*tables, 1])))
 
     def _cut(self, loop: Forall, whole: Range) -> RowCut:
+        assembly = self.ctx.plan.assembly
+        if isinstance(assembly, Append) and assembly.share:
+            return ShareCut(self.ctx, loop, whole, assembly.share)
         return RowCut(self.ctx, loop, whole)
 
     def _most(self, cut: Cut) -> Expr:

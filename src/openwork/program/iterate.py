@@ -108,10 +108,7 @@ class Iteration:
             outer = self.recovery.value(stretch.outer, scope)
             if outer is None:
                 raise InternalError(f"{stretch.outer} is not known around {var}")
-            before = (outer - stretch.outer_first) * stretch.size
-            lo = arithmetic("max", stretch.lo - before, Value(0))
-            hi = arithmetic("min", stretch.hi - before, stretch.size)
-            window = Range(stretch.first + lo, stretch.first + hi)
+            window = stretch.window(outer)
         if window is None:
             return [], None, scope
         base = self.ctx.names.variables[var]

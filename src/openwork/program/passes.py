@@ -80,7 +80,12 @@ class Counting(Pass):
 
 @dataclass
 class Filling(Pass):
-    """Entries are stored where they belong, in arrays that are large enough."""
+    """Entries are stored where they belong, in arrays that are large enough.
+
+    `limit`: from this row on, another piece closes rows.
+    """
+
+    limit: Expr | None = None
 
     def reserve(self, level: int, more: Expr) -> list[Stmt]:
         return []
@@ -91,6 +96,8 @@ class Filling(Pass):
     def close(self, level: int, parent: Expr) -> list[Stmt]:
         above = max((n for n in self.sparse if n < level), default=None)
         code = super().close(level, parent)
+        if self.limit is not None:
+            code = [If(compare("<", parent, self.limit), block(*code))]
         # What is right below a position is closed when that is kept.
         return code if above is None or above + 1 == level else self._within(above, code)
 

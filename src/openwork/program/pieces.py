@@ -97,7 +97,7 @@ class Pieces:
         code, whole, scope = Recovery(self.ctx).values(loop.var, scope)
         cut = self._cut(loop, whole)
         most = arithmetic("max", self._most(cut), Value(1))
-        begin = [*code, Declare(PIECES, most, fixed=True), *self._firsts()]
+        begin = [*code, Declare(PIECES, most, fixed=True), *self._firsts(), *cut.prepare()]
         counts = isinstance(assembly, Append) and assembly.strategy == "count"
         passes = self._counted if counts else self._appended
         found = passes(cut, scope)
@@ -135,7 +135,7 @@ class Pieces:
         )
         self.ctx.counting = False
         firsts: list[Expr] = [Load(first_of(level), PIECE) for level in result.sparse]
-        filling = Filling(result.result, result.names, result.gaps)
+        filling = Filling(result.result, result.names, result.gaps, cut.limit)
         fill = self._over(
             filling,
             cut,
@@ -216,7 +216,7 @@ class Pieces:
         whole, self.ctx.appender = self.ctx.appender, appender
         header = self._header(cut.loop, scope)
         ends, window, inner = cut.window(header.scope)
-        body = self.lower(cut.loop, inner.narrow(cut.loop.var, window))
+        body = self.lower(cut.loop, cut.confine(inner, window))
         made = header.finish(
             block(*ends, *before(), body, *after(cut.rows(window, self.result))), comment
         )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.relations import Pos
-from openwork.program.nodes import INDEX, Expr, Name, Value
+from openwork.program.nodes import INDEX, Expr, Name, Value, arithmetic, compare
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,6 +37,17 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """The ends of a window of coordinates, at either of which it may be that nothing is cut off.
+
+    `here`: whether something is. `places`: the positions of operands there, if it is.
+    """
+
+    here: tuple[Expr, Expr]
+    places: Mapping[Access, tuple[Expr, Expr]]
+
+
+@dataclass(frozen=True)
 class Range:
     """The values of a variable: from `lo` up to below `hi`.
 
@@ -49,6 +60,7 @@ class Range:
     be divided by without a rest. `everything`: all coordinates of a dimension. `counts`: the
     variable whose values are the places in this range, from zero on; there are `most` of them, or
     fewer. `longest`: places in any run, of which the one that is meant may have fewer.
+    `cut`: what is known about the ends of a window.
     """
 
     lo: Expr
@@ -65,6 +77,7 @@ class Range:
     counts: IndexVar | None = None
     most: int | None = None
     longest: bool = False
+    cut: Ends | None = None
 
     @property
     def size(self) -> Expr:
@@ -86,6 +99,34 @@ class Stretch:
     hi: Expr
     size: Expr
     first: Expr
+
+    def window(self, outer: Expr) -> Range:
+        """What the inner variable has where the outer one is known."""
+        before = (outer - self.outer_first) * self.size
+        lo = arithmetic("max", self.lo - before, Value(0))
+        hi = arithmetic("min", self.hi - before, self.size)
+        return Range(self.first + lo, self.first + hi)
+
+
+@dataclass(frozen=True)
+class Seam:
+    """The pairs of `outer` and an inner variable from one cut to another, as they bound the latter.
+
+    A cut is before a pair, of which it has the two values. The inner variable has `size` values.
+    `places`: the positions of operands at both cuts, where they are known.
+    """
+
+    outer: IndexVar
+    first: tuple[Expr, Expr]
+    last: tuple[Expr, Expr]
+    size: Expr
+    places: Mapping[Access, tuple[Expr, Expr]]
+
+    def window(self, outer: Expr) -> Range:
+        """What the inner variable has where the outer one is known."""
+        begins, ends = compare("==", outer, self.first[0]), compare("==", outer, self.last[0])
+        lo, hi = begins * self.first[1], self.size - ends * (self.size - self.last[1])
+        return Range(lo, hi, cut=Ends((begins, ends), self.places))
 
 
 @dataclass(frozen=True)
@@ -113,7 +154,7 @@ class Scope:
     ranges: Mapping[IndexVar, Range] = field(default_factory=dict)
     runs: Mapping[IndexVar, Range] = field(default_factory=dict)
     windows: Mapping[IndexVar, Range] = field(default_factory=dict)
-    stretches: Mapping[IndexVar, Stretch] = field(default_factory=dict)
+    stretches: Mapping[IndexVar, Stretch | Seam] = field(default_factory=dict)
     full: frozenset[IndexVar] = frozenset()
     atomic: frozenset[TensorVar] = frozenset()
     racing: frozenset[TensorVar] = frozenset()
@@ -167,7 +208,7 @@ class Scope:
         """With a loop over `var` to run over `window` only."""
         return replace(self, windows=_with(self.windows, var, window))
 
-    def stretch(self, var: IndexVar, stretch: Stretch) -> Scope:
+    def stretch(self, var: IndexVar, stretch: Stretch | Seam) -> Scope:
         """With a loop over `var` to stay within a stretch of pairs."""
         return replace(self, stretches=_with(self.stretches, var, stretch))
 

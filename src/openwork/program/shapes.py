@@ -275,16 +275,14 @@ class Loop(Visit):
             walkers.append(walker)
         return walkers, scope
 
-    def _confines(
-        self, part: Participant
-    ) -> tuple[tuple[Expr, Expr] | None, tuple[Expr, Expr] | None]:
+    def _confines(self, part: Participant) -> tuple[Range | None, tuple[Expr, Expr] | None]:
         """The window of coordinates, and of positions, that a walk is confined to."""
         own, window = self.positions, self.window
         part_of_run = None
         if own is not None and own.pos is not None and own.pos.access == part.access:
             part_of_run = (own.lo, own.hi)
         confined = window is not None and not window.everything
-        return (window.lo, window.hi) if window and confined else None, part_of_run
+        return window if confined else None, part_of_run
 
     def _reserve(self, runs: list[tuple[Expr, Expr]]) -> list[p.Stmt]:
         """Room for all that a loop over `runs` can append to the result."""

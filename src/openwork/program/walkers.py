@@ -24,7 +24,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.program.scope import Place, Scope
+from openwork.program.scope import Place, Range, Scope
 from openwork.program.tensors import Names
 from openwork.program.workspace import Workspaces
 
@@ -84,7 +84,7 @@ class Walker:
     names: Names
     workspaces: Workspaces
     parent: Place
-    window: tuple[Expr, Expr] | None = None  # of coordinates
+    window: Range | None = None  # of coordinates
     part_of_run: tuple[Expr, Expr] | None = None  # of positions
 
     @property
@@ -113,8 +113,22 @@ class Walker:
         begin, end = self.bounds()
         if self.window is None:
             raise InternalError(f"{self.part.access} is not confined to a window")
-        lo, hi = self.window
+        lo, hi, cut = self.window.lo, self.window.hi, self.window.cut
         stored = self.stored
+        if stored is not None and cut is not None:
+            names = self.position, self.end
+            found: tuple[Expr, ...] = tuple(
+                Helper("lower_bound", (stored, *names, bound)) for bound in (lo, hi)
+            )
+            found = cut.places.get(self.part.access, found)
+            return [
+                Declare(self.position, begin),
+                Declare(self.end, end),
+                *(
+                    If(here, block(Set(name, place)))
+                    for here, name, place in zip(cut.here, names, found, strict=True)
+                ),
+            ]
         if stored is not None:
             first = Helper("lower_bound", (stored, begin, end, lo))
             last = Helper("lower_bound", (stored, self.position, end, hi))
@@ -185,7 +199,7 @@ def make_walker(
     names: Names,
     workspaces: Workspaces,
     declared: bool,
-    window: tuple[Expr, Expr] | None = None,
+    window: Range | None = None,
     part_of_run: tuple[Expr, Expr] | None = None,
 ) -> tuple[Walker, Scope]:
     """A walker for the level that `part` walks, with names that are free in `scope`.

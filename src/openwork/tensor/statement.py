@@ -26,6 +26,7 @@ from openwork.program.nodes import Program
 from openwork.tensor.binding import Loader, load_function
 from openwork.tensor.device_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel import Kernel
+from openwork.tensor.row_lengths import longest_rows
 from openwork.tensor.schedulable import Schedulable
 from openwork.trace import Trace
 from openwork.tree import walk
@@ -89,7 +90,8 @@ class Statement(Schedulable):
     def _assembled(self, plan: Plan, trace: Trace) -> Plan:
         """`plan` with a result that a GPU assembles; by one thread if the schedule asks for it."""
         serial = any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
-        return assembled(plan, trace, _sizes(self._assignment), serial)
+        given = self._assignment
+        return assembled(plan, trace, _sizes(given), longest_rows(given), serial)
 
     @property
     def _base(self) -> Plan:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from openwork.errors import ScheduleError
 from openwork.format.levels import Compressed, Dense
 from openwork.runtime.storage import Storage
+from openwork.tensor.row_lengths import longest_row
 from openwork.tensor.statement import Statement
 from openwork.tune import recipes
 from openwork.tune.parts import Parts
@@ -43,10 +44,9 @@ def rows_of(storage: Storage) -> Rows:
     """The statistics of a matrix in rows, found once."""
     found = _known.get(storage)
     if found is None:
-        pos = storage.levels[1]["pos"]
-        count = int(pos.size) - 1
-        longest = int((pos[1:] - pos[:-1]).max()) if count else 0
-        found = _known[storage] = Rows(count, storage.nnz / max(1, count), longest)
+        count = int(storage.levels[1]["pos"].size) - 1
+        mean = storage.nnz / max(1, count)
+        found = _known[storage] = Rows(count, mean, longest_row(storage))
     return found
 
 

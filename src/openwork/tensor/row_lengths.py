@@ -1,0 +1,31 @@
+"""How long the rows of a matrix are, found once for its data."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from openwork.index.nodes import Assignment, TensorVar
+from openwork.runtime.storage import Storage
+from openwork.tree import walk
+
+_known: WeakKeyDictionary[Storage, int] = WeakKeyDictionary()
+
+
+def longest_row(storage: Storage) -> int:
+    """Entries of the longest row of a matrix whose second level has runs."""
+    found = _known.get(storage)
+    if found is None:
+        pos = storage.levels[1]["pos"]
+        found = int((pos[1:] - pos[:-1]).max()) if pos.size > 1 else 0
+        _known[storage] = found
+    return found
+
+
+def longest_rows(assignment: Assignment) -> dict[str, int]:
+    """Those of the matrices that have data."""
+    found: dict[str, int] = {}
+    for var in (n for n in walk(assignment) if isinstance(n, TensorVar)):
+        storage = getattr(var.source, "_storage", None)
+        if storage is not None and len(storage.levels) == 2 and "pos" in storage.levels[1]:
+            found[var.name] = longest_row(storage)
+    return found

@@ -1,0 +1,27 @@
+"""The recipes that tests go through, with numbers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from openwork import recipes as r
+
+Recipe = Callable[[Any], Any]
+
+SPMV: dict[str, Recipe] = {
+    "default": lambda s: s,
+    "thread": r.thread_per_row,
+    **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 16, 32)},
+    **{f"split{n}": (lambda s, n=n: r.position_split(s, n)) for n in (1, 7)},
+    **{f"staged{n}": (lambda s, n=n: r.position_staged(s, n, 4)) for n in (1, 8)},
+    **{f"segments{n}": (lambda s, n=n: r.position_segments(s, n, 16)) for n in (1, 4)},
+}
+SPMM: dict[str, Recipe] = {
+    "default": lambda s: s,
+    "rows": r.spmm_rows,
+    "positions": r.spmm_positions,
+    "nnz16": lambda s: r.atomic_parallel(s, nnz=16, col=2),
+    "segment": lambda s: r.atomic_parallel(s, nnz=1, col=2, group=32),
+    "eighth": lambda s: r.atomic_parallel(s, row=1 / 8, col=2, group=8),
+}

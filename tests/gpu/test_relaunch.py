@@ -1,0 +1,120 @@
+"""Launches that are repeated, with a driver that only looks at what it is given."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openwork.runtime.cuda import Cuda
+from openwork.runtime.relaunch import Relaunch
+
+
+class Refused(Exception):
+    """What the driver raises in a thread that has no context."""
+
+
+class Driver:
+    """Reads the arguments of a launch as a GPU would: an address for each of them."""
+
+    def __init__(self, kinds: list[Any], slow: bool = False) -> None:
+        self.kinds, self.slow, self.refuses = kinds, slow, False
+        self.launches: list[tuple[Any, ...]] = []
+
+    def launchKernel(self, function: int, *rest: Any) -> None:
+        if self.refuses:
+            raise Refused
+        *shape, stream, arguments, extra = rest
+        assert extra == 0
+        if self.slow:
+            time.sleep(0.001)  # for others to change what is not theirs
+        places = (ctypes.c_void_p * len(self.kinds)).from_address(arguments)
+        values = [
+            kind.from_address(place).value for kind, place in zip(self.kinds, places, strict=True)
+        ]
+        self.launches.append((function, tuple(shape), stream, values))
+
+
+class Function:
+    """CuPy's function, called in CuPy's way."""
+
+    ptr = 4711
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __call__(self, grid: Any, block: Any, args: Any) -> None:
+        self.calls.append((grid, block, args))
+
+
+def array(address: int) -> Any:
+    return SimpleNamespace(data=SimpleNamespace(ptr=address))
+
+
+KINDS = [ctypes.c_int32, ctypes.c_int64, ctypes.c_int8, *[ctypes.c_uint64] * 4]
+
+
+def made(slow: bool = False) -> tuple[Driver, Function, Any, Any, Relaunch]:
+    """A launch of a kernel whose result is its fourth and its sixth argument."""
+    driver, function = Driver(KINDS, slow), Function()
+    cp = SimpleNamespace(cuda=SimpleNamespace(driver=driver))
+    result, operand = array(2**40), array(2**63 + 8)
+    scalars = [np.int32(-3), np.int64(2**35), np.bool_(True)]
+    args = [*scalars, result, operand, result, np.uint64(0)]
+    return driver, function, result, operand, Relaunch(cp, function, (70000, 2), 96, args)
+
+
+def test_the_result_is_replaced_and_nothing_else() -> None:
+    driver, function, result, operand, again = made()
+    for address in (512, 1024):
+        again(result, array(address), 7)
+        expected = [-3, 2**35, 1, address, 2**63 + 8, address, 0]
+        assert driver.launches.pop() == (4711, (70000, 2, 1, 96, 1, 1, 0), 7, expected)
+    again(operand, array(64), 0)  # another one takes the place of another array
+    assert driver.launches.pop()[3][4] == 64
+    assert not function.calls
+
+
+def test_threads_do_not_see_the_results_of_others() -> None:
+    driver, _, result, _, again = made(slow=True)
+
+    def many(first: int) -> None:
+        for n in range(10):
+            again(result, array(first + n), first)
+
+    threads = [threading.Thread(target=many, args=(1000 * n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(driver.launches) == 40
+    for _, _, stream, values in driver.launches:
+        assert values[3] == values[5] and values[3] // 1000 * 1000 == stream
+
+
+def test_what_the_driver_refuses_goes_through_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, function, result, operand, again = made()
+    device, new = object.__new__(Cuda), array(256)
+    monkeypatch.setattr(Cuda, "_tried", lambda self, action: action())
+    driver.refuses = True
+    device.repeat(again, result, new, 3)
+    ((grid, block, args),) = function.calls
+    assert (grid, block) == ((70000, 2, 1), (96, 1, 1))
+    assert args[3] is new and args[5] is new and args[4] is operand
+    driver.refuses = False
+    device.repeat(again, result, new, 3)
+    assert len(function.calls) == 1 and driver.launches[-1][3][3] == 256
+
+
+def test_a_cupy_without_a_driver_to_call_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, result, new = Function(), array(8), array(16)
+    cp = SimpleNamespace(cuda=SimpleNamespace(driver=SimpleNamespace()))
+    again = Relaunch(cp, function, (1, 1), 32, [result])
+    monkeypatch.setattr(Cuda, "_tried", lambda self, action: action())
+    object.__new__(Cuda).repeat(again, result, new, 0)
+    assert function.calls == [((1, 1, 1), (32, 1, 1), (new,))]
