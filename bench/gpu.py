@@ -13,12 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import cupy as cp
 import cupyx.scipy.sparse as cps
 import numpy as np
+import scipy.sparse as sp
+from matrices import collection, real_matrices
 
 import openwork as ow
 from openwork import recipes as r
@@ -114,6 +117,12 @@ def matrices(dtype: Any, small: bool) -> Iterator[tuple[str, Any]]:
     yield "wide_100x100k", from_lengths(np.full(100, 10_000), 100_000, dtype)
     yield "skew1.0005_40M", from_lengths(skewed(1.0005, 40_000, 40_000_000), 100_000, dtype)
     yield "small_20k", from_lengths(np.full(2_000, 10), 2_000, dtype)
+
+
+def real(dtype: Any) -> Iterator[tuple[str, Any]]:
+    """The real matrices, where they are found; `$OPENWORK_DATA` names their folder."""
+    for name, matrix in real_matrices(collection()):
+        yield name, cps.csr_matrix(sp.csr_matrix(matrix).astype(dtype))
 
 
 # -- kernels ------------------------------------------------------------------------------------
@@ -355,7 +364,7 @@ def main() -> None:
         if "latency" in kernels:
             latency()
         for dtype in args.dtype.split(","):
-            for name, A in matrices(np.dtype(dtype), args.small):
+            for name, A in chain(matrices(np.dtype(dtype), args.small), real(np.dtype(dtype))):
                 if args.only and name not in args.only.split(","):
                     continue
                 run_matrix(table, name, A, kernels)

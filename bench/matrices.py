@@ -111,7 +111,7 @@ def all_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
     yield "short-wide 64 x 1M", uniform(64, 30_000, columns=1_000_000)
     yield "skewed 1.001, 20k x 1M", skewed(20_000, 1_000_000, 2_000_000, 1.001)
     yield "skewed 1.1, 20k x 1M", skewed(20_000, 1_000_000, 2_000_000, 1.1)
-    yield from real_matrices(_collection())
+    yield from real_matrices(collection())
 
 
 def real_matrices(names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -122,7 +122,7 @@ def real_matrices(names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             yield name, sp.csr_array(ow.read(path).to_scipy()).astype(np.float64)
 
 
-def _collection() -> tuple[str, ...]:
+def collection() -> tuple[str, ...]:
     """The real matrices of the manifest with at least FEWEST entries, fewest first."""
     path = _data("MANIFEST.tsv")
     if path is None:
