@@ -197,8 +197,21 @@ class Tracked:
                 code.append(Set(parent, formula))
                 continue
             passed = compare("==", child, self._end(driver, level, parent))
-            code.append(p.While(passed, block(Set(parent, parent + 1))))
+            if self.ctx.on_gpu and kind.boundaries is not None:
+                code.append(p.If(passed, block(Set(parent, self._skip(access, level, parent, child)))))
+            else:
+                code.append(p.While(passed, block(Set(parent, parent + 1))))
         return code
+
+    def _skip(self, access: Access, level: int, parent: Expr, child: Expr) -> Expr:
+        """The next parent, beyond any that are empty.
+
+        There may be many of them, which a core runs through quickly; but each step takes a thread
+        of a GPU the time of a load, and its neighbours wait.
+        """
+        past = self.ctx.positions(access, level - 1) + 1
+        ends = self.ctx.boundaries(access, level)
+        return p.Helper("gallop", (ends, parent + 2, past, child + 1)) - 1
 
     def reach_down(
         self, driver: Driver, chain: list[Expr | None], scope: Scope, last: int
