@@ -127,3 +127,24 @@ def test_copies_of_blocks_that_may_not_run_are_refused_at_once() -> None:
     with pytest.raises(ow.ScheduleError, match="decides if they run"):
         stmt.parallelize("k", "GPUBlock", "Temporary")
     agrees(stmt.parallelize("k", "GPUBlock", "Atomics"), float((B.to_numpy() + 1).sum()))
+
+
+def test_rows_of_a_list_of_coordinates_are_counted_to_their_ends() -> None:
+    """How many keys a table needs was counted by a loop that never moved on."""
+    a, c = rng.integers(0, 3, (4, 5)).astype(float), rng.integers(0, 2, (5, 6)).astype(float)
+    A, C = ow.tensor(a, name="A"), ow.tensor(c, format=ow.COO(2), name="C")
+    y = ow.empty((4, 6), format="Compressed(0/2), Lengths(1), Bitmap(0%2)", name="y")
+    agrees(ow.parse("y(j,k) = A(j,i) * C(i,k)", y=y, A=A, C=C), a @ c)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_positions_of_runs_that_are_none(target: str) -> None:
+    """The end of the last run was asked for, which there was not."""
+    B = ow.tensor(np.zeros((3, 4)), format=ow.Format([ow.Hashed, ow.Lengths]), name="B")
+    x = ow.tensor(np.ones(4), name="x")
+    stmt = ow.parse("y(i) = B(i,j) * x(j)", y=ow.empty((3,), name="y"), B=B, x=x)
+    stmt = stmt.schedule("fuse(i,j,f), pos(f,p,B(i,j))")
+    kernel = stmt.compile(target)
+    np.testing.assert_array_equal(kernel().to_numpy(), np.zeros(3))
+    loaded = [line for line in kernel.source.splitlines() if "_len2[" in line]
+    assert not any("- 1]" in line for line in loaded), loaded

@@ -215,12 +215,11 @@ class _Bound:
                 inner = without_dead(block(*self.of(body)))
                 if inner.body == (more,):
                     return [Set(bound, bound + arithmetic("max", end - begin, Value(0)))]
-                if not any(n == bound for n in walk(inner)):
-                    return []
-                return [self._shared(replace(_plain(node), body=inner))]
+                made = self._shared(replace(_plain(node), body=inner))
+                return [made] if _moves(inner) else []
             case p.While(body=body):
                 inner = block(*self.of(body))
-                return [replace(node, body=inner)] if any(n == bound for n in walk(inner)) else []
+                return [replace(node, body=inner)] if _moves(inner) else []
             case If(condition=condition, then=then, otherwise=otherwise):
                 first = block(*self.of(then))
                 other = None if otherwise is None else block(*self.of(otherwise))
@@ -239,6 +238,11 @@ class _Bound:
             return loop
         total = p.Reduction(self.table.bound, ADD, Value(0))
         return replace(loop, unit="thread", units=self.table.tables.lanes, reductions=(total,))
+
+
+def _moves(body: Stmt) -> bool:
+    """Whether a loop changes what is known outside of it: the bound, or where an operand stands."""
+    return any(isinstance(n, Set) and n.name not in _declared(body) for n in walk(body))
 
 
 def _declared(code: Stmt) -> list[Name]:

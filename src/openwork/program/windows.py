@@ -74,7 +74,8 @@ class Windows:
         for level in range(first, first + len(variables)):
             if level > first:
                 kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
-                begin, end = kind.begin(view, begin), kind.end(view, end - 1)
+                # Of runs one after another; there may be none that a last one could be asked.
+                begin, end = kind.begin(view, begin), kind.children(view, end)
             bounds: list[Expr] = []
             for bound, side in ((begin, "begin"), (end, "end")):
                 if isinstance(bound, (Name, Value)):
