@@ -102,9 +102,9 @@ class Visit:
         if walker.place().position == walker.position:
             return scope
         provenance = self.ctx.provenance
-        for relation in provenance.relations:
-            mine = isinstance(relation, Pos) and relation.access == walker.part.access
-            if mine and provenance.underived(relation.parent)[-1] == self.var:
+        for relation in (r for r in provenance.relations if isinstance(r, Pos)):
+            last = provenance.underived(relation.parent)[-1]
+            if relation.access == walker.part.access and last == self.var:
                 scope = scope.bind(relation.child, walker.position)
         return scope
 
