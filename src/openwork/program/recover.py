@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openwork.errors import InternalError, ScheduleError
+from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import (
     Bound,
@@ -71,12 +71,7 @@ class Recovery(Ranges):
         """That the place of an entry is its position, where only the place is known."""
         kind, probe = access.tensor.format.levels[level], Name("probe")
         if kind.place(self.ctx.view(access, level), Value(0), probe) != probe:
-            raise ScheduleError(
-                f"{access.tensor} is looked up at a coordinate, and its level {kind} does not tell "
-                "which of its positions that is",
-                code="E305",
-                hint="precompute without pos, or store it with Compressed levels",
-            )
+            raise InternalError(f"the place of an entry of {access} does not tell its position")
 
     def _place_in_run(
         self, relation: Split | Divide, var: IndexVar, value: Expr, scope: Scope
