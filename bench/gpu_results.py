@@ -3,7 +3,7 @@
     python bench/gpu_results.py [spgemm spgemm_t add mul] [--dtype float32,float64] [--only NAMES]
         [--data FOLDER] [--share 0,16,32]
 
-`--data`: a folder of matrices (*.mtx.gz), which come last; `$OPENWORK_DATA`, unless it is given.
+`--data`: a folder of matrices, *.mtx.gz, to be measured, too; `$OPENWORK_DATA`, unless given.
 `--share`: entries that a thread merges of A + B and A .* B, one line each; 0: a row of the matrix.
 
 Times are of the GPU, between two events, medians; both sides find the pattern anew at each call.

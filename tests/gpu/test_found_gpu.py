@@ -127,3 +127,71 @@ def test_copies_of_blocks_that_may_not_run_are_refused_at_once() -> None:
     with pytest.raises(ow.ScheduleError, match="decides if they run"):
         stmt.parallelize("k", "GPUBlock", "Temporary")
     agrees(stmt.parallelize("k", "GPUBlock", "Atomics"), float((B.to_numpy() + 1).sum()))
+
+
+def test_rows_of_a_list_of_coordinates_are_counted_to_their_ends() -> None:
+    """How many keys a table needs was counted by a loop that never moved on."""
+    a, c = rng.integers(0, 3, (4, 5)).astype(float), rng.integers(0, 2, (5, 6)).astype(float)
+    A, C = ow.tensor(a, name="A"), ow.tensor(c, format=ow.COO(2), name="C")
+    y = ow.empty((4, 6), format="Compressed(0/2), Lengths(1), Bitmap(0%2)", name="y")
+    agrees(ow.parse("y(j,k) = A(j,i) * C(i,k)", y=y, A=A, C=C), a @ c)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_positions_of_runs_that_are_none(target: str) -> None:
+    """The end of the last run was asked for, which there was not."""
+    B = ow.tensor(np.zeros((3, 4)), format=ow.Format([ow.Hashed, ow.Lengths]), name="B")
+    x = ow.tensor(np.ones(4), name="x")
+    stmt = ow.parse("y(i) = B(i,j) * x(j)", y=ow.empty((3,), name="y"), B=B, x=x)
+    stmt = stmt.schedule("fuse(i,j,f), pos(f,p,B(i,j))")
+    kernel = stmt.compile(target)
+    np.testing.assert_array_equal(kernel().to_numpy(), np.zeros(3))
+    loaded = [line for line in kernel.source.splitlines() if "_len2[" in line]
+    assert not any("- 1]" in line for line in loaded), loaded
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize("height", [2, 3])
+def test_terms_of_strided_runs_lie_by_their_positions(target: str, height: int) -> None:
+    """They lay where entries do, which in slices is further out than the workspace reaches."""
+    a, b = rng.integers(1, 9, 10).astype(float), np.arange(10.0)
+    A = ow.tensor(a, format=ow.Format([ow.Sliced(height)]), name="A")
+    stmt = ow.parse("y = A(i) * B(i)", y=ow.empty((), name="y"), A=A, B=ow.tensor(b, name="B"))
+    stmt = stmt.schedule("pos(i,p,A(i)), split(p,p0,p1,4), precompute(A(i) * B(i),p1,p1w)")
+    assert stmt.compile(target)().to_numpy() == a @ b
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_blocks_that_sum_up_to_a_scalar_add_to_no_place_in_common(order: int) -> None:
+    """Their tiles were staged in the same memory, at once: the recipe ignores races."""
+    shape = (5000,) if order == 1 else (100, 60)
+    a = rng.integers(0, 3, shape).astype(float)
+    A = ow.tensor(a, format=ow.CSF(1) if order == 1 else ow.CSR, name="A")
+    index = "i" if order == 1 else "i,j"
+    stmt = ow.parse(f"y = A({index}) * A({index})", y=ow.empty((), name="y"), A=A)
+    for each in (stmt, ow.recipes.position_staged(stmt)):
+        source = each.compile("cuda-emulated").source
+        assert "W_vals" not in source and "atomicAdd(&R_vals" in source
+        agrees(each, (a * a).sum())
+
+
+def test_staged_columns_need_rows() -> None:
+    A = ow.tensor(sp.random(9, 8, 0.5, format="csr", random_state=rng), name="A")
+    B = ow.tensor(rng.random((8, 4)), name="B")
+    stmt = ow.parse("y(k) = A(i,j) * B(j,k)", y=ow.empty((4,), name="y"), A=A, B=B)
+    with pytest.raises(ow.ScheduleError, match="results with rows") as caught:
+        ow.recipes.spmm_staged(stmt)
+    assert caught.value.code == "E316"
+    agrees(stmt, (A.to_scipy() @ B.to_numpy()).sum(axis=0))
+
+
+def test_threads_that_take_positions_leave_nothing_out_between_them() -> None:
+    """What B alone adds was left out where C has no entry."""
+    c, b = (rng.integers(0, 2, (4, 5)).astype(float) for _ in range(2))
+    C, B = ow.tensor(c, format=ow.CSR, name="C"), ow.tensor(b, name="B")
+    stmt = ow.parse("y(i,j) = C(i,j) + B(i,j)", y=ow.empty((4, 5), name="y"), C=C, B=B)
+    stmt = stmt.schedule("fuse(i,j,f), pos(f,p,C(i,j)), split(p,b,t,4)")
+    agrees(stmt.parallelize("b", "GPUBlock", "NoRaces"), c + b)
+    with pytest.raises(ow.ScheduleError, match="where that has no entry, too") as caught:
+        stmt.parallelize("t", "GPUThread", "NoRaces")
+    assert caught.value.code == "E308"

@@ -248,3 +248,11 @@ def test_no_rows_and_no_entries(shape: tuple[int, int]) -> None:
 def test_compiles_for_a_gpu(kernels: dict[str, Any], name: str) -> None:
     used = registers(compile_text(kernels[name].source))
     assert used and all(count <= 128 and stack <= 64 for count, stack in used.values()), used
+
+
+@pytest.mark.skipif(library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
+@pytest.mark.parametrize("name", MERGED)
+def test_cut_rows_compile_for_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default_gpu, "SHARE", 4)
+    used = registers(compile_text(merged(MERGED[name], 1).compile("cuda").source))
+    assert used and all(count <= 64 and stack == 0 for count, stack in used.values()), used

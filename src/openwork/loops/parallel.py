@@ -79,6 +79,7 @@ def check_parallel(
             hint=f"split {loop.var} and parallelize the outer part",
         )
     if tag.unit.on_gpu:
+        _check_positions(loop, around, provenance)
         hashed = [
             node.temporary
             for node in walk(loop.body)
@@ -93,6 +94,24 @@ def check_parallel(
                 hint="parallelize a loop further in, or choose formats that need none",
             )
     _check_races(loop, around, provenance)
+
+
+def _check_positions(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> None:
+    """Raise if threads of a GPU take positions, in between which something is left to do.
+
+    Of several fused variables each takes single positions, wherever they are.
+    """
+    before = completed(provenance, [outer.var for outer in around])
+    after = completed(provenance, [*(outer.var for outer in around), loop.var])
+    now = [u for u in after if u not in before and u not in provenance.above]
+    pos = provenance.space(loop.var)
+    if len(now) > 1 and pos is not None and not vanishes(loop.body, pos.access, provenance):
+        raise ScheduleError(
+            f"{loop.var} goes along positions of {pos.access.tensor}, but something is to be done "
+            "where that has no entry, too",
+            code="E308",
+            hint=f"parallelize a loop around that over {loop.var}, or do without pos",
+        )
 
 
 def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openwork.errors import InternalError
-from openwork.index.nodes import IndexVar
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import (
     Bound,
     BoundType,
@@ -22,6 +22,7 @@ from openwork.loops.relations import (
 )
 from openwork.program.nodes import (
     Expr,
+    Name,
     Value,
     arithmetic,
     compare,
@@ -52,7 +53,10 @@ class Recovery(Ranges):
                 last = self.provenance.underived(parent)[-1]
                 level = access.level_vars.index(last)
                 reached = self.ctx.reach_further(scope, access).reached(access)
-                return reached[level].position if level < len(reached) else None
+                if level >= len(reached):
+                    return None
+                self._check_places(access, level)
+                return reached[level].position
             case Coord(parent=parent):
                 pos = self.space(parent)
                 fuse = self.fused(pos)
@@ -62,6 +66,12 @@ class Recovery(Ranges):
         if value is None or not isinstance(relation, (Split, Divide)):
             return value
         return self._place_in_run(relation, var, value, scope)
+
+    def _check_places(self, access: Access, level: int) -> None:
+        """That the place of an entry is its position, where only the place is known."""
+        kind, probe = access.tensor.format.levels[level], Name("probe")
+        if kind.place(self.ctx.view(access, level), Value(0), probe) != probe:
+            raise InternalError(f"the place of an entry of {access} does not tell its position")
 
     def _place_in_run(
         self, relation: Split | Divide, var: IndexVar, value: Expr, scope: Scope

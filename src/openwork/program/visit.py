@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall, Stmt, Where, written
+from openwork.loops.relations import Pos
 from openwork.loops.result import Shared
 from openwork.merge.lattice import Lattice, Point
 from openwork.program import nodes as p
@@ -81,6 +82,7 @@ class Visit:
             if part.walk is not None:
                 if access not in reached:
                     continue
+                scope = self._standing(reached[access], scope)
                 scope = scope.reach(access, reached[access].place())
                 condition = present[access]
             found, condition, scope = take_steps(
@@ -94,6 +96,17 @@ class Visit:
         cases = [point for point in points if point.present <= set(conditions)]
         certain = {a for a, condition in conditions.items() if condition is None}
         return block(*code, self._chain(cases, conditions, certain, scope, walkers), *after)
+
+    def _standing(self, walker: Walker, scope: Scope) -> Scope:
+        """With the position known by its name, where the place of an entry does not tell it."""
+        if walker.place().position == walker.position:
+            return scope
+        provenance = self.ctx.provenance
+        for relation in (r for r in provenance.relations if isinstance(r, Pos)):
+            last = provenance.underived(relation.parent)[-1]
+            if relation.access == walker.part.access and last == self.var:
+                scope = scope.bind(relation.child, walker.position)
+        return scope
 
     def _chain(
         self,

@@ -86,9 +86,11 @@ def position_staged(
     """Blocks compute the terms of a tile of entries into shared memory, side by side.
 
     Then groups of threads sum up the segments of it that belong to one row. Best where rows are
-    uneven, or few.
+    uneven, or few. A sum without rows has nothing to be staged for: `position_segments`.
     """
     parts = _without_columns(stmt, "position_staged")
+    if not _has_rows(stmt, parts):
+        return position_segments(stmt, each, WARP, threads)
     terms = stmt.assignment.rhs
     return (
         positions(ordered(stmt, parts), parts)
@@ -99,6 +101,11 @@ def position_staged(
         .parallelize("stage", "GPUThread", "NoRaces")
         .parallelize("tile", "GPUGroup", group_size=group, reduction="segment")
     )
+
+
+def _has_rows(stmt: Statement, parts: Parts) -> bool:
+    """Whether entries have places of their own in the result; else all tiles add to the same."""
+    return bool(set(stmt.assignment.lhs.vars) & set(parts.sparse.vars))
 
 
 def _without_columns(stmt: Statement, recipe: str) -> Parts:
@@ -201,6 +208,12 @@ def spmm_staged(
     few columns, and rows are uneven or few.
     """
     parts = Parts(stmt)
+    if not _has_rows(stmt, parts):
+        raise ScheduleError(
+            f"spmm_staged is for results with rows, not for {stmt}",
+            code="E316",
+            hint="spmm_positions",
+        )
     columns = parts.extent(parts.one_column)
     if columns is None or threads * each * columns * _size(stmt) > SHARED:
         raise ScheduleError(
