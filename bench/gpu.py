@@ -162,8 +162,9 @@ MTTKRP: dict[str, Recipe] = {
 class Table:
     """Rows of results, printed and kept."""
 
-    def __init__(self, bandwidth: float) -> None:
+    def __init__(self, bandwidth: float, sweep: bool) -> None:
         self.bandwidth = bandwidth
+        self.sweep = sweep
         self.rows: list[tuple[Any, ...]] = []
 
     def measure(
@@ -181,7 +182,7 @@ class Table:
         lib_ms = lib if isinstance(lib, float) else median(lib)
         scale = float(abs(want).max()) or 1.0
         found = []
-        for name, recipe in {"default": lambda s: s, **recipes}.items():
+        for name, recipe in {"default": lambda s: s, **(recipes if self.sweep else {})}.items():
             try:
                 run = recipe(stmt).compile(target="cuda")
                 got = run()
@@ -354,12 +355,13 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*", default=[])
     parser.add_argument("--dtype", default="float32,float64")
     parser.add_argument("--only", default="")
+    parser.add_argument("--default", action="store_true", help="without the sweep of recipes")
     parser.add_argument("--small", action="store_true", help="without the largest matrix")
     args = parser.parse_args()
     kernels = args.kernels or ["spmv", "spmm4", "spmm32", "spmm128", "sddmm", "mttkrp", "latency"]
     bandwidth = copy_bandwidth()
     print(f"{cp.cuda.runtime.getDeviceProperties(0)['name'].decode()}, copy {bandwidth:.0f} GB/s")
-    table = Table(bandwidth)
+    table = Table(bandwidth, not args.default)
     try:
         if "latency" in kernels:
             latency()

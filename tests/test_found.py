@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.test_property import Batch, answer, case_of, compare, several_threads, statement_of
 
+import openwork as ow
 from openwork.errors import ScheduleError
 
 __all__ = ["several_threads"]  # the fixture
@@ -107,3 +109,14 @@ def test_what_was_wrong_is_right(name: str, seed: int, schedule: str) -> None:
 def test_what_cannot_be_is_refused(name: str, seed: int, schedule: str) -> None:
     with pytest.raises(ScheduleError):
         statement_of(case_of(seed, unusual=False)).schedule(schedule)
+
+
+def test_a_function_of_written_numbers_is_a_written_number() -> None:
+    # Where C has no entry, so has `(C - 1) * imag(1.0)`, which is 0 there: nothing is computed, and
+    # D / 0 does not turn the product into NaN.
+    D = ow.tensor(np.array([0.0, 3.0]), format=ow.CSF(1), name="D")
+    C = ow.tensor(np.array([[0.0, 0.0], [0.0, -2.0]]), format=ow.CSR, name="C")
+    for zero in ("imag(1.0)", "0.0", "float64(imag(1.0))"):
+        text = f"Y(i,k) = (D(i) / C(i,k)) * ((-1 + C(i,k)) * {zero})"
+        found = ow.parse(text, D=D, C=C, Y=ow.empty((2, 2))).compile()()
+        np.testing.assert_array_equal(found.to_numpy(), np.zeros((2, 2)))

@@ -23,8 +23,15 @@ def without(expr: Expr, absent: Collection[Access]) -> Expr:
                 return Absent(number(node.tensor.fill, node.dtype), node.dtype)
             case Apply(op=op, args=args) if any(isinstance(arg, Absent) for arg in args):
                 return _apply(op, args, node)
+            case Apply(op=op, args=args) if all(isinstance(arg, Literal) for arg in args):
+                # What is made of written numbers alone is one of them.
+                values = [arg.value for arg in args if isinstance(arg, Literal)]
+                kinds = [arg.kind for arg in args]
+                return Literal(op.compute(values, kinds, node.dtype), node.dtype)
             case Cast(to=to, expr=Absent(value=value)):
                 return Absent(number(value, to), to)
+            case Cast(to=to, expr=Literal(value=value)):
+                return Literal(number(value, to), to)
             case Reduce(op=op, expr=Absent(value=value, typed=typed)):
                 if value == op.identity_of(typed):
                     return Absent(value, typed)

@@ -198,7 +198,9 @@ class Tracked:
                 continue
             passed = compare("==", child, self._end(driver, level, parent))
             if self.ctx.on_gpu and kind.boundaries is not None:
-                code.append(p.If(passed, block(Set(parent, self._skip(access, level, parent, child)))))
+                code.append(
+                    p.If(passed, block(Set(parent, self._skip(access, level, parent, child))))
+                )
             else:
                 code.append(p.While(passed, block(Set(parent, parent + 1))))
         return code

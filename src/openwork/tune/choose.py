@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log2
 from weakref import WeakKeyDictionary
 
 from openwork.errors import ScheduleError
@@ -13,14 +14,21 @@ from openwork.tensor.statement import Statement
 from openwork.tune import recipes
 from openwork.tune.parts import Parts
 
-# Microseconds that an entry of a row takes the threads that walk the row, where they wait for
-# memory: of a matrix times a vector, and times a matrix.
-_WAIT_VECTOR, _WAIT_MATRIX = 0.06, 0.25
-# Entries of all rows together that a GPU gets done in a microsecond, at most.
-_RATE = 250_000.0
-_LEAST = 8.0  # microseconds that any kernel may take
-# Entries that fill a GPU many times over, and that leave some of it idle.
-_MUCH, _FEW = 16_000_000, 200_000
+# Microseconds, as measured on an H200 over generated and real matrices (bench/gpu.py).
+# An entry of a row takes the threads that walk the row one step. Of a matrix times a vector that is
+# a step of a group, or of a thread alone; times a matrix, of a few rows and of many.
+_STEP_GROUP, _STEP_THREAD, _STEP_MATRIX, _STEP_MANY = 0.13, 0.07, 0.1, 0.2
+# Threads that begin in a microsecond.
+_THREADS = 300_000.0
+# How much longer a kernel along positions takes than the shortest along rows, and the entries it
+# does in a microsecond of a matrix times a vector; the bytes of columns times a matrix, out of the
+# cache and out of memory.
+_START_VECTOR, _START_MATRIX = 3.0, 5.0
+_RATE_VECTOR = 400_000.0
+_RATE_CACHE, _RATE_MEMORY = 6.0e6, 3.0e6
+_CACHE = 64e6
+# Entries that fill a GPU many times over, that fill it, and that leave some of it idle.
+_MUCH, _MANY, _FEW = 16_000_000, 1_000_000, 200_000
 _FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
 
 
@@ -32,9 +40,29 @@ class Rows:
     mean: float
     longest: int
 
-    def even(self, wait: float) -> bool:
-        """Whether the longest row is done, at `wait` for each entry, before all others are."""
-        return self.longest * wait <= max(_LEAST, self.count * self.mean / _RATE)
+    @property
+    def entries(self) -> float:
+        """Those of all rows."""
+        return self.count * self.mean
+
+    def best_group(self, least: int) -> tuple[float, int]:
+        """How long groups of threads for each row take, and how many threads are best."""
+        sizes = [size for size in (1, 2, 4, 8, 16, 32) if size >= least]
+        return min((self._group(size), size) for size in sizes)
+
+    def _group(self, size: int) -> float:
+        """How long groups of `size` threads take: the longest row, and all of them to begin."""
+        step = _STEP_GROUP if size > 1 else _STEP_THREAD
+        return self.longest / size * step + self.count * size / _THREADS
+
+    def even(self, columns: int, gathered: float) -> bool:
+        """Whether the longest row is done before a kernel along positions would be.
+
+        `columns`: bytes of each row of the dense operand; `gathered`: those of all its rows.
+        """
+        step = _STEP_MATRIX if self.entries < _MANY else _STEP_MANY
+        rate = _RATE_CACHE if gathered <= _CACHE else _RATE_MEMORY
+        return self.longest * step <= _START_MATRIX + self.entries * columns / rate
 
 
 _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
@@ -63,14 +91,14 @@ def choose(stmt: Statement) -> Statement | None:
         return None
     try:
         if len(parts.summed) == 1 and not parts.columns:
-            return recipes.sddmm(stmt, 2 if storage.nnz < _FEW else 16)
+            return recipes.sddmm(stmt, _each(storage.nnz))
         if parts.summed or len(parts.columns) > 1:
             return None
         if levels == (Dense, Compressed):
             return _matrix(stmt, parts, rows_of(storage))
         if parts.columns:
             columns = parts.extent(parts.one_column) or 32
-            return recipes.spmm_positions(stmt, _entries(columns, 1.0))
+            return recipes.spmm_positions(stmt, _entries(columns, 1.0, storage.nnz))
         return recipes.position_staged(stmt)
     except ScheduleError:
         return None
@@ -79,34 +107,59 @@ def choose(stmt: Statement) -> Statement | None:
 def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
     """A sparse matrix in rows, times a vector or a matrix.
 
-    Where entries are short and many, memory is used best by threads side by side along the entries;
-    else threads side by side along a row have less to do beside.
+    Where entries are many, memory is used best by threads side by side along the entries; else
+    threads side by side along a row have less to do beside, unless they wait for the longest row.
     """
-    entries = rows.count * rows.mean
-    much, size = entries >= _MUCH, stmt.assignment.lhs.dtype.itemsize
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     if parts.columns:
-        columns = parts.extent(parts.one_column) or 32
-        if not rows.even(_WAIT_MATRIX):
-            if columns * size <= _FEW_COLUMNS:
-                return recipes.spmm_staged(stmt, 4 if rows.mean >= 32 else 2, group)
-            return recipes.spmm_positions(stmt, _entries(columns, rows.mean))
-        if columns * size <= 16 and entries >= _FEW:
-            return recipes.spmm_staged(stmt, 4, group)
+        return _columns(stmt, parts, rows, group)
+    size = stmt.assignment.lhs.dtype.itemsize
+    if rows.entries >= _MUCH:
+        uneven = rows.longest * 0.06 > rows.entries / 250_000
+        return recipes.position_staged(stmt, (4 if rows.mean >= 32 else 2) if uneven else 8, group)
+    time, lanes = rows.best_group(1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8)
+    if time > _START_VECTOR + rows.entries / _RATE_VECTOR:
+        if rows.entries < _MANY / 2:
+            return recipes.position_segments(stmt, 1)
+        return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
+    return recipes.thread_per_row(stmt) if lanes == 1 else recipes.group_per_row(stmt, lanes)
+
+
+def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement:
+    """A sparse matrix in rows times a matrix."""
+    columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
+    gathered = parts.extent(parts.sparse.level_vars[1]) or rows.count
+    even = rows.even(columns * size, float(gathered * columns * size))
+    if columns * size <= _FEW_COLUMNS:
+        short = rows.mean < 16 and rows.entries < 3 * _MANY
+        if even and (rows.entries < _FEW or short):
+            return recipes.spmm_rows(stmt)
+        return recipes.spmm_staged(stmt, 4 if even or rows.mean >= 32 else 2, group)
+    if even:
         return recipes.spmm_rows(stmt)
-    if not rows.even(_WAIT_VECTOR):
-        return recipes.position_staged(stmt, 2 if rows.mean < 32 else 4, group)
-    if much:
-        return recipes.position_staged(stmt, 8, group)
-    most = 4 if size <= 4 else 8
-    return recipes.group_per_row(stmt, 2 if rows.mean < 5 else most if rows.mean < 64 else 32)
+    return recipes.spmm_positions(stmt, _entries(columns, rows.mean, rows.entries))
 
 
-def _entries(columns: int, mean: float) -> int:
-    """Entries that a unit of threads takes: more where there is more to do for each."""
+def _entries(columns: int, mean: float, entries: float) -> int:
+    """Entries that a unit of threads takes: more where there are more for each unit."""
     if columns <= 8:
         return 32 if mean > 4096 else 16
-    return 128 if columns > 64 else 32 if mean < 64 else 64
+    if columns > 64:
+        return _near(entries / 10_000, 16, 128)
+    return _near(entries / 18_000, 8, 32 if mean < 64 else 64)
+
+
+def _each(entries: int) -> int:
+    """Entries of a sampled product that a group of threads takes one after the other."""
+    for most, each in ((60_000, 2), (400_000, 4), (1_200_000, 8)):
+        if entries < most:
+            return each
+    return 16
+
+
+def _near(wanted: float, least: int, most: int) -> int:
+    """The power of two that is nearest, by its ratio."""
+    return min(most, max(least, 1 << round(log2(max(wanted, 1.0)))))
 
 
 Statement.gpu_recipe = staticmethod(choose)

@@ -36,13 +36,14 @@ _VERSION = 1
 _MOST_MEMBERS = 1000
 # How an array is stored begins with this, whatever wrote it; nothing else is taken for a header.
 _MAGIC = b"\x93NUMPY"
+# Types as `numpy.save` writes them. NumPy takes other letters, some of them with a warning.
 _HEADER = re.compile(
-    rb"\{'descr': '([<>|=]?[a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
+    rb"\{'descr': '([<>|=]?[biufcSU][0-9]{1,4})', 'fortran_order': (True|False), "
     rb"'shape': \(([0-9, ]*)\),? ?\}\s*\Z"
 )
 _LONGEST_HEADER = 1 << 12
 _VERSIONS = (b"\1\0", b"\2\0", b"\3\0")
-_PLAIN_KINDS, _MOST_MODES = "biufcSU", 64
+_MOST_MODES = 64
 
 
 def read_archive(source: Source, request: Request) -> Tensor:
@@ -81,7 +82,7 @@ def _read_header(source: Source, member: IO[bytes], name: str) -> tuple[tuple[in
     words = match[3].replace(b" ", b"").rstrip(b",")
     shape = [int(word or b"-1") for word in words.split(b",")] if words else []
     dtype = np.dtype(match[1].decode())
-    if dtype.kind not in _PLAIN_KINDS or len(shape) > _MOST_MODES or min(shape, default=0) < 0:
+    if len(shape) > _MOST_MODES or min(shape, default=0) < 0:
         raise source.fault(f"{name} holds {dtype} of shape {shape}")
     return tuple(shape), match[2] == b"True", dtype
 
