@@ -23,6 +23,7 @@ import cupy as cp
 import cupyx.scipy.sparse as cps
 import numpy as np
 import scipy.sparse as sp
+from cupy_backends.cuda.libs.cusparse import CuSparseError
 
 import openwork as ow
 from gpu import from_lengths, geometric, matrices, median, rmat, skewed
@@ -110,8 +111,8 @@ def run(name: str, A: Any, kernels: list[str], shares: list[int]) -> Iterator[tu
                 del expected
                 theirs = theirs or median(library, reps=7)
                 ours = median(compiled, reps=7)
-            except (MemoryError, cp.cuda.memory.OutOfMemoryError):
-                print(f"{name} {kernel}: too much memory", flush=True)
+            except (MemoryError, cp.cuda.memory.OutOfMemoryError, CuSparseError) as error:
+                print(f"{name} {kernel}: {type(error).__name__}", flush=True)
                 continue
             finally:
                 cp.get_default_memory_pool().free_all_blocks()
