@@ -120,3 +120,14 @@ def test_a_function_of_written_numbers_is_a_written_number() -> None:
         text = f"Y(i,k) = (D(i) / C(i,k)) * ((-1 + C(i,k)) * {zero})"
         found = ow.parse(text, D=D, C=C, Y=ow.empty((2, 2))).compile()()
         np.testing.assert_array_equal(found.to_numpy(), np.zeros((2, 2)))
+
+
+def test_a_sum_over_nothing_is_a_number_where_no_entry_can_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENWORK_CHECK", "1")  # with the reference's answer
+    A, C = (ow.tensor(np.zeros(shape), name=name) for name, shape in (("A", 0), ("C", (2, 0))))
+    D = ow.tensor(np.array([0.0, 3.0]), format=ow.CSF(1), name="D")
+    text = "Y(i) = max(j, A(j)) * (D(i) + sum(j, C(i,j)))"
+    stmt = ow.parse(text, A=A, C=C, D=D, Y=ow.empty((2,)))
+    np.testing.assert_array_equal(stmt.compile()().to_numpy(), [np.nan, -np.inf])

@@ -9,7 +9,7 @@ tested against this module.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from typing import cast
@@ -177,8 +177,21 @@ def _element(expr: Expr, space: _Space) -> _Element:
             args = [_argument(op, kinds, n, arg, space) for n, arg in enumerate(inner)]
             return _obey(op, args, kinds, expr.dtype)
         case Reduce(op=op, var=var, expr=inner):
-            return _combine(op, _element(inner, space), space, var, expr.dtype)
+            made = _combine(op, _element(inner, space), space, var, expr.dtype)
+            if space.extents[var] == 0 and _has_all_entries(inner):
+                # A sum over nothing is a number like any other, unless entries could be missing.
+                made = replace(made, present=_all(made.present, True))
+            return made
     raise InternalError(f"the reference evaluator has no rule for {type(expr).__name__}")
+
+
+def _has_all_entries(expr: Expr) -> bool:
+    """Whether nothing in `expr` can be absent, whatever the data are."""
+    return not any(
+        isinstance(node, Absent)
+        or (isinstance(node, Access) and not all(kind.full for kind in node.tensor.format.levels))
+        for node in walk(expr)
+    )
 
 
 def _read(tensor: Masked, variables: Sequence[IndexVar], space: _Space) -> _Element:

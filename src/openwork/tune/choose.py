@@ -16,17 +16,16 @@ from openwork.tune.parts import Parts
 
 # Microseconds, as measured on an H200 over generated and real matrices (bench/gpu.py).
 # An entry of a row takes the threads that walk the row one step. Of a matrix times a vector that is
-# a step of a group, or of a thread alone; times a matrix, of a few rows and of many.
-_STEP_GROUP, _STEP_THREAD, _STEP_MATRIX, _STEP_MANY = 0.13, 0.07, 0.1, 0.2
+# a step of a group, or of a thread alone; times a matrix, of a matrix with few entries, with many,
+# and what each byte of the columns adds then.
+_STEP_GROUP, _STEP_THREAD = 0.13, 0.07
+_STEP_FEW, _STEP_MANY, _STEP_BYTE = 0.1, 0.15, 2.5e-4
 # Threads that begin in a microsecond.
 _THREADS = 300_000.0
-# How much longer a kernel along positions takes than the shortest along rows, and the entries it
-# does in a microsecond of a matrix times a vector; the bytes of columns times a matrix, out of the
-# cache and out of memory.
-_START_VECTOR, _START_MATRIX = 3.0, 5.0
-_RATE_VECTOR = 400_000.0
-_RATE_CACHE, _RATE_MEMORY = 6.0e6, 3.0e6
-_CACHE = 64e6
+# How much longer a kernel along positions takes than the shortest along rows; and what it does in a
+# microsecond, entries of a matrix times a vector, bytes of columns times a matrix.
+_START_VECTOR, _RATE_VECTOR = 3.0, 400_000.0
+_START_MATRIX, _RATE_MATRIX = 5.0, 6.0e6
 # Entries that fill a GPU many times over, that fill it, and that leave some of it idle.
 _MUCH, _MANY, _FEW = 16_000_000, 1_000_000, 200_000
 _FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
@@ -55,14 +54,14 @@ class Rows:
         step = _STEP_GROUP if size > 1 else _STEP_THREAD
         return self.longest / size * step + self.count * size / _THREADS
 
-    def even(self, columns: int, gathered: float) -> bool:
+    def even(self, columns: int) -> bool:
         """Whether the longest row is done before a kernel along positions would be.
 
-        `columns`: bytes of each row of the dense operand; `gathered`: those of all its rows.
+        `columns`: bytes of each row of the dense operand.
         """
-        step = _STEP_MATRIX if self.entries < _MANY else _STEP_MANY
-        rate = _RATE_CACHE if gathered <= _CACHE else _RATE_MEMORY
-        return self.longest * step <= _START_MATRIX + self.entries * columns / rate
+        many = self.entries >= _MANY
+        step = _STEP_MANY + columns * _STEP_BYTE if many else _STEP_FEW
+        return self.longest * step <= _START_MATRIX + self.entries * columns / _RATE_MATRIX
 
 
 _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
@@ -119,7 +118,7 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
         return recipes.position_staged(stmt, (4 if rows.mean >= 32 else 2) if uneven else 8, group)
     time, lanes = rows.best_group(1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8)
     if time > _START_VECTOR + rows.entries / _RATE_VECTOR:
-        if rows.entries < _MANY / 2:
+        if rows.entries < (2 * _MANY if rows.mean < 8 else _MANY / 2):
             return recipes.position_segments(stmt, 1)
         return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
     return recipes.thread_per_row(stmt) if lanes == 1 else recipes.group_per_row(stmt, lanes)
@@ -128,8 +127,7 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
 def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement:
     """A sparse matrix in rows times a matrix."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
-    gathered = parts.extent(parts.sparse.level_vars[1]) or rows.count
-    even = rows.even(columns * size, float(gathered * columns * size))
+    even = rows.even(columns * size)
     if columns * size <= _FEW_COLUMNS:
         short = rows.mean < 16 and rows.entries < 3 * _MANY
         if even and (rows.entries < _FEW or short):
