@@ -82,5 +82,9 @@ class Emulated:
         Emulated.emulator.repeat(launched, old, new, stream)
 
     @staticmethod
+    def number(self: Any, array: Any, index: int) -> int:
+        return int(array[index])
+
+    @staticmethod
     def fill(self: Any, array: Any, value: Any) -> None:
         array[...] = value

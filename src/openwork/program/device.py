@@ -8,6 +8,7 @@ no longer appear: every thread of the grid runs it, and loops begin and step by 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from openwork.algebra.operators import Op
 from openwork.program import nodes as p
@@ -166,7 +167,7 @@ class DeviceProgram(Node):
     rooms: tuple[Name, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def reports(self) -> bool:
         """Whether a kernel may fail, so that its status must be looked at."""
         return any(STATUS in kernel.arrays for kernel in self.kernels)

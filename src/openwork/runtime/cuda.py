@@ -146,8 +146,18 @@ class Cuda:
         self._tried(lambda: self.cp.cumsum(array, out=array))
 
     def number(self, array: Any, index: int) -> int:
-        """An element of an index array, for the host."""
-        return int(array[index])
+        """An element of an array of integers, for the host."""
+        return int(self._tried(lambda: self._number(array, index)))
+
+    def _number(self, array: Any, index: int) -> int:
+        # An element by itself would first become an array, which takes twice as long.
+        cuda, size = self.cp.cuda, array.dtype.itemsize
+        place = cuda.alloc_pinned_memory(size)
+        stream = cuda.get_current_stream().ptr
+        source, to_host = array.data.ptr + index * size, cuda.runtime.memcpyDeviceToHost
+        cuda.runtime.memcpyAsync(place.ptr, source, size, to_host, stream)
+        cuda.runtime.streamSynchronize(stream)
+        return int(np.frombuffer(place, array.dtype, 1)[0])
 
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool

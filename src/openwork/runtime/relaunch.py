@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -33,12 +34,22 @@ class Relaunch:
         self._launch: Any = getattr(cp.cuda.driver, "launchKernel", None)
         self._function, self._args = function, tuple(args)
         self._shape = (getattr(function, "ptr", 0), *grid, 1, threads, 1, 1, 0)
-        self._values = [_value(arg) for arg in args]
-        places = [ctypes.addressof(value) for value in self._values]
-        self._places = (ctypes.c_void_p * len(places))(*places)
-        self._all = ctypes.addressof(self._places)
         self._lock = Lock()  # from the change of an argument until the driver has taken it
         self._old: tuple[Any, list[Any]] = (None, [])
+
+    @cached_property
+    def _values(self) -> list[Any]:
+        """The arguments as the driver wants them; most launches are never repeated."""
+        return [_value(arg) for arg in self._args]
+
+    @cached_property
+    def _places(self) -> Any:
+        places = [ctypes.addressof(value) for value in self._values]
+        return (ctypes.c_void_p * len(places))(*places)
+
+    @cached_property
+    def _all(self) -> int:
+        return ctypes.addressof(self._places)
 
     def __call__(self, old: Any, new: Any, stream: int) -> None:
         """Launch with the array `new` in the place of `old`."""

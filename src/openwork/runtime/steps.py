@@ -79,7 +79,7 @@ class Run:
             self.arrays[STATUS.name] = self.device.empty(1, np.dtype("int32"), zeroed=True)
         self.follow(self.program.host)
         if self.program.reports:
-            _check(int(self.device.download(self.arrays[STATUS.name])[0]))
+            _check(self.device.number(self.arrays[STATUS.name], 0))
 
     def follow(self, s: p.Stmt) -> None:
         """One step."""
