@@ -195,3 +195,27 @@ def test_threads_that_take_positions_leave_nothing_out_between_them() -> None:
     with pytest.raises(ow.ScheduleError, match="where that has no entry, too") as caught:
         stmt.parallelize("t", "GPUThread", "NoRaces")
     assert caught.value.code == "E308"
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_a_strided_vector_by_default(count: int) -> None:
+    """Its terms were staged by position, and looked for by place."""
+    a = rng.integers(-3, 3, count).astype("int32")
+    A = ow.tensor(a, format=ow.Format([ow.Sliced(2)]), name="A")
+    agrees(ow.parse("y(i) = A(i)", y=ow.empty((count,), dtype="int32", name="y"), A=A), a)
+
+
+def test_rows_that_are_stored_in_another_order_are_not_cut() -> None:
+    a, b = (sp.random(40, 50, 0.9, format="csr", random_state=rng) for _ in range(2))
+    B = ow.tensor(b, format=ow.Format([ow.Permuted(3), ow.Compressed]), name="B")
+    Y = ow.empty((40, 50), format=ow.CSR, name="Y")
+    stmt = ow.parse("Y(i,j) = A(i,j) + B(i,j)", Y=Y, A=ow.tensor(a, name="A"), B=B)
+    agrees(stmt, (a + b).toarray())
+
+
+def test_positions_of_more_modes_than_can_be_counted_by_pairs() -> None:
+    shape = (9, 1 << 20, 1 << 21, 1 << 22)
+    coords = np.array([rng.integers(0, n, 30) for n in shape])
+    X = ow.tensor((coords, np.ones(30)), shape=shape, format=ow.CSF(4), name="X")
+    stmt = ow.parse("y(i) = X(i,j,k,l)", y=ow.empty((9,), name="y"), X=X)
+    agrees(ow.recipes.position_segments(stmt, 2), np.bincount(coords[0], minlength=9))

@@ -21,7 +21,9 @@ def measured(loop: Stmt) -> list[Access]:
 def _in_rows(access: Access) -> bool:
     """Whether an access has a run of its own, in order, for each coordinate of its first level."""
     levels = access.tensor.format.levels
-    return len(levels) == 2 and levels[0].full and levels[0].locates and levels[1].appends
+    if len(levels) != 2 or levels[0].strided:
+        return False
+    return levels[0].full and levels[0].locates and levels[1].appends
 
 
 def can_be_shared(plan: Plan) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openwork.errors import InternalError
+from openwork.errors import InternalError, ScheduleError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import (
     Bound,
@@ -22,7 +22,6 @@ from openwork.loops.relations import (
 )
 from openwork.program.nodes import (
     Expr,
-    Name,
     Value,
     arithmetic,
     compare,
@@ -69,9 +68,13 @@ class Recovery(Ranges):
 
     def _check_places(self, access: Access, level: int) -> None:
         """That the place of an entry is its position, where only the place is known."""
-        kind, probe = access.tensor.format.levels[level], Name("probe")
-        if kind.place(self.ctx.view(access, level), Value(0), probe) != probe:
-            raise InternalError(f"the place of an entry of {access} does not tell its position")
+        if access.tensor.format.levels[level].strided:
+            raise ScheduleError(
+                f"entries of {access} do not lie at their positions, so that what is kept for each "
+                "position is not found again",
+                code="E308",
+                hint="leave out the workspace over positions, or store it in another format",
+            )
 
     def _place_in_run(
         self, relation: Split | Divide, var: IndexVar, value: Expr, scope: Scope

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,29 @@ from openwork.index.nodes import IndexVar, TensorVar
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, BoundType, Divide, Fuse, Pos, Precompute
+from openwork.loops.relations import (
+    Bound,
+    BoundType,
+    Coord,
+    Divide,
+    Fuse,
+    Pos,
+    Precompute,
+    Relation,
+)
 from openwork.runtime.storage import Array, Storage
 
 _MOST_PAIRS = 2**62
+
+
+def _by_position(fused: IndexVar, relations: Sequence[Relation]) -> bool:
+    """Whether only the positions of an operand are walked, so that pairs are never counted."""
+    for relation in relations:
+        if isinstance(relation, Pos) and relation.parent == fused:
+            return True
+        if isinstance(relation, Fuse) and fused in relation.parents:
+            return _by_position(relation.fused, relations)
+    return False
 
 
 class Promises:
@@ -29,6 +48,8 @@ class Promises:
         self._bounds = [r for r in relations if isinstance(r, Bound)]
         self._divides = [r for r in relations if isinstance(r, Divide) and r.points is not None]
         self._fused = [r.fused for r in relations if isinstance(r, Fuse)]
+        if not any(isinstance(r, Coord) for r in relations):
+            self._fused = [var for var in self._fused if not _by_position(var, relations)]
         self._none = not (self._bounds or self._divides or self._fused)
 
     def keep(

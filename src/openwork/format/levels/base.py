@@ -124,6 +124,11 @@ class Level:
         except TypeError as error:
             raise FormatError(f"{self.name}: {error}", code="E401") from error
 
+    @property
+    def strided(self) -> bool:
+        """Whether an entry may lie elsewhere than at its position."""
+        return type(self).place is not Level.place
+
     # Formulas, for NumPy and for code
 
     def begin(self, a: Any, parent: Any) -> Any:
