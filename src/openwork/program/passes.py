@@ -13,6 +13,7 @@ from openwork.program.nodes import (
     Allocate,
     Array,
     Declare,
+    Do,
     Expr,
     For,
     Free,
@@ -186,13 +187,12 @@ class Owning(Pass):
             compare("<=", Load(first_of(level), PIECE + 1), result.room(level))
             for level in self.sparse
         ]
-        code: list[Stmt] = [Declare(known, turn, fixed=True)]
         if any(growing.zeroed for level in self.sparse for growing in self.growing(level)):
-            return [*code, *shelve]  # the next piece needs arrays of zeros
+            return [Do(turn), *shelve]  # the next piece needs arrays of zeros
         place = block(*self.shifted(rows), Store(TURNS, PIECE, Value(0)))
         for condition in fits:
             ready = compare("&&", ready, condition)
-        return [*code, If(ready, place, block(*shelve))]
+        return [Declare(known, turn, fixed=True), If(ready, place, block(*shelve))]
 
     def shifted(self, rows: Rows) -> list[Stmt]:
         """Copy a piece to where it begins in the result, its positions counted from there."""

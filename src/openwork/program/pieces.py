@@ -62,7 +62,7 @@ from openwork.program.scope import Range, Scope
 Lower = Callable[[Stmt, Scope], p.Block]
 
 # Pieces for each thread beyond the first, so that all have work until the end.
-_EACH = 16
+_EACH = 32
 # Pieces that are copied are to stay in the cache until then, by so many bytes of the result; but
 # there are not more of them for each thread than this.
 _NEAR, _MOST_EACH = 1 << 18, 1024
@@ -134,7 +134,7 @@ class Pieces:
 
     def _most(self, cut: Cut) -> Expr:
         """How many pieces there are at most, if they need not stay in a cache."""
-        return p.THREADS * _EACH - (_EACH - 1)
+        return p.THREADS * _EACH - _EACH
 
     def _firsts(self) -> list[p.Stmt]:
         """Memory for where pieces begin."""
