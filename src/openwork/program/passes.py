@@ -177,14 +177,17 @@ class Owning(Pass):
         return [growing.array for level in self.sparse for growing in self.growing(level)]
 
     def place(self, result: Appender, rows: Rows) -> list[Stmt]:
-        """Copy a piece to its place in `result` if that is known and has room, else shelve it."""
+        """Copy a piece to its place in `result` if that is known and has room, else shelve it.
+
+        A result of a single piece has no room: it gets the arrays of the piece.
+        """
         shelve: list[Stmt] = [Put(array, PIECE) for array in self.arrays]
         shelve += [Set(self.room(level), Value(0)) for level in self.sparse]
         turn = Helper("in_turn", (TURNS, PIECE, *(first_of(level) for level in self.sparse)))
         known = Name("R_known")
         ready = compare("<", 0, known)
         fits = [
-            compare("<=", Load(first_of(level), PIECE + 1), result.room(level))
+            compare("<", Load(first_of(level), PIECE + 1), result.room(level))
             for level in self.sparse
         ]
         if any(growing.zeroed for level in self.sparse for growing in self.growing(level)):

@@ -205,7 +205,7 @@ class Pieces:
                 *(Allocate(growing.array, Value(0)) for growing in result.growing(level)),
             )
         ]
-        grow = [self._room(level, ROOM) for level in result.sparse]
+        grow = [self._room(level, ROOM + 1) for level in result.sparse]
         room = [self._room(level, result.count(level) + 1) for level in result.sparse]
         taken = [p.Take(array, Value(0), of_result(array)) for array in arrays]
         single = block(*taken, *result.close_gaps())
