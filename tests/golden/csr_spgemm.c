@@ -27,6 +27,20 @@ static void *room_for(int64_t count, size_t size, int32_t *status) {
   return huge(array, bytes);
 }
 
+// The next capacity: enough, and at least twice as much as before.
+static int64_t larger(int64_t capacity, int64_t needed) {
+  return needed > 2 * capacity ? needed : 2 * capacity;
+}
+
+// `array` with room for `count` elements; if memory runs out it stays, and the status says so.
+static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
+  const size_t bytes = ((size_t)count + 1) * size;
+  void *larger = __builtin_realloc(array, bytes);
+  if (larger) return huge(larger, bytes);
+  *status = 1;
+  return array;
+}
+
 // Memory for `count` elements, all zero.
 static void *zeros(int64_t count, size_t size, int32_t *status) {
   void *array = __builtin_calloc((size_t)count + 1, size);
@@ -52,20 +66,6 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
     else end = middle;
   }
   return begin;
-}
-
-// The next capacity: enough, and at least twice as much as before.
-static int64_t larger(int64_t capacity, int64_t needed) {
-  return needed > 2 * capacity ? needed : 2 * capacity;
-}
-
-// `array` with room for `count` elements; if memory runs out it stays, and the status says so.
-static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
-  const size_t bytes = ((size_t)count + 1) * size;
-  void *larger = __builtin_realloc(array, bytes);
-  if (larger) return huge(larger, bytes);
-  *status = 1;
-  return array;
 }
 
 // Note that `key` is there.
@@ -99,6 +99,19 @@ static int64_t list_keys(uint64_t *marks, int64_t size, int64_t *keys) {
   return count;
 }
 
+// Whether all pieces before `piece`, which has just been counted, are; if so, it begins where each
+// of `firsts` says, and those that waited for it have their turn. It may be a moment before.
+static int64_t in_turn(int64_t *turns, int64_t piece, int64_t levels, int64_t *const *firsts) {
+  for (int64_t n = 0; n < 256 && !__atomic_load_n(&turns[piece], __ATOMIC_RELAXED); n++) continue;
+  int64_t at = piece, bit = 2;
+  while (__atomic_or_fetch(&turns[at], bit, __ATOMIC_ACQ_REL) == 3) {
+    for (int64_t n = 0; n < levels; n++) firsts[n][at + 1] += firsts[n][at];
+    at++;
+    bit = 1;
+  }
+  return at > piece;
+}
+
 // forall i:
 //   forall j:
 //     R(i,j) = W(j)
@@ -122,13 +135,16 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int32_t *R_pos2 = 0;
   int32_t *R_crd2 = 0;
   double *R_vals = 0;
+  int64_t *R_turns = 0;
   int32_t **own_crd2_shelf = 0;
   int64_t own_crd2_shelf_count = 0;
   double **own_vals_shelf = 0;
   int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
   int32_t failed = 0;
-  const int64_t pieces = (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) > 1 ? (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) : 1;
+  const int64_t pieces_near = room * 12 / 262144 < threads * 1024 - 1024 ? room * 12 / 262144 : threads * 1024 - 1024;
+  const int64_t pieces_most = pieces_near > threads * 32 - 32 ? pieces_near : threads * 32 - 32;
+  const int64_t pieces = (i_size < pieces_most ? i_size : pieces_most) > 1 ? (i_size < pieces_most ? i_size : pieces_most) : 1;
   R2_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R_pos2 = room_for(i_size + 1, sizeof(int32_t), &status);
   if (status) goto done;
@@ -144,6 +160,19 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     status = 1;
     goto done;
   }
+  int64_t R2_room = 0;
+  if (1 < pieces) {
+    if (room + 1 > R2_room) {
+      R2_room = larger(R2_room, room + 1);
+      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
+      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
+      if (status) goto done;
+    }
+  }
+  R_turns = zeros(pieces + 1, sizeof(int64_t), &status);
+  if (status) goto done;
+  R_turns[0] = 1;
+  R2_first[0] = 0;
   {
     int64_t piece_next_chunk = 0;
     const int64_t piece_chunks_end = pieces;
@@ -161,6 +190,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       W_keys = room_for(j_size, sizeof(int64_t), &status);
       if (status) goto leave_1;
       int64_t W_count = 0;
+      int64_t own2_room = 0;
       for (;;) {
         const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
         if (piece_first >= piece_chunks_end || *stop) break;
@@ -170,7 +200,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
           const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
           int64_t own2 = 0;
-          int64_t own2_room = 0;
           if (own2 + room / pieces + 1 > own2_room) {
             own2_room = larger(own2_room, own2 + room / pieces + 1);
             own_crd2 = resize(own_crd2, own2_room, sizeof(int32_t), &status);
@@ -214,10 +243,28 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_pos2[i + 1] = own2;
           }
           R2_first[piece + 1] = own2;
-          own_crd2_shelf[piece] = own_crd2;
-          own_crd2 = 0;
-          own_vals_shelf[piece] = own_vals;
-          own_vals = 0;
+          const int64_t R_known = in_turn(R_turns, piece, 1, (int64_t *[]){R2_first});
+          if (0 < R_known && R2_first[piece + 1] < R2_room) {
+#pragma omp simd
+            for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
+              R_pos2[R_at + 1] += R2_first[piece];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+            }
+            R_turns[piece] = 0;
+          } else {
+            own_crd2_shelf[piece] = own_crd2;
+            own_crd2 = 0;
+            own_vals_shelf[piece] = own_vals;
+            own_vals = 0;
+            own2_room = 0;
+          }
         }
       }
 leave_1:;
@@ -240,17 +287,11 @@ leave_1:;
       goto done;
     }
   }
-  R2_first[0] = 0;
-  // where each piece begins
-  for (int64_t piece_at = 0; piece_at < pieces; piece_at++) {
-    R2_first[piece_at + 1] = R2_first[piece_at] + R2_first[piece_at + 1];
-  }
   const int64_t nR2 = R2_first[pieces];
   if (2147483647 < nR2) {
     status = 3;
     goto done;
   }
-  int64_t R2_room = 0;
   if (pieces == 1) {
     R_crd2 = own_crd2_shelf[0];
     own_crd2_shelf[0] = 0;
@@ -273,41 +314,44 @@ leave_1:;
           const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
           if (piece_first >= piece_chunks_end || *stop) break;
           const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
-          // put the pieces together
+          // put the others into place
           for (int64_t piece = piece_first; piece < piece_limit; piece++) {
-            const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
-            const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
-            int32_t *own_crd2 = own_crd2_shelf[piece];
-            own_crd2_shelf[piece] = 0;
-            double *own_vals = own_vals_shelf[piece];
-            own_vals_shelf[piece] = 0;
+            if (0 < R_turns[piece]) {
+              const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
+              const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
+              int32_t *own_crd2 = own_crd2_shelf[piece];
+              own_crd2_shelf[piece] = 0;
+              double *own_vals = own_vals_shelf[piece];
+              own_vals_shelf[piece] = 0;
 #pragma omp simd
-            for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
-              R_pos2[R_at + 1] += R2_first[piece];
-            }
+              for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
+                R_pos2[R_at + 1] += R2_first[piece];
+              }
 #pragma omp simd
-            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
-            }
+              for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+                R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
+              }
 #pragma omp simd
-            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+              for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+                R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+              }
+              __builtin_free(own_crd2);
+              __builtin_free(own_vals);
             }
-            __builtin_free(own_crd2);
-            own_crd2 = 0;
-            __builtin_free(own_vals);
-            own_vals = 0;
           }
         }
       }
     }
   }
+  __builtin_free(R_turns);
+  R_turns = 0;
   R_pos2[0] = 0;
   __builtin_free(R2_first);
   R2_first = 0;
   if (*stop) status = 2;
 done:
   __builtin_free(R2_first);
+  __builtin_free(R_turns);
   for (int64_t n = 0; own_crd2_shelf && n < own_crd2_shelf_count; n++)
     __builtin_free(own_crd2_shelf[n]);
   __builtin_free(own_crd2_shelf);

@@ -26,20 +26,6 @@ static void *room_for(int64_t count, size_t size, int32_t *status) {
   return huge(array, bytes);
 }
 
-// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
-static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
-                         int64_t parts) {
-  if (begin >= end) return begin;
-  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t goal = first + work / parts * part + work % parts * part / parts;
-  while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] + middle < goal) begin = middle + 1;
-    else end = middle;
-  }
-  return begin;
-}
-
 // The next capacity: enough, and at least twice as much as before.
 static int64_t larger(int64_t capacity, int64_t needed) {
   return needed > 2 * capacity ? needed : 2 * capacity;
@@ -54,6 +40,27 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
   return array;
 }
 
+// Memory for `count` elements, all zero.
+static void *zeros(int64_t count, size_t size, int32_t *status) {
+  void *array = __builtin_calloc((size_t)count + 1, size);
+  if (!array) *status = 1;
+  return huge(array, ((size_t)count + 1) * size);
+}
+
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t goal = first + work / parts * part + work % parts * part / parts;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
 // The first position in [begin, end) that holds `value` or more, else `end`.
 static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t end,
                            int64_t value) {
@@ -63,6 +70,19 @@ static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t en
     else end = middle;
   }
   return begin;
+}
+
+// Whether all pieces before `piece`, which has just been counted, are; if so, it begins where each
+// of `firsts` says, and those that waited for it have their turn. It may be a moment before.
+static int64_t in_turn(int64_t *turns, int64_t piece, int64_t levels, int64_t *const *firsts) {
+  for (int64_t n = 0; n < 256 && !__atomic_load_n(&turns[piece], __ATOMIC_RELAXED); n++) continue;
+  int64_t at = piece, bit = 2;
+  while (__atomic_or_fetch(&turns[at], bit, __ATOMIC_ACQ_REL) == 3) {
+    for (int64_t n = 0; n < levels; n++) firsts[n][at + 1] += firsts[n][at];
+    at++;
+    bit = 1;
+  }
+  return at > piece;
 }
 
 // forall i:
@@ -90,6 +110,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int32_t *R_pos2 = 0;
   int32_t *R_crd2 = 0;
   double *R_vals = 0;
+  int64_t *R_turns = 0;
   int32_t **own_crd1_shelf = 0;
   int64_t own_crd1_shelf_count = 0;
   int32_t **own_pos2_shelf = 0;
@@ -100,7 +121,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
   int32_t failed = 0;
-  const int64_t pieces = (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) > 1 ? (i_size < threads * 16 - 15 ? i_size : threads * 16 - 15) : 1;
+  const int64_t pieces_near = room * 12 / 262144 < threads * 1024 - 1024 ? room * 12 / 262144 : threads * 1024 - 1024;
+  const int64_t pieces_most = pieces_near > threads * 32 - 32 ? pieces_near : threads * 32 - 32;
+  const int64_t pieces = (i_size < pieces_most ? i_size : pieces_most) > 1 ? (i_size < pieces_most ? i_size : pieces_most) : 1;
   R1_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R2_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R_pos1 = room_for(2, sizeof(int32_t), &status);
@@ -129,6 +152,27 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     status = 1;
     goto done;
   }
+  int64_t R1_room = 0;
+  int64_t R2_room = 0;
+  if (1 < pieces) {
+    if (room + 1 > R1_room) {
+      R1_room = larger(R1_room, room + 1);
+      R_crd1 = resize(R_crd1, R1_room, sizeof(int32_t), &status);
+      R_pos2 = resize(R_pos2, R1_room + 1, sizeof(int32_t), &status);
+      if (status) goto done;
+    }
+    if (room + 1 > R2_room) {
+      R2_room = larger(R2_room, room + 1);
+      R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
+      R_vals = resize(R_vals, R2_room, sizeof(double), &status);
+      if (status) goto done;
+    }
+  }
+  R_turns = zeros(pieces + 1, sizeof(int64_t), &status);
+  if (status) goto done;
+  R_turns[0] = 1;
+  R1_first[0] = 0;
+  R2_first[0] = 0;
   {
     int64_t piece_next_chunk = 0;
     const int64_t piece_chunks_end = pieces;
@@ -140,6 +184,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       int32_t *own_pos2 = 0;
       int32_t *own_crd2 = 0;
       double *own_vals = 0;
+      int64_t own1_room = 0;
+      int64_t own2_room = 0;
       for (;;) {
         const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
         if (piece_first >= piece_chunks_end || *stop) break;
@@ -164,8 +210,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           }
           int64_t own1 = 0;
           int64_t own2 = 0;
-          int64_t own1_room = 0;
-          int64_t own2_room = 0;
           if (own1 + room / pieces + 1 > own1_room) {
             own1_room = larger(own1_room, own1 + room / pieces + 1);
             own_crd1 = resize(own_crd1, own1_room, sizeof(int32_t), &status);
@@ -241,14 +285,37 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           }
           R1_first[piece + 1] = own1;
           R2_first[piece + 1] = own2;
-          own_crd1_shelf[piece] = own_crd1;
-          own_crd1 = 0;
-          own_pos2_shelf[piece] = own_pos2;
-          own_pos2 = 0;
-          own_crd2_shelf[piece] = own_crd2;
-          own_crd2 = 0;
-          own_vals_shelf[piece] = own_vals;
-          own_vals = 0;
+          const int64_t R_known = in_turn(R_turns, piece, 2, (int64_t *[]){R1_first, R2_first});
+          if (0 < R_known && R1_first[piece + 1] < R1_room && R2_first[piece + 1] < R2_room) {
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
+              R_crd1[R1_first[piece] + R_at] = own_crd1[R_at];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
+              R_pos2[R1_first[piece] + R_at + 1] = own_pos2[R_at + 1] + R2_first[piece];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
+            }
+#pragma omp simd
+            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+            }
+            R_turns[piece] = 0;
+          } else {
+            own_crd1_shelf[piece] = own_crd1;
+            own_crd1 = 0;
+            own_pos2_shelf[piece] = own_pos2;
+            own_pos2 = 0;
+            own_crd2_shelf[piece] = own_crd2;
+            own_crd2 = 0;
+            own_vals_shelf[piece] = own_vals;
+            own_vals = 0;
+            own1_room = 0;
+            own2_room = 0;
+          }
         }
       }
 leave_1:;
@@ -270,17 +337,7 @@ leave_1:;
       goto done;
     }
   }
-  R1_first[0] = 0;
-  // where each piece begins
-  for (int64_t piece_at = 0; piece_at < pieces; piece_at++) {
-    R1_first[piece_at + 1] = R1_first[piece_at] + R1_first[piece_at + 1];
-  }
   const int64_t nR1 = R1_first[pieces];
-  R2_first[0] = 0;
-  // where each piece begins
-  for (int64_t piece_at = 0; piece_at < pieces; piece_at++) {
-    R2_first[piece_at + 1] = R2_first[piece_at] + R2_first[piece_at + 1];
-  }
   const int64_t nR2 = R2_first[pieces];
   if (2147483647 < nR1) {
     status = 3;
@@ -290,8 +347,6 @@ leave_1:;
     status = 3;
     goto done;
   }
-  int64_t R1_room = 0;
-  int64_t R2_room = 0;
   if (pieces == 1) {
     R_crd1 = own_crd1_shelf[0];
     own_crd1_shelf[0] = 0;
@@ -325,45 +380,45 @@ leave_1:;
           const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
           if (piece_first >= piece_chunks_end || *stop) break;
           const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
-          // put the pieces together
+          // put the others into place
           for (int64_t piece = piece_first; piece < piece_limit; piece++) {
-            int32_t *own_crd1 = own_crd1_shelf[piece];
-            own_crd1_shelf[piece] = 0;
-            int32_t *own_pos2 = own_pos2_shelf[piece];
-            own_pos2_shelf[piece] = 0;
-            int32_t *own_crd2 = own_crd2_shelf[piece];
-            own_crd2_shelf[piece] = 0;
-            double *own_vals = own_vals_shelf[piece];
-            own_vals_shelf[piece] = 0;
+            if (0 < R_turns[piece]) {
+              int32_t *own_crd1 = own_crd1_shelf[piece];
+              own_crd1_shelf[piece] = 0;
+              int32_t *own_pos2 = own_pos2_shelf[piece];
+              own_pos2_shelf[piece] = 0;
+              int32_t *own_crd2 = own_crd2_shelf[piece];
+              own_crd2_shelf[piece] = 0;
+              double *own_vals = own_vals_shelf[piece];
+              own_vals_shelf[piece] = 0;
 #pragma omp simd
-            for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
-              R_crd1[R1_first[piece] + R_at] = own_crd1[R_at];
-            }
+              for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
+                R_crd1[R1_first[piece] + R_at] = own_crd1[R_at];
+              }
 #pragma omp simd
-            for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
-              R_pos2[R1_first[piece] + R_at + 1] = own_pos2[R_at + 1] + R2_first[piece];
-            }
+              for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
+                R_pos2[R1_first[piece] + R_at + 1] = own_pos2[R_at + 1] + R2_first[piece];
+              }
 #pragma omp simd
-            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
-            }
+              for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+                R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
+              }
 #pragma omp simd
-            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+              for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
+                R_vals[R2_first[piece] + R_at] = own_vals[R_at];
+              }
+              __builtin_free(own_crd1);
+              __builtin_free(own_pos2);
+              __builtin_free(own_crd2);
+              __builtin_free(own_vals);
             }
-            __builtin_free(own_crd1);
-            own_crd1 = 0;
-            __builtin_free(own_pos2);
-            own_pos2 = 0;
-            __builtin_free(own_crd2);
-            own_crd2 = 0;
-            __builtin_free(own_vals);
-            own_vals = 0;
           }
         }
       }
     }
   }
+  __builtin_free(R_turns);
+  R_turns = 0;
   R_pos1[0] = 0;
   __builtin_free(R1_first);
   R1_first = 0;
@@ -374,6 +429,7 @@ leave_1:;
 done:
   __builtin_free(R1_first);
   __builtin_free(R2_first);
+  __builtin_free(R_turns);
   for (int64_t n = 0; own_crd1_shelf && n < own_crd1_shelf_count; n++)
     __builtin_free(own_crd1_shelf[n]);
   __builtin_free(own_crd1_shelf);

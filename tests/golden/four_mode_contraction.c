@@ -287,6 +287,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   }
   // rest of W
   while (pW1 < pW1_end) {
+    __asm__("");  // few iterations: neither vectors nor a call
     if (*stop) break;
     const int64_t i = W_keys[pW1] / (j_size * k_size * l_size);
     int64_t pW1_next = pW1;
@@ -304,6 +305,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     }
     // rest of W
     while (pW2 < pW2_end) {
+      __asm__("");  // few iterations: neither vectors nor a call
       const int64_t j = W_keys[pW2] / (k_size * l_size) % j_size;
       int64_t pW2_next = pW2;
       while (pW2_next < pW2_end && W_keys[pW2_next] / (k_size * l_size) % j_size == j) {
@@ -320,6 +322,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
       // rest of W
       while (pW3 < pW3_end) {
+        __asm__("");  // few iterations: neither vectors nor a call
         const int64_t k = W_keys[pW3] / l_size % k_size;
         int64_t pW3_next = pW3;
         while (pW3_next < pW3_end && W_keys[pW3_next] / l_size % k_size == k) {

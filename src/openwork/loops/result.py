@@ -27,7 +27,7 @@ class Append:
     """Coordinates are appended in order while the result is computed.
 
     `strategy`: in one "serial" pass; or for pieces of the outermost loop, which threads take: each
-    to arrays of its own that are put together at last ("append"), or after all pieces have been
+    to arrays of its own that are copied to their place ("append"), or after all pieces have been
     counted, in place ("count"). `lanes`: so many threads of a GPU take a piece together; 0 where
     pieces are for the threads of a CPU. They have tables of `slots` in shared memory. `share`:
     pieces are not rows, but have so many rows and entries of operands each; 0 where they are rows.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
+from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
 from openwork.loops.result import Append
 from openwork.program.context import Context
@@ -22,7 +23,6 @@ from openwork.program.nodes import (
     Array,
     Declare,
     Do,
-    Expr,
     For,
     Helper,
     If,
@@ -73,8 +73,10 @@ class DevicePieces(Pieces):
             return ShareCut(self.ctx, loop, whole, assembly.share)
         return RowCut(self.ctx, loop, whole)
 
-    def _most(self, cut: Cut) -> Expr:
-        return cut.most if isinstance(cut, RowCut) else super()._most(cut)
+    def _number(self, cut: Cut, counts: bool) -> list[Stmt]:
+        if not isinstance(cut, RowCut):
+            raise InternalError("pieces for a GPU are cut otherwise")
+        return [Declare(PIECES, arithmetic("max", cut.most, Value(1)), fixed=True)]
 
     def _firsts(self) -> list[Stmt]:
         return [Allocate(first_of(level), PIECES + 1, zeroed=True) for level in self.result.sparse]

@@ -211,7 +211,9 @@ class _Machine(Machine):
         shelf = self.shelves[memory.name]
         if not 0 <= number < len(shelf) or shelf[number] is not None:
             raise InternalError(f"the shelf of {memory.name} has no free place {number}")
-        shelf[number] = self.memory.pop(memory.name)
+        shelf[number] = memory
+        empty = Memory.allocate(memory.name, memory.data.dtype, 0, False, self.part)
+        self.memory[memory.name] = empty
 
     def _take(self, name: str, number: int, into: str) -> None:
         shelf = self.shelves[name]

@@ -295,6 +295,22 @@ def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> Non
         slots.store(at, slot, part)
 
 
+def in_turn(part: int | None, turns: Memory, piece: int, *firsts: Memory) -> int:
+    """Whether all pieces before `piece` are counted; then `firsts` says where it begins.
+
+    Those that waited for it have their turn as well. Whoever counted a piece is done with it.
+    """
+    at, bit = piece, 2
+    while True:
+        turns.data[at] |= bit
+        if turns.data[at] != 3:
+            return int(at > piece)
+        for first in firsts:
+            first.writers.pop(at + 1, None)
+            first.data[at + 1] += first.data[at]
+        at, bit = at + 1, 1
+
+
 # Each takes the part of the parallel loop that calls it, then the arguments of the call.
 HELPERS: dict[str, Callable[..., Any]] = {
     "search": search,
@@ -309,4 +325,5 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "mark": mark,
     "list_keys": list_keys,
     "sort_pairs": sort_pairs,
+    "in_turn": in_turn,
 }

@@ -194,7 +194,8 @@ class For(Stmt):
 class While(Stmt):
     """`while (condition) body`
 
-    `polls`: look at the interrupt flag in each iteration.
+    `polls`: look at the interrupt flag in each iteration. `brief`: there are few iterations as a
+    rule, and vectors or a call to copy them would cost more than they save.
     """
 
     condition: Expr
@@ -202,6 +203,7 @@ class While(Stmt):
     comment: str = ""
     polls: bool = False
     unroll: int = 0
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ class Shelf(Stmt):
 
 @dataclass(frozen=True)
 class Put(Stmt):
-    """Put an array on its shelf, at `number`; it is no longer here."""
+    """Put an array on its shelf, at `number`; an empty one is left in its place."""
 
     array: Array
     number: Expr

@@ -13,11 +13,15 @@ from openwork.program.nodes import (
     Allocate,
     Array,
     Declare,
+    Do,
     Expr,
     For,
+    Free,
+    Helper,
     If,
     Load,
     Name,
+    Put,
     Set,
     Stmt,
     Store,
@@ -29,6 +33,8 @@ from openwork.program.nodes import (
 
 OWN = "own"  # what the arrays of a piece are called in place of the result's
 PIECE, PIECES = Name("piece"), Name("pieces")
+# Of each piece: 1 when those before it are counted, 2 when it is itself, and 0 once it is in place.
+TURNS = Array("R_turns", "int64")
 Rows = tuple[Expr, Expr]  # the parents of the outermost sparse level that a piece has
 
 
@@ -131,7 +137,11 @@ def _first(level: int) -> Load:
 
 @dataclass
 class Owning(Pass):
-    """Entries are appended to arrays of the piece alone, which number them from zero."""
+    """Entries are appended to arrays of the piece alone, which number them from zero.
+
+    A thread uses them again for its next piece if it can put the last one into place at once. That
+    is when all pieces before are counted, and while the piece is still in the cache.
+    """
 
     def room(self, level: int) -> Name:
         return Name(f"{OWN}{level + 1}_room")
@@ -147,12 +157,18 @@ class Owning(Pass):
         """Whether an array is the result's own, and every piece has a part of it."""
         return fact.per == "parent" and level == self.sparse[0]
 
+    def setup(self) -> list[Stmt]:
+        """The arrays of a thread, empty at first."""
+        rooms: list[Stmt] = [Declare(self.room(level), Value(0)) for level in self.sparse]
+        return [*rooms, *(Allocate(array, Value(0)) for array in self.arrays)]
+
+    def cleanup(self) -> list[Stmt]:
+        """Give the arrays of a thread back."""
+        return [Free(array) for array in self.arrays]
+
     def start(self, pieces: Expr) -> list[Stmt]:
         """Memory for a piece, one of so many."""
         code: list[Stmt] = []
-        for level in self.sparse:
-            code.append(Declare(self.room(level), Value(0)))
-            code += [Allocate(g.array, Value(0)) for g in self.growing(level)]
         for level in self.sparse:
             code += self.reserve(level, ROOM / pieces + 1)
         for level in self.sparse[1:]:
@@ -166,6 +182,27 @@ class Owning(Pass):
     def arrays(self) -> list[Array]:
         """The arrays that grow with the piece."""
         return [growing.array for level in self.sparse for growing in self.growing(level)]
+
+    def place(self, result: Appender, rows: Rows) -> list[Stmt]:
+        """Copy a piece to its place in `result` if that is known and has room, else shelve it.
+
+        A result of a single piece has no room: it gets the arrays of the piece.
+        """
+        shelve: list[Stmt] = [Put(array, PIECE) for array in self.arrays]
+        shelve += [Set(self.room(level), Value(0)) for level in self.sparse]
+        turn = Helper("in_turn", (TURNS, PIECE, *(first_of(level) for level in self.sparse)))
+        known = Name("R_known")
+        ready = compare("<", 0, known)
+        fits = [
+            compare("<", Load(first_of(level), PIECE + 1), result.room(level))
+            for level in self.sparse
+        ]
+        if any(growing.zeroed for level in self.sparse for growing in self.growing(level)):
+            return [Do(turn), *shelve]  # the next piece needs arrays of zeros
+        place = block(*self.shifted(rows), Store(TURNS, PIECE, Value(0)))
+        for condition in fits:
+            ready = compare("&&", ready, condition)
+        return [Declare(known, turn, fixed=True), If(ready, place, block(*shelve))]
 
     def shifted(self, rows: Rows) -> list[Stmt]:
         """Copy a piece to where it begins in the result, its positions counted from there."""

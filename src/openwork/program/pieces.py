@@ -4,7 +4,9 @@ A piece is a window of the loop's values, so that the pieces of the result follo
 a piece begins in the result is a sum over those before it, known once all have been counted:
 
     count   each piece is counted; memory for exactly that; each is computed into its place
-    append  each piece is computed into arrays of its own; memory; each is copied to its place
+    append  each piece is computed into arrays of its own and copied to its place: at once, while
+            it is in the cache, if all before it are counted by then and there is memory, or else
+            at the end
 
 A call that one thread runs has one piece, whose own arrays become the result's.
 """
@@ -13,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
@@ -43,6 +47,7 @@ from openwork.program.passes import (
     OWN,
     PIECE,
     PIECES,
+    TURNS,
     Counting,
     Filling,
     Owning,
@@ -57,7 +62,10 @@ from openwork.program.scope import Range, Scope
 Lower = Callable[[Stmt, Scope], p.Block]
 
 # Pieces for each thread beyond the first, so that all have work until the end.
-_EACH = 16
+_EACH = 32
+# Pieces that are copied are to stay in the cache until then, by so many bytes of the result; but
+# there are not more of them for each thread than this.
+_NEAR, _MOST_EACH = 1 << 18, 1024
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,8 @@ class Pieces:
             result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
         code, whole, scope = Recovery(self.ctx).values(loop.var, scope)
         cut = self._cut(loop, whole)
-        most = arithmetic("max", self._most(cut), Value(1))
-        begin = [*code, Declare(PIECES, most, fixed=True), *self._firsts(), *cut.prepare()]
         counts = isinstance(assembly, Append) and assembly.strategy == "count"
+        begin = [*code, *self._number(cut, counts), *self._firsts(), *cut.prepare()]
         passes = self._counted if counts else self._appended
         found = passes(cut, scope)
         end: list[p.Stmt] = [Free(first_of(level)) for level in result.sparse]
@@ -109,9 +116,25 @@ class Pieces:
     def _cut(self, loop: Forall, whole: Range) -> Cut:
         return Cut(self.ctx, loop, whole)
 
+    def _number(self, cut: Cut, counts: bool) -> list[p.Stmt]:
+        """How many pieces there are; for a single thread it is one."""
+        most, near = Name("pieces_most"), Name("pieces_near")
+        known = [Declare(most, self._most(cut), fixed=True)]
+        if not counts:
+            result, level = self.result, self.result.sparse[-1]
+            arrays = [growing.array.type for growing in result.growing(level)]
+            size = ROOM * result.per(level) * sum(np.dtype(type).itemsize for type in arrays)
+            limit = p.THREADS * _MOST_EACH - _MOST_EACH
+            known = [
+                Declare(near, arithmetic("min", size / _NEAR, limit), fixed=True),
+                Declare(most, arithmetic("max", near, self._most(cut)), fixed=True),
+            ]
+        pieces = arithmetic("max", arithmetic("min", cut.whole.size, most), Value(1))
+        return [*known, Declare(PIECES, pieces, fixed=True)]
+
     def _most(self, cut: Cut) -> Expr:
-        """How many pieces there are, unless that is none."""
-        return arithmetic("min", cut.whole.size, p.THREADS * _EACH - (_EACH - 1))
+        """How many pieces there are at most, if they need not stay in a cache."""
+        return p.THREADS * _EACH - _EACH
 
     def _firsts(self) -> list[p.Stmt]:
         """Memory for where pieces begin."""
@@ -153,7 +176,7 @@ class Pieces:
         return [count, *self._sums(), enough, *memory, *self._origins(result.sparse), fill]
 
     def _appended(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
-        """Compute each piece into arrays of its own, make room, copy each to its place."""
+        """Compute each piece into arrays of its own, and copy each to its place."""
         result, names, tensor = self.result, self.ctx.names, self.ctx.plan.result
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         own = Owning(result.result, names, result.gaps)
@@ -164,8 +187,9 @@ class Pieces:
             scope,
             "compute each piece into arrays of its own",
             lambda: [*own.begin(zeros), *own.start(PIECES)],
-            lambda rows: [*self._keep_counts(own), *(p.Put(a, PIECE) for a in own.arrays)],
+            lambda rows: [*self._keep_counts(own), *own.place(result, rows)],
         )
+        compute = _with_arrays(compute, own)
         arrays = own.arrays
         del names.standing_in[tensor.name]
         shared = [
@@ -181,22 +205,34 @@ class Pieces:
                 *(Allocate(growing.array, Value(0)) for growing in result.growing(level)),
             )
         ]
-        room = [
-            Grow(result.room(level), result.count(level) + 1, result.growing(level))
-            for level in result.sparse
-        ]
+        grow = [self._room(level, ROOM + 1) for level in result.sparse]
+        room = [self._room(level, result.count(level) + 1) for level in result.sparse]
         taken = [p.Take(array, Value(0), of_result(array)) for array in arrays]
         single = block(*taken, *result.close_gaps())
         several = block(*room, *self._origins(result.sparse[1:]), self._stitched(own, cut, scope))
         return [
             *shared,
             *(p.Shelf(array, PIECES) for array in arrays),
-            compute,
-            *self._sums(),
             *empty,
+            If(compare("<", 1, PIECES), block(*grow)),
+            *self._turns(),
+            compute,
+            *self._counts(),
             If(compare("==", PIECES, 1), single, several),
+            Free(TURNS),
             *self._origins(result.sparse[:1]),
         ]
+
+    def _room(self, level: int, needed: Expr) -> Grow:
+        """Memory for a level of the result, every element of which will be written."""
+        growing = (replace(each, zeroed=False) for each in self.result.growing(level))
+        return Grow(self.result.room(level), needed, tuple(growing))
+
+    def _turns(self) -> list[p.Stmt]:
+        """Before the first piece there is nothing to count."""
+        firsts = [Store(first_of(level), Value(0), Value(0)) for level in self.result.sparse]
+        turns = Allocate(TURNS, PIECES + 1, zeroed=True)
+        return [turns, Store(TURNS, Value(0), Value(1)), *firsts]
 
     # -- passes ---------------------------------------------------------------------------------
 
@@ -237,6 +273,15 @@ class Pieces:
             Store(first_of(level), PIECE + 1, appender.count(level)) for level in appender.sparse
         ]
 
+    def _counts(self) -> list[p.Stmt]:
+        """How many entries there are in all, which is where a piece after the last would begin."""
+        result = self.result
+        counts = [
+            Declare(result.count(level), Load(first_of(level), PIECES), fixed=True)
+            for level in result.sparse
+        ]
+        return [*counts, *result.check_counts()]
+
     def _sums(self) -> list[p.Stmt]:
         """Where each piece begins, and how many entries there are in all."""
         result, at, code = self.result, Name("piece_at"), list[p.Stmt]()
@@ -246,9 +291,8 @@ class Pieces:
             code += [
                 Store(firsts, Value(0), Value(0)),
                 For(at, Value(0), PIECES, block(add), "where each piece begins"),
-                Declare(result.count(level), Load(firsts, PIECES), fixed=True),
             ]
-        return [*code, *result.check_counts()]
+        return [*code, *self._counts()]
 
     def _origins(self, levels: list[int]) -> list[p.Stmt]:
         """The first run of each level begins at zero."""
@@ -260,7 +304,7 @@ class Pieces:
         ]
 
     def _stitched(self, own: Owning, cut: Cut, scope: Scope) -> p.Stmt:
-        """Copy the arrays of each piece to where it begins."""
+        """Copy the arrays of the pieces that were shelved to where they begin."""
         names, tensor, result = self.ctx.names, self.ctx.plan.result, self.result
         ends, window, _ = cut.window(scope)
         names.standing_in[tensor.name] = OWN
@@ -272,7 +316,8 @@ class Pieces:
             *code,
             *(Free(array) for array in arrays),
         )
-        loop = For(PIECE, Value(0), PIECES, body, "put the pieces together", parallel=True)
+        body = block(If(compare("<", 0, Load(TURNS, PIECE)), body))
+        loop = For(PIECE, Value(0), PIECES, body, "put the others into place", parallel=True)
         return replace(loop, chunk=1, polls=True)
 
     def _arrays(self, level: int) -> list[tuple[Array, Expr, str]]:
@@ -290,3 +335,11 @@ class Pieces:
             tensor = self.ctx.plan.result
             found.append((self.ctx.names.values(tensor), result.positions(tensor.ndim - 1), ""))
         return found
+
+
+def _with_arrays(loop: p.Stmt, own: Owning) -> For:
+    """A loop over all pieces whose threads have arrays for them."""
+    if not isinstance(loop, For):
+        raise InternalError("pieces of their own are for the threads of a loop")
+    private, cleanup = (*loop.private, *own.setup()), (*loop.cleanup, *own.cleanup())
+    return replace(loop, private=private, cleanup=cleanup)

@@ -175,7 +175,8 @@ class Loop(Visit):
         named = " and ".join(self.ctx.names.of(w.part.access.tensor) for w in walkers)
         comment = f"{self.name} of {named}, in order" if not alone else f"rest of {named}"
         unroll = 0 if self.loop.unroll is None else self.loop.unroll or 2
-        return p.While(more, block(*code), comment, polls=self._polls(), unroll=unroll)
+        body, polls = block(*code), self._polls()
+        return p.While(more, body, comment, polls, unroll, brief=alone)
 
     def _each(self, walkers: list[Walker], cases: list[Point], var: Name, scope: Scope) -> p.Block:
         """Do what the operands at coordinate `var` ask for, and step over them."""

@@ -103,6 +103,21 @@ static int64_t larger(int64_t capacity, int64_t needed) {
 }
 """
 
+_IN_TURN = """\
+// Whether all pieces before `piece`, which has just been counted, are; if so, it begins where each
+// of `firsts` says, and those that waited for it have their turn. It may be a moment before.
+static int64_t in_turn(int64_t *turns, int64_t piece, int64_t levels, int64_t *const *firsts) {
+  for (int64_t n = 0; n < 256 && !__atomic_load_n(&turns[piece], __ATOMIC_RELAXED); n++) continue;
+  int64_t at = piece, bit = 2;
+  while (__atomic_or_fetch(&turns[at], bit, __ATOMIC_ACQ_REL) == 3) {
+    for (int64_t n = 0; n < levels; n++) firsts[n][at + 1] += firsts[n][at];
+    at++;
+    bit = 1;
+  }
+  return at > piece;
+}
+"""
+
 _FIND = """\
 // The slot of `key`; a key that is not there yet gets slot `count`. -1 if memory runs out.
 static int64_t find_{type}(int64_t **table, int64_t *mask, const {ctype} *keys, int64_t count,
@@ -299,6 +314,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
             return _LARGER
         case "clear":
             return _CLEAR
+        case "in_turn":
+            return _IN_TURN
         case "sort_pairs":
             sort = _sort_text(f"both_{type}", ctype)
             return sort + "\n" + _SORT_PAIRS.format(type=type, ctype=ctype)

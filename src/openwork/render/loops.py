@@ -21,11 +21,9 @@ _LOGIC = {"add": "||", "or": "||", "max": "||", "mul": "&&", "and": "&&", "min":
 def while_loop(w: Writer, s: p.While) -> list[str]:
     """`while (condition) { body }`"""
     head = f"while ({w.text(s.condition)})"
-    return [
-        *remark(s.comment),
-        *_unroll(s.unroll),
-        *_loop(w, head, s.body, [POLL] if s.polls else []),
-    ]
+    before = ['__asm__("");  // few iterations: neither vectors nor a call'] if s.brief else []
+    before += [POLL] if s.polls else []
+    return [*remark(s.comment), *_unroll(s.unroll), *_loop(w, head, s.body, before)]
 
 
 def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:

@@ -103,6 +103,8 @@ class Writer:
         args = [self.text(arg) for arg in call.args]
         if call.name == "find":  # it may enlarge the table
             args[:2] = [f"&{arg}" for arg in args[:2]]
+        if call.name == "in_turn":
+            args[2:] = [str(len(args) - 2), f"(int64_t *[]){{{', '.join(args[2:])}}}"]
         return f"{self.use(call.name, typed)}({', '.join(args)})"
 
     def use(self, name: str, type: str) -> str:

@@ -89,6 +89,7 @@ void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict p
     for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
       for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
         const POS to = mine[crd[p] >> shift]++;
+        __builtin_prefetch(&spare[to + 8], 1);
         spare[to] = (Entry){(CRD)i, crd[p], values[p]};
       }
     }
@@ -101,7 +102,14 @@ void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict p
     // Where a column begins is kept one place too early, and so is right when it is full.
     POS *at = out_pos + 1;
     for (int64_t c = first; c < last; c++) at[c] = 0;
-    for (int64_t p = begin; p < end; p++) at[spare[p].column]++;
+    for (int64_t p = begin; p < end; p++) {
+      // The group will be written all over; now its memory can be asked for in order.
+      if (!(p & 7)) {
+        __builtin_prefetch(&out_values[p], 1);
+        __builtin_prefetch(&out_crd[p], 1);
+      }
+      at[spare[p].column]++;
+    }
     POS sum = (POS)begin;
     for (int64_t c = first; c < last; c++) {
       const POS count = at[c];

@@ -24,12 +24,12 @@ Rows = tuple[Array, Array, Array]  # positions, coordinates, values
 
 # Below so many entries, starting threads costs more than they save.
 _SERIAL_BELOW = 1 << 15
-# So many columns can be written to at once, as the cache has a line for each.
-_FEW_COLUMNS = 1 << 17
+# So many columns can be written to at once, as the cache has lines for each.
+_FEW_COLUMNS = 1 << 12
 # Rows whose columns reach further than this have entries that no cache keeps together.
 _NEAR = 1 << 14
 # How many entries are brought near each other at least, and how many groups there are at most.
-_GROUP, _MOST_GROUPS = 1 << 13, 512
+_GROUP, _MOST_GROUPS = 1 << 12, 1024
 _VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "struct pair"}
 
 
