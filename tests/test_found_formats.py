@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 import openwork as ow
 
@@ -141,3 +144,41 @@ def test_what_is_not_known_there_is_refused(text: str, schedule: str) -> None:
     tensors = {n: t for n, t in known.items() if f"{n}(" in text}
     with pytest.raises(ow.ScheduleError):
         ow.parse(text, **tensors).schedule(schedule)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "precompute(A(j) * 3,p,p)",
+        "precompute(A(j) * 3,p,pw)",
+        "precompute(A(j) * 3,p,p), precompute(A(j) * 3,p,pw)",
+        "split(p,p0,p1,2), precompute(A(j) * 3,p1,p1w)",
+    ],
+)
+@pytest.mark.parametrize("kind", [ow.Sliced(2), ow.Padded])
+def test_workspaces_over_positions_of_strided_runs(schedule: str, kind: Any) -> None:
+    a = np.array([1, 0, 3, 0, 5], "int8")
+    A = ow.tensor(a, format=ow.Format([kind]), name="A")
+    stmt = ow.parse("Y(j) = A(j) * 3", A=A, Y=ow.empty((5,), dtype="int8", name="Y"))
+    made = stmt.schedule(f"pos(j,p,A(j)), {schedule}").compile()()
+    np.testing.assert_array_equal(made.to_numpy(), a * 3)
+
+
+@pytest.mark.parametrize("schedule", ["", "prefetch(X(j,k),j,4)"])
+def test_rows_are_asked_for_within_a_strided_run(schedule: str) -> None:
+    # Positions count from zero in each of its runs, and were clamped to how many there are in all.
+    a = sparse.random(40, 30, 0.3, format="csr", random_state=1)
+    X = ow.tensor(np.ones((30, 32)), name="X")
+    A = ow.tensor(a, format=ow.SELL(2), name="A")
+    stmt = ow.parse("Y(i,k) = A(i,j) * X(j,k)", A=A, X=X, Y=ow.empty((40, 32), name="Y"))
+    kernel = stmt.schedule(schedule).compile() if schedule else stmt.compile()
+    assert "A2_size" not in kernel.source and "_ahead" in kernel.source
+    np.testing.assert_allclose(kernel().to_numpy(), a @ np.ones((30, 32)))
+
+
+def test_positions_of_rows_in_another_order_are_found_by_their_coordinates() -> None:
+    b, a = np.array([0.0, 2.0, 0.0, 3.0, 1.0, 0.0, 4.0]), np.arange(7.0)
+    B = ow.tensor(b, format=ow.Format([ow.Permuted(3)]), name="B")
+    stmt = ow.parse("Y(i) = B(i) * A(i)", B=B, A=ow.tensor(a, name="A"), Y=ow.empty((7,), name="Y"))
+    text = "divide(i,i0,i1,5), pos(i1,p,B(i)), precompute(A(i),p,pw), divide(p,p0,p1,5)"
+    np.testing.assert_array_equal(stmt.schedule(text).compile()().to_numpy(), a * b)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Stmt, written
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Pos
 from openwork.loops.restrict import vanishes
 from openwork.program.context import Context
 from openwork.program.scope import Range, Scope
@@ -31,6 +33,16 @@ class Driver:
     def last(self) -> int:
         """The level whose positions are counted."""
         return self.first + len(self.variables) - 1
+
+    def counters(self, provenance: Provenance) -> list[IndexVar]:
+        """The variables that count the positions, where entries lie elsewhere than there."""
+        return [
+            relation.child
+            for relation in (provenance.relations if self.kinds[-1].strided else ())
+            if isinstance(relation, Pos)
+            and relation.access == self.access
+            and provenance.underived(relation.parent) == self.variables
+        ]
 
 
 def driver_of(

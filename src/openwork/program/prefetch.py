@@ -49,8 +49,7 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
         return []  # its keys have just been sorted, and are at hand
     for ahead in loop.ahead:
         name, inner = scope.fresh(f"{ctx.names.variables[var]}_ahead", lasting=True)
-        last = ctx.positions(walker.part.access, walker.level) - 1
-        position = p.arithmetic("min", walker.position + ahead.distance, last)
+        position = p.arithmetic("min", walker.position + ahead.distance, _last(ctx, walker))
         there = replace(inner, places={}, accumulators={}).bind(var, name)
         for other in ahead.access.vars:
             if other not in there.coords:  # from the first that will be needed on
@@ -68,6 +67,14 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
             at = start if line == 0 else p.arithmetic("min", start + line * step, last_value)
             code.append(p.Prefetch(values, at))
     return code
+
+
+def _last(ctx: Context, walker: Walker) -> p.Expr:
+    """The last position that may be looked at: of all runs, but of this one if they are strided."""
+    access, level = walker.part.access, walker.level
+    if access.tensor.format.levels[level].strided:
+        return walker.bounds()[1] - 1
+    return ctx.positions(access, level) - 1
 
 
 def _begin(ctx: Context, var: IndexVar, scope: Scope) -> p.Expr:
@@ -94,8 +101,7 @@ def _lines(
             return []
         values = ctx.names.values(access.tensor)
         lines.append(p.Prefetch(values, there.reached(access)[-1].position))
-    last = ctx.positions(walker.part.access, walker.level) - 1
-    position = p.arithmetic("min", walker.position + _AHEAD, last)
+    position = p.arithmetic("min", walker.position + _AHEAD, _last(ctx, walker))
     distant = p.Binary("||", p.compare("<", ahead, here), p.compare("<", here + _NEAR, ahead))
     return [
         p.Declare(ahead, walker.coordinate_at(position), fixed=True),

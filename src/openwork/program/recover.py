@@ -22,6 +22,7 @@ from openwork.loops.relations import (
 )
 from openwork.program.nodes import (
     Expr,
+    Name,
     Value,
     arithmetic,
     compare,
@@ -54,6 +55,11 @@ class Recovery(Ranges):
                 reached = self.ctx.reach_further(scope, access).reached(access)
                 if level >= len(reached):
                     return None
+                kind, at = access.tensor.format.levels[level], self.value(last, scope)
+                if kind.strided and kind.locates and at is not None:
+                    above = self.ctx.parent_place(access, level, scope).position
+                    begin: Expr = kind.begin(self.ctx.view(access, level), above)
+                    return begin + at
                 self._check_places(access, level)
                 return reached[level].position
             case Coord(parent=parent):
@@ -68,7 +74,8 @@ class Recovery(Ranges):
 
     def _check_places(self, access: Access, level: int) -> None:
         """That the place of an entry is its position, where only the place is known."""
-        if access.tensor.format.levels[level].strided:
+        kind, probe = access.tensor.format.levels[level], Name("probe")
+        if kind.place(self.ctx.view(access, level), Value(0), probe) != probe:
             raise ScheduleError(
                 f"entries of {access} do not lie at their positions, so that what is kept for each "
                 "position is not found again",

@@ -20,7 +20,7 @@ from openwork.errors import InternalError
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
-from openwork.loops.relations import Pos
+from openwork.loops.relations import Pos, Split
 from openwork.program import nodes as p
 from openwork.program.accumulate import update
 from openwork.program.at import At
@@ -33,6 +33,7 @@ from openwork.program.scope import Place, Range, Scope
 from openwork.tree import Node, children, walk
 
 _MOST_HELD = 32  # sums that stay in registers together
+_FEW = 4  # positions for which a search for the parents of the first takes longest
 
 Lower = Callable[[Stmt, Scope], p.Block]
 
@@ -59,15 +60,17 @@ class Tracked:
         scope = replace(scope, whole=scope.whole and not skips)
         base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
         position, scope = scope.fresh(base, lasting=True)
-        parents, before, scope = self._first_parents(loop.body, driver, window, scope)
+        apart = held is not None and self.segments is not None and window.fixed is None
+        looks_up = not apart and self._looks_up(loop, driver)
+        parents, before, scope = self._first_parents(loop.body, driver, window, scope, looks_up)
         total: list[p.Stmt] = []
         if held is not None:
             total, scope = self.start(held, scope)
-        if held is not None and self.segments is not None and window.fixed is None:
+        if held is not None and self.segments is not None and apart:
             body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
         header, here = self._header(loop, position, window, scope)
-        tracking, inner = self.reach(driver, parents, position, header.scope)
+        tracking, inner = self.reach(driver, parents, position, header.scope, looks_up=looks_up)
         body = at_each(driver.variables, loop.body if held is None else held.body)
         work = self.lower(body, inner) if held is None else self.each(held, body, inner)
         if held is None:
@@ -102,18 +105,38 @@ class Tracked:
 
     # -- parents --------------------------------------------------------------------------------
 
+    def _looks_up(self, loop: Forall, driver: Driver) -> bool:
+        """Whether the parents of each position are kept with the operand, and read.
+
+        A thread of a GPU that takes only a few positions would spend most of its time searching.
+        """
+        relation = self.ctx.provenance.above.get(loop.var)
+        short = (
+            isinstance(relation, Split) and relation.factor <= _FEW and relation.inner == loop.var
+        )
+        searched = all(kind.boundaries is not None for kind in driver.kinds[1:])
+        return self.ctx.on_gpu and short and driver.first == 0 and searched
+
     def _first_parents(
-        self, body: Stmt, driver: Driver, window: Range, scope: Scope
+        self, body: Stmt, driver: Driver, window: Range, scope: Scope, looks_up: bool
     ) -> tuple[list[Expr | None], list[p.Stmt], Scope]:
         """A name for the parent at every level above the counted one, at the first position.
 
-        None where nobody asks for it, or where it follows from the position by a formula.
+        None where nobody asks for it, or where it follows from the position by a formula. Where
+        they are looked up, none is known before the first position.
         """
         access, recovery = driver.access, Recovery(self.ctx)
         below = range(driver.first + 1, driver.last + 1)
         asked = any(self._asks_for_parent(access, level) for level in below)
         if not asked and not self._used(body, driver):
             return [None] * (len(driver.variables) - 1), [], scope
+        if looks_up:
+            names: list[Name] = []
+            for level in below:
+                base = f"p{self.ctx.names.of(access.tensor)}{level}"
+                name, scope = scope.fresh(base, lasting=True)
+                names.append(name)
+            return list(names), [Declare(name, Value(0)) for name in names], scope
         code, places, scope = recovery.places(
             access, driver.first, window, window.lo, scope, moving=True
         )
@@ -172,14 +195,21 @@ class Tracked:
         scope: Scope,
         track: bool = True,
         first: int = 0,
+        looks_up: bool = False,
     ) -> tuple[list[p.Stmt], Scope]:
         """Move the parents on to those of `position`; reach all levels and their coordinates.
 
         Parents above `first` stay the same here.
         """
         chain: list[Expr | None] = [*parents, position]
-        code = self.move(driver, chain, first + 1) if track else []
+        code: list[p.Stmt] = []
+        if looks_up:
+            code = self._look_up(driver, chain, position)
+        elif track:
+            code = self.move(driver, chain, first + 1)
         more, scope = self.reach_down(driver, chain, scope, len(chain) - 1)
+        for var in driver.counters(self.ctx.provenance):
+            scope = scope.bind(var, position)  # which the place of a strided entry does not tell
         return [*code, *more], scope
 
     def move(self, driver: Driver, chain: list[Expr | None], first: int) -> list[p.Stmt]:
@@ -204,6 +234,16 @@ class Tracked:
             else:
                 code.append(p.While(passed, block(Set(parent, parent + 1))))
         return code
+
+    def _look_up(self, driver: Driver, chain: list[Expr | None], position: Expr) -> list[p.Stmt]:
+        """Read the parents of `position`, which an inspector has found."""
+        above = range(driver.first, driver.last)
+        starts = [self.ctx.tile_starts(driver.access, n, driver.last, 1) for n in above]
+        return [
+            Set(parent, of[position])
+            for parent, of in zip(chain[:-1], starts, strict=True)
+            if isinstance(parent, Name)
+        ]
 
     def _skip(self, access: Access, level: int, parent: Expr, child: Expr) -> Expr:
         """The next parent, beyond any that are empty.

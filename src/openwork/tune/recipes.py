@@ -86,11 +86,10 @@ def position_staged(
     """Blocks compute the terms of a tile of entries into shared memory, side by side.
 
     Then groups of threads sum up the segments of it that belong to one row. Best where rows are
-    uneven, or few. A sum without rows has nothing to be staged for, and entries that do not lie at
-    their positions are not found in a stage: `position_segments`.
+    uneven, or few. A sum without rows has nothing to be staged for: `position_segments`.
     """
     parts = _without_columns(stmt, "position_staged")
-    if not _has_rows(stmt, parts) or _strided(parts):
+    if not _has_rows(stmt, parts):
         return position_segments(stmt, each, WARP, threads)
     terms = stmt.assignment.rhs
     return (
@@ -107,11 +106,6 @@ def position_staged(
 def _has_rows(stmt: Statement, parts: Parts) -> bool:
     """Whether entries have places of their own in the result; else all tiles add to the same."""
     return bool(set(stmt.assignment.lhs.vars) & set(parts.sparse.vars))
-
-
-def _strided(parts: Parts) -> bool:
-    """Whether entries lie elsewhere than at their positions."""
-    return any(level.strided for level in parts.sparse.tensor.format.levels)
 
 
 def _without_columns(stmt: Statement, recipe: str) -> Parts:
@@ -214,9 +208,9 @@ def spmm_staged(
     few columns, and rows are uneven or few.
     """
     parts = Parts(stmt)
-    if not _has_rows(stmt, parts) or _strided(parts):
+    if not _has_rows(stmt, parts):
         raise ScheduleError(
-            f"spmm_staged is for results with rows and entries at their positions, not for {stmt}",
+            f"spmm_staged is for results with rows, not for {stmt}",
             code="E316",
             hint="spmm_positions",
         )
