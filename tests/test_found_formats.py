@@ -182,3 +182,13 @@ def test_positions_of_rows_in_another_order_are_found_by_their_coordinates() -> 
     stmt = ow.parse("Y(i) = B(i) * A(i)", B=B, A=ow.tensor(a, name="A"), Y=ow.empty((7,), name="Y"))
     text = "divide(i,i0,i1,5), pos(i1,p,B(i)), precompute(A(i),p,pw), divide(p,p0,p1,5)"
     np.testing.assert_array_equal(stmt.schedule(text).compile()().to_numpy(), a * b)
+
+
+@pytest.mark.parametrize("schedule", ["fuse(k,l,kl)", "pos(m,p,A(l,m,k)), fuse(k,l,kl), stream(Y)"])
+def test_pairs_that_a_list_has_more_than_once_are_not_walked_as_they_come(schedule: str) -> None:
+    # Each of them was taken for all there is of its row.
+    a = np.arange(1.0, 13.0).reshape(2, 3, 2)
+    A = ow.tensor(a, format=ow.COO(3, order=(2, 0, 1)), name="A")
+    stmt = ow.parse("Y(k,l) = A(l,m,k) * A(l,m,k)", A=A, Y=ow.empty((2, 2), name="Y"))
+    made = stmt.schedule(schedule).compile()()
+    np.testing.assert_array_equal(made.to_numpy(), (a * a).sum(axis=1).T)

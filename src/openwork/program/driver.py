@@ -84,7 +84,8 @@ def _driver(
     sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
     walked = access.tensor.format.levels[first : first + len(variables)]
     runs = all(kind.walks and kind.contiguous for kind in walked)
-    return Driver(access, first, variables, fused) if same and sparse and runs else None
+    once = walked[-1].unique  # else the same coordinates come again, with other entries below
+    return Driver(access, first, variables, fused) if same and sparse and runs and once else None
 
 
 def _plain(ctx: Context, var: IndexVar) -> bool:

@@ -33,7 +33,7 @@ from openwork.program.scope import Place, Range, Scope
 from openwork.tree import Node, children, walk
 
 _MOST_HELD = 32  # sums that stay in registers together
-_FEW = 4  # positions for which a search for the parents of the first takes longest
+_FEW = 16  # positions for which a search for the parents of the first takes longest
 
 Lower = Callable[[Stmt, Scope], p.Block]
 

@@ -90,7 +90,7 @@ def choose(stmt: Statement) -> Statement | None:
         return None
     try:
         if len(parts.summed) == 1 and not parts.columns:
-            return recipes.sddmm(stmt, _each(storage.nnz))
+            return recipes.sddmm(stmt, _each(storage.nnz, stmt.assignment.lhs.dtype.itemsize))
         if parts.summed or len(parts.columns) > 1:
             return None
         if levels == (Dense, Compressed):
@@ -147,12 +147,12 @@ def _entries(columns: int, mean: float, entries: float) -> int:
     return _near(entries / 18_000, 8, 32 if mean < 64 else 64)
 
 
-def _each(entries: int) -> int:
+def _each(entries: int, size: int) -> int:
     """Entries of a sampled product that a group of threads takes one after the other."""
-    for most, each in ((60_000, 2), (400_000, 4), (1_200_000, 8)):
+    for most, each in ((60_000, 2), (400_000, 4)):
         if entries < most:
             return each
-    return 16
+    return 8 if size <= 4 or entries < 1_200_000 else 16
 
 
 def _near(wanted: float, least: int, most: int) -> int:
