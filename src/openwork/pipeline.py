@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openwork.algebra.types import Number
 from openwork.index.checks import check
@@ -68,12 +68,18 @@ def front(
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
     planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted, by_rows), _loops)
     if default:
-        planned = trace.run(
-            "scheduled.txt",
-            lambda: in_pieces(shared_by_threads(scheduled(planned, trace), trace), trace),
-            _loops,
-        )
+        planned = trace.run("scheduled.txt", lambda: _scheduled(planned, trace), _loops)
     return planned
+
+
+def _scheduled(planned: Plan, trace: Trace) -> Plan:
+    """The default schedule, shared by threads."""
+    planned = scheduled(planned, trace)
+    if planned.otherwise is not None:
+        unsaid = Trace()
+        other = in_pieces(shared_by_threads(planned.otherwise, unsaid), unsaid)
+        planned = replace(planned, otherwise=other)
+    return in_pieces(shared_by_threads(planned, trace), trace)
 
 
 def _loops(planned: Plan) -> str:
@@ -108,7 +114,8 @@ def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> C
         "lowered.c", lambda: lower_plan(planned, widths), lambda made: render(made.program, name)
     )
     verify(lowered.program)
-    program = trace.run("simplified.c", lambda: simplify(lowered.program), render)
+    exact = with_promised_extents(lowered.program, planned, lowered.variables)
+    program = trace.run("simplified.c", lambda: simplify(exact), render)
     verify(program)
     source = trace.run("kernel.c", lambda: render(program, name))
     return Compiled(program, source, lowered.variables, lowered.initial)

@@ -15,17 +15,40 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
   return begin;
 }
 
-// Bring memory closer that will be needed soon.
-static inline void ask_for(const void *at) {
+// As many elements as the processor has lanes for: 32 bytes or 16.
+#ifdef __AVX__
+#define LANES_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
+
+// The sum of all lanes of some vectors.
+static inline double sum_float64(const vector_float64 *vectors, int64_t count) {
+  vector_float64 lanes = vectors[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+  double sum = lanes[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < LANES_float64; n++) sum += lanes[n];
+  return sum;
+}
+
+// Bring some lines of 64 bytes closer; asking for what is not there does no harm.
+static inline void ask_for_lines(const void *at, int32_t lines) {
 #ifdef __aarch64__
   // Some cores ignore a prefetch whose address is a sum of two registers.
   __asm__("" : "+r"(at));
 #endif
-  __builtin_prefetch(at);
+#pragma GCC unroll 16
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((const void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n));
 }
 
 // forall i:  [CPUThread, NoRaces]
-//   forall j:  [prefetch C[j, k] 4 ahead]
+//   forall j:  [prefetch C[j, k] 6 ahead]
 //     R(i,j) = W * A(i,j)
 //     where
 //       forall k1:  [CPUVector, ParallelReduction; unroll]
@@ -41,7 +64,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t threads = sizes[0];
   const int64_t shares = threads > 1 ? 4 * threads : 1;
   const int64_t i_size = sizes[2];
-  const int64_t j_size = sizes[3];
   const int64_t k_size = sizes[4];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -62,11 +84,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
         const int64_t j = A_crd2[pA2];
         double W_sum = 0.0;
-        double X_vals[8];
+        vector_float64 X_vals[8 / LANES_float64];
         // clear
 #pragma GCC unroll 8
-        for (int64_t X_at = 0; X_at < 8; X_at++) {
-          X_vals[X_at] = 0.0;
+        for (int64_t X_at = 0; X_at < 8; X_at += LANES_float64) {
+          X_vals[X_at / LANES_float64] = (vector_float64){0};
         }
         const int64_t k0_end = (k_size + 7) / 8;
         const int64_t k0_full = 0 > (k0_end < k_size / 8 ? k0_end : k_size / 8) ? 0 : (k0_end < k_size / 8 ? k0_end : k_size / 8);
@@ -75,9 +97,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t k_lo_2 = k0 * 8;
           // k of this run
 #pragma GCC unroll 8
-          for (int64_t k_at = 0; k_at < 8; k_at++) {
+          for (int64_t k_at = 0; k_at < 8; k_at += LANES_float64) {
             const int64_t k = k_lo_2 + k_at;
-            X_vals[k_at] += B_vals[i * k_size + k] * C_vals[j * k_size + k];
+            X_vals[k_at / LANES_float64] += *(const near_float64 *)&B_vals[i * k_size + k] * *(const near_float64 *)&C_vals[j * k_size + k];
           }
         }
         // the rest
@@ -89,20 +111,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           for (int64_t k_at = 0; k_at < 8; k_at++) {
             const int64_t k = k_lo + k_at;
             if (k < k_hi) {
-              X_vals[k_at] += B_vals[i * k_size + k] * C_vals[j * k_size + k];
+              X_vals[k_at / LANES_float64][k_at % LANES_float64] += B_vals[i * k_size + k] * C_vals[j * k_size + k];
             }
           }
         }
-#pragma GCC unroll 8
-        for (int64_t k1 = 0; k1 < 8; k1++) {
-          W_sum += X_vals[k1];
-        }
+        W_sum += sum_float64(X_vals, 8 / LANES_float64);
         R_vals[pA2] = W_sum * A_vals[pA2];
-        const int64_t j_ahead = A_crd2[pA2 + 4 < A2_size - 1 ? pA2 + 4 : A2_size - 1];
-        ask_for(&C_vals[j_ahead * k_size]);
-        ask_for(&C_vals[j_ahead * k_size + 8 < j_size * k_size - 1 ? j_ahead * k_size + 8 : j_size * k_size - 1]);
-        ask_for(&C_vals[j_ahead * k_size + 16 < j_size * k_size - 1 ? j_ahead * k_size + 16 : j_size * k_size - 1]);
-        ask_for(&C_vals[j_ahead * k_size + 24 < j_size * k_size - 1 ? j_ahead * k_size + 24 : j_size * k_size - 1]);
+        const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
+        ask_for_lines(&C_vals[j_ahead * k_size], 4);
       }
     }
   }

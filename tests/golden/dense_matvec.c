@@ -7,6 +7,27 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
   return begin + count / parts * part + count % parts * part / parts;
 }
 
+// As many elements as the processor has lanes for: 32 bytes or 16.
+#ifdef __AVX__
+#define LANES_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
+
+// The sum of all lanes of some vectors.
+static inline double sum_float64(const vector_float64 *vectors, int64_t count) {
+  vector_float64 lanes = vectors[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+  double sum = lanes[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < LANES_float64; n++) sum += lanes[n];
+  return sum;
+}
+
 // forall i:  [CPUThread, NoRaces]
 //   forall j1:  [CPUVector, ParallelReduction; unroll]
 //     R(i) += W(j1)
@@ -33,11 +54,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       if (*stop) break;
-      double W_vals[8];
+      vector_float64 W_vals[8 / LANES_float64];
       // clear
 #pragma GCC unroll 8
-      for (int64_t W_at = 0; W_at < 8; W_at++) {
-        W_vals[W_at] = 0.0;
+      for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
+        W_vals[W_at / LANES_float64] = (vector_float64){0};
       }
       const int64_t j0_end = (j_size + 7) / 8;
       const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
@@ -46,9 +67,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         const int64_t j_lo_2 = j0 * 8;
         // j of this run
 #pragma GCC unroll 8
-        for (int64_t j_at = 0; j_at < 8; j_at++) {
+        for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
           const int64_t j = j_lo_2 + j_at;
-          W_vals[j_at] += A_vals[i * j_size + j] * B_vals[j];
+          W_vals[j_at / LANES_float64] += *(const near_float64 *)&A_vals[i * j_size + j] * *(const near_float64 *)&B_vals[j];
         }
       }
       // the rest
@@ -60,15 +81,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         for (int64_t j_at = 0; j_at < 8; j_at++) {
           const int64_t j = j_lo + j_at;
           if (j < j_hi) {
-            W_vals[j_at] += A_vals[i * j_size + j] * B_vals[j];
+            W_vals[j_at / LANES_float64][j_at % LANES_float64] += A_vals[i * j_size + j] * B_vals[j];
           }
         }
       }
       double R_sum = 0.0;
-#pragma GCC unroll 8
-      for (int64_t j1 = 0; j1 < 8; j1++) {
-        R_sum += W_vals[j1];
-      }
+      R_sum += sum_float64(W_vals, 8 / LANES_float64);
       R_vals[i] = R_sum;
     }
   }

@@ -15,6 +15,16 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
   return begin;
 }
 
+// As many elements as the processor has lanes for: 32 bytes or 16.
+#ifdef __AVX__
+#define LANES_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
+
 // forall i:  [CPUThread, NoRaces]
 //   forall j0:
 //     forall j1:  [unroll]
@@ -49,11 +59,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       // complete runs
       for (int64_t j0 = 0; j0 < j0_full; j0++) {
         const int64_t j_lo_2 = j0 * 8;
-        double W_vals[8];
+        vector_float64 W_vals[8 / LANES_float64];
         // clear
 #pragma GCC unroll 8
-        for (int64_t W_at = 0; W_at < 8; W_at++) {
-          W_vals[W_at] = 0.0;
+        for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
+          W_vals[W_at / LANES_float64] = (vector_float64){0};
         }
         // stored k of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
@@ -61,27 +71,27 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const double A_val = A_vals[pA2];
           // j of this run
 #pragma GCC unroll 8
-          for (int64_t j_at = 0; j_at < 8; j_at++) {
+          for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
             const int64_t j = j_lo_2 + j_at;
-            W_vals[j_at] += A_val * B_vals[k * j_size + j];
+            W_vals[j_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[k * j_size + j];
           }
         }
         // j of this run
 #pragma GCC unroll 8
-        for (int64_t j_at = 0; j_at < 8; j_at++) {
+        for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
           const int64_t j = j_lo_2 + j_at;
-          R_vals[i * j_size + j] = W_vals[j_at];
+          *(near_float64 *)&R_vals[i * j_size + j] = W_vals[j_at / LANES_float64];
         }
       }
       // the rest
       for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
         const int64_t j_lo = j0 * 8;
         const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
-        double W_vals[8];
+        vector_float64 W_vals[8 / LANES_float64];
         // clear
 #pragma GCC unroll 8
-        for (int64_t W_at = 0; W_at < 8; W_at++) {
-          W_vals[W_at] = 0.0;
+        for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
+          W_vals[W_at / LANES_float64] = (vector_float64){0};
         }
         // stored k of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
@@ -92,7 +102,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           for (int64_t j_at = 0; j_at < 8; j_at++) {
             const int64_t j = j_lo + j_at;
             if (j < j_hi) {
-              W_vals[j_at] += A_val_2 * B_vals[k * j_size + j];
+              W_vals[j_at / LANES_float64][j_at % LANES_float64] += A_val_2 * B_vals[k * j_size + j];
             }
           }
         }
@@ -101,7 +111,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         for (int64_t j_at = 0; j_at < 8; j_at++) {
           const int64_t j = j_lo + j_at;
           if (j < j_hi) {
-            R_vals[i * j_size + j] = W_vals[j_at];
+            R_vals[i * j_size + j] = W_vals[j_at / LANES_float64][j_at % LANES_float64];
           }
         }
       }

@@ -8,28 +8,22 @@ And rows that are stored side by side are the lanes of vectors.
 
 from __future__ import annotations
 
-from openwork.algebra.operators import Op
 from openwork.errors import ScheduleError
-from openwork.index.nodes import Access, Apply, Expr, IndexVar
+from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.index.show import show
 from openwork.loops.commands.fuse import fuse
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.precompute import precompute
 from openwork.loops.commands.split import split
-from openwork.loops.commands.tags import prefetch, unroll
+from openwork.loops.default_dot import terms_of, vars_of, with_lanes
 from openwork.loops.nest import Path, paths
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan import Plan
 from openwork.loops.result import accesses_of
 from openwork.trace import Trace
-from openwork.tree import walk
 
-# Bytes that the lanes of a dot product take: four vector registers of 16 bytes.
-_LANES = 64
 # Bytes that the sums of rows side by side take, at most and at least. Long stretches are read fast.
 _MOST_ROWS, _LEAST_ROWS = 1024, 32
-# How many iterations ahead rows are asked for.
-_DISTANCE = 4
 # From so many reduction loops on, factoring beats a tile of columns in registers.
 _LEAST_FACTORED = 3
 
@@ -37,7 +31,7 @@ _LEAST_FACTORED = 3
 def scheduled(plan: Plan, trace: Trace) -> Plan:
     """`plan` with the default schedule, as far as it applies."""
     plan = _side_by_side(_in_lists(plan, trace), trace)
-    return _with_lanes(_factored(plan, trace), trace)
+    return with_lanes(_factored(plan, trace), trace)
 
 
 def _side_by_side(plan: Plan, trace: Trace) -> Plan:
@@ -117,8 +111,8 @@ def _factored(plan: Plan, trace: Trace) -> Plan:
             continue
         for n in range(1, len(reduced)):
             inner = set(reduced[n:])
-            terms = [t for t in _terms(path.assign.rhs, op) if _vars(t) & inner]
-            if len(terms) == len(_terms(path.assign.rhs, op)) or len(terms) < 2:
+            terms = [t for t in terms_of(path.assign.rhs, op) if vars_of(t) & inner]
+            if len(terms) == len(terms_of(path.assign.rhs, op)) or len(terms) < 2:
                 continue
             expr = terms[0]
             for term in terms[1:]:
@@ -154,81 +148,3 @@ def _reductions(path: Path) -> tuple[list[IndexVar], IndexVar | None]:
         if var == column
     )
     return reduced, column if column in lhs.vars and dense else None
-
-
-def _with_lanes(plan: Plan, trace: Trace) -> Plan:
-    """Sum a dot product along memory in lanes, and multiply by the rest once."""
-    for path in list(paths(plan.loops)):
-        expr = _dot(path)
-        lanes = _LANES // path.assign.lhs.dtype.itemsize
-        if expr is None or any(
-            b.inner == path.variables[-1] and b.size < 2 * lanes for b in plan.blocks
-        ):
-            continue
-        var = path.variables[-1]
-        outer, inner, own = (IndexVar(f"{var}{end}") for end in ("0", "1", "1w"))
-        rest = path.assign.rhs != expr
-        try:
-            new = precompute(plan, expr, [], []) if rest else plan
-            new = split(new, var, outer, inner, lanes)
-            new = unroll(precompute(new, expr, [inner], [own]), own)
-            lane = ParallelUnit.CPUVector, OutputRaceStrategy.ParallelReduction
-            plan = parallelize(unroll(new, inner), inner, *lane)
-        except ScheduleError:
-            continue
-        text = show(expr)
-        trace.decide(
-            "schedule: "
-            + (f"precompute({text},[],[]), " if rest else "")
-            + f"split({var},{outer},{inner},{lanes}), precompute({text},{inner},{own}), "
-            + f"unroll({own}), unroll({inner}), "
-            + f"parallelize({inner},CPUVector,ParallelReduction)"
-        )
-        for access in accesses_of(expr):
-            plan = _ahead(plan, access, trace)
-    return plan
-
-
-def _ahead(plan: Plan, access: Access, trace: Trace) -> Plan:
-    """Ask early for rows that a loop along a sparse operand gathers."""
-    for var in dict.fromkeys(v for path in paths(plan.loops) for v in path.variables):
-        if var in access.vars:
-            try:
-                plan = prefetch(plan, access, var, _DISTANCE)
-            except ScheduleError:
-                continue
-            trace.decide(f"schedule: prefetch({show(access)},{var},{_DISTANCE})")
-    return plan
-
-
-def _dot(path: Path) -> Expr | None:
-    """The product that the innermost loop sums along memory, if that is all it does."""
-    assign = path.assign
-    rhs, op = assign.rhs, assign.op
-    if not path.loops or op is None or op.name != "add" or assign.lhs.dtype.kind != "f":
-        return None
-    var = path.variables[-1]
-    if var in assign.lhs.vars or not isinstance(rhs, Apply) or rhs.op.name != "mul":
-        return None
-    terms = [t for t in _terms(rhs, rhs.op) if var in _vars(t)]
-    along = all(
-        isinstance(t, Access)
-        and t.level_vars[-1] == var
-        and t.level_vars.count(var) == 1
-        and t.tensor.format.levels[-1].full
-        and t.dtype == assign.lhs.dtype
-        for t in terms
-    )
-    if len(terms) != 2 or not along:
-        return None
-    return Apply(rhs.op, (terms[0], terms[1]))
-
-
-def _terms(expr: Expr, op: Op) -> list[Expr]:
-    if isinstance(expr, Apply) and expr.op == op:
-        return [term for arg in expr.args for term in _terms(arg, op)]
-    return [expr]
-
-
-def _vars(expr: Expr) -> set[IndexVar]:
-    return {n for n in walk(expr) if isinstance(n, IndexVar)}

@@ -41,7 +41,8 @@ class Plan:
     """Loops for one statement.
 
     `result` is what the loops write; the user's result differs from it in format only when
-    `converts_result`. `derived` operands are conversions of the user's.
+    `converts_result`. `derived` operands are conversions of the user's. `otherwise`: the plan for
+    data that breaks the bounds of this one, where they are not the user's own.
     """
 
     assignment: Assignment
@@ -53,6 +54,7 @@ class Plan:
     streams: bool = False  # the result is written past the cache
     blocks: tuple[Block, ...] = ()
     native: Format | None = None  # of the result as the user stores it, seen through the blocks
+    otherwise: Plan | None = None
 
     @property
     def converts_result(self) -> bool:

@@ -73,10 +73,14 @@ class Value(Expr):
 
 @dataclass(frozen=True)
 class Array(Node):
-    """An array in memory; `array[e]` in Python builds a load."""
+    """An array in memory; `array[e]` in Python builds a load.
+
+    `vectors`: it is declared as vectors of the processor, one after the other.
+    """
 
     name: str
     type: str
+    vectors: bool = False
 
     def __getitem__(self, index: object) -> Load:
         return Load(self, expr(index))

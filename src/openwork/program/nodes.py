@@ -304,10 +304,14 @@ class Take(Stmt):
 
 @dataclass(frozen=True)
 class Prefetch(Stmt):
-    """Ask for the memory at `array[index]`, which will be needed soon."""
+    """Ask for the memory at `array[index]`, which will be needed soon.
+
+    `lines`: of the cache, from there on; some may lie behind the end of the array.
+    """
 
     array: Array
     index: Expr
+    lines: int = 1
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,7 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
         start = there.reached(ahead.access)[-1].position
         code.append(p.Declare(name, walker.coordinate_at(position), fixed=True))
         rows = ahead.access.level_vars[-1] != var  # all of a row will be needed, not one entry
-        step = max(1, _LINE // 2 // ahead.access.dtype.itemsize)
-        last_value = ctx.names.size(ahead.access.vars) - 1
-        for line in range(_LINES if rows else 1):
-            at = start if line == 0 else p.arithmetic("min", start + line * step, last_value)
-            code.append(p.Prefetch(values, at))
+        code.append(p.Prefetch(values, start, _LINES if rows else 1))
     return code
 
 

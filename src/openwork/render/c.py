@@ -20,10 +20,12 @@ from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.program import nodes as p
+from openwork.program.lanes import InVectors, SumLanes, in_lanes
 from openwork.render.allocation import (
     NO_MEMORY as NO_MEMORY,
 )
 from openwork.render.allocation import allocate, check_found, free, grow, local_arrays, sequence
+from openwork.render.lanes import in_vectors, local, sum_lanes
 from openwork.render.loops import for_loop, while_loop
 from openwork.render.shelves import declared_shelves, emptied_shelves, shelved
 from openwork.render.spelling import CTYPES
@@ -50,7 +52,9 @@ def render(program: p.Program, name: str = "kernel") -> str:
 def render_all(programs: Mapping[str, p.Program]) -> str:
     """One C file with a function for each of `programs`, under their names."""
     helpers: Helpers = {}
-    functions = [_Renderer(program, helpers).function(name) for name, program in programs.items()]
+    functions = [
+        _Renderer(in_lanes(program), helpers).function(name) for name, program in programs.items()
+    ]
     text = "\n".join([*helpers.values(), *functions])
     types = [d for n, d in _TYPEDEFS.items() if re.search(rf"\b{n}_t\b", text)]
     size = ["typedef __SIZE_TYPE__ size_t;"] if "size_t" in text else []
@@ -82,8 +86,12 @@ class _Renderer(Writer):
                 return ["break;"]
             case p.If():
                 return self._if(s)
-            case p.Local(array=array, count=count):
-                return [f"{CTYPES[array.type]} {array.name}[{count}];"]
+            case p.Local():
+                return local(self, s)
+            case InVectors():
+                return in_vectors(self, s)
+            case SumLanes():
+                return sum_lanes(self, s)
             case p.Allocate():
                 return allocate(self, s)
             case p.Grow():
@@ -92,8 +100,11 @@ class _Renderer(Writer):
                 return free(self, array)
             case p.Shelf() | p.Put() | p.Take():
                 return shelved(self, s)
-            case p.Prefetch(array=array, index=index):
+            case p.Prefetch(array=array, index=index, lines=1):
                 return [f"{self.use('ask_for', '')}(&{array.name}[{self.text(index)}]);"]
+            case p.Prefetch(array=array, index=index, lines=lines):
+                ask = self.use("ask_for_lines", "")
+                return [f"{ask}(&{array.name}[{self.text(index)}], {lines});"]
             case p.Fail(status=status):
                 return [f"status = {status};", self.leave()]
             case p.Do(call=call):

@@ -55,6 +55,44 @@ _LANES = """\
   omp_out = {name}_{type}(omp_out, omp_in)) initializer(omp_priv = {identity})
 """
 
+_VECTOR = """\
+// As many elements as the processor has lanes for: 32 bytes or 16.
+#ifdef __AVX__
+#define LANES_{type} (32 / (int64_t)sizeof({ctype}))
+#else
+#define LANES_{type} (16 / (int64_t)sizeof({ctype}))
+#endif
+typedef {ctype} vector_{type} __attribute__((vector_size(LANES_{type} * sizeof({ctype}))));
+// The same anywhere in an array.
+typedef vector_{type} near_{type} __attribute__((aligned(sizeof({ctype})), may_alias));
+"""
+
+_SUM = """\
+// The sum of all lanes of some vectors.
+static inline {ctype} sum_{type}(const vector_{type} *vectors, int64_t count) {{
+  vector_{type} lanes = vectors[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+  {ctype} sum = lanes[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < LANES_{type}; n++) sum += lanes[n];
+  return sum;
+}}
+"""
+
+_ASK_FOR_LINES = """\
+// Bring some lines of 64 bytes closer; asking for what is not there does no harm.
+static inline void ask_for_lines(const void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 16
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((const void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n));
+}
+"""
+
 _ASK_FOR = """\
 // Bring memory closer that will be needed soon.
 static inline void ask_for(const void *at) {
@@ -66,7 +104,9 @@ static inline void ask_for(const void *at) {
 }
 """
 
-STORE_HELPERS = ("word", "fence", "ask_for", "stream", "lanes_min", "lanes_max")
+STORE_HELPERS = (
+    "word", "fence", "ask_for", "ask_for_lines", "vector", "sum", "stream", "lanes_min", "lanes_max"
+)  # fmt: skip
 
 
 def store_text(name: str, type: str) -> str:
@@ -79,6 +119,12 @@ def store_text(name: str, type: str) -> str:
             return _FENCE
         case "ask_for":
             return _ASK_FOR
+        case "ask_for_lines":
+            return _ASK_FOR_LINES
+        case "vector":
+            return _VECTOR.format(type=type, ctype=ctype)
+        case "sum":
+            return _SUM.format(type=type, ctype=ctype)
         case "stream":
             return _stream_text(type, ctype)
     op = BUILTIN[name.removeprefix("lanes_")]

@@ -70,6 +70,9 @@ class Writer:
                 return name, ATOM
             case p.Value():
                 return constant(e.value, e.type)
+            case p.Load(array=array, index=index) if array.vectors:
+                place, lanes = paren(self.expr(index), TIMES), f"LANES_{array.type}"
+                return f"{array.name}[{place} / {lanes}][{place} % {lanes}]", ATOM
             case p.Load(array=array, index=index):
                 return f"{array.name}[{self.text(index)}]", ATOM
             case p.Binary():

@@ -205,6 +205,11 @@ class Binder:
             raise InternalError(f"{name} has no data")
         return old
 
+    def keeps_bounds(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
+        """Whether these operands have the extents that the plan counts on."""
+        whole = self._extents(given, result_shape, fixed=False)
+        return self._promises.hold(extents_of_blocks(whole, self._plan.blocks))
+
     def extents(self, given: tuple[Storage, ...], result_shape: Shape) -> dict[IndexVar, int]:
         """The extent of every index variable; the tensors must agree on it."""
         return self._extents(given, result_shape, fixed=False)

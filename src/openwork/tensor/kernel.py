@@ -55,6 +55,7 @@ class Kernel:
         self._binder = Binder(plan, self._templates, trace, loader)
         self._latest: Binding | None = None
         self._warm: Warm | None = None
+        self._other: Kernel | None = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
         self._check = os.environ.get("OPENWORK_CHECK", "") not in ("", "0")
@@ -249,6 +250,8 @@ class Kernel:
         binding, fixed = self._latest, out is not None
         operands = given if self._simple else binder.operands_of(given, old)
         if binding is None or fixed or binder.converts or not binding.fits(given, shape):
+            if plan.otherwise is not None and not binder.keeps_bounds(given, shape):
+                return self._for_other_extents(plan.otherwise)._launch(given, shape, old, out)
             binding = self._latest = binder.bind(given, operands, shape, fixed)
         if isinstance(plan.assembly, Append):
             try:
@@ -273,6 +276,12 @@ class Kernel:
                 user = plan.user_result
                 self._warm = Warm(binding, binder, user, self._result) if suits else None
         return storage
+
+    def _for_other_extents(self, plan: Plan) -> Kernel:
+        """The kernel for data that breaks a bound which the default schedule counts on."""
+        if self._other is None:
+            self._other = Kernel(plan, Trace(), self._templates, self._result, self._loader)
+        return self._other
 
     def _storage(
         self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array

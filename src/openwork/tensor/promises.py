@@ -79,6 +79,15 @@ class Promises:
         by_name = dict(zip((var.name for var in names), operands, strict=True))
         return tuple(self._cut(divide, extents, given, by_name) for divide in self._divides)
 
+    def hold(self, extents: Mapping[IndexVar, int]) -> bool:
+        """Whether the bounds hold, as far as that is known before the kernel runs."""
+        try:
+            for bound in self._bounds:
+                self._check(bound, extents)
+        except DataError:
+            return False
+        return True
+
     def _check(self, bound: Bound, extents: Mapping[IndexVar, int]) -> None:
         var = bound.parent
         while isinstance(above := self._provenance.above.get(var), (Bound, Precompute)):
