@@ -192,3 +192,11 @@ def test_pairs_that_a_list_has_more_than_once_are_not_walked_as_they_come(schedu
     stmt = ow.parse("Y(k,l) = A(l,m,k) * A(l,m,k)", A=A, Y=ow.empty((2, 2), name="Y"))
     made = stmt.schedule(schedule).compile()()
     np.testing.assert_array_equal(made.to_numpy(), (a * a).sum(axis=1).T)
+
+
+@pytest.mark.parametrize("text", ["y(i) = b(j) * A(j) * b(i)", "y(i) = b(i) * A(j) * b(j)"])
+def test_a_vector_seen_in_blocks_and_as_it_is(text: str) -> None:
+    a, b = np.array([1.0, 0, 2, 0, 3]), np.arange(1.0, 6)
+    blocks = ow.Format([ow.Compressed(unique=False), ow.Singleton], order=(0, 0), tiles=(3,))
+    tensors = {"A": ow.tensor(a, format=blocks), "b": ow.tensor(b), "y": ow.empty((5,))}
+    assert np.array_equal(run(text, **tensors), (a @ b) * b)

@@ -110,11 +110,12 @@ def _agree(accesses: Sequence[Access]) -> tuple[dict[IndexVar, int], list[Tensor
                     wrong.add(var)
         for access in accesses:
             wrong |= _misfits(access, sizes, access in native)
-        views: dict[str, tuple[int, ...]] = {}
-        for access in accesses:
+        views: dict[str, tuple[tuple[int, ...], Access]] = {}
+        for access in accesses:  # a tensor is seen in one way
             view = tuple(sizes.get(var, 0) for var in access.vars)
-            if views.setdefault(access.tensor.name, view) != view:
-                wrong |= set(access.vars)
+            before, other = views.setdefault(access.tensor.name, (view, access))
+            if before != view:
+                wrong |= {*access.vars, *other.vars}
         more = [a.tensor for a in native if wrong & set(a.vars)]
         if not more:
             return sizes, list(flat)
