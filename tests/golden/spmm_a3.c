@@ -15,6 +15,10 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
   return begin;
 }
 
+// Parts shrink towards the end, so that all threads are done at once: how much of the work, of
+// `parts * parts`, comes before part `part`.
+static inline int64_t shrinking(int64_t part, int64_t parts) { return part * (2 * parts - part); }
+
 // forall i0:  [CPUThread, NoRaces]
 //   forall i1:
 //     forall p0:
@@ -27,7 +31,7 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 4 * threads : 1;
+  const int64_t shares = threads > 1 ? 6 * threads : 1;
   const int64_t i_size = sizes[2];
   const int64_t k_size = sizes[4];
   const int32_t *restrict A_crd2 = arrays[1];
@@ -39,8 +43,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
-    const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, part, shares) + 7) / 8;
-    const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, part + 1, shares) + 7) / 8;
+    const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, shrinking(part, shares), shares * shares) + 7) / 8;
+    const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares), shares * shares) + 7) / 8;
     for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
       if (*stop) break;
       const int64_t i_lo = i0 * 8;

@@ -40,6 +40,12 @@ static int64_t cut_{type}(const {ctype} *pos, int64_t begin, int64_t end, int64_
 }}
 """
 
+_SHRINKING = """\
+// Parts shrink towards the end, so that all threads are done at once: how much of the work, of
+// `parts * parts`, comes before part `part`.
+static inline int64_t shrinking(int64_t part, int64_t parts) { return part * (2 * parts - part); }
+"""
+
 _EVEN = """\
 // Where part `part` of `parts` of a loop over [begin, end) begins.
 static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
@@ -295,6 +301,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
             return _CUT.format(type=type, ctype=ctype)
         case "cut_even":
             return _EVEN
+        case "shrinking":
+            return _SHRINKING
         case "find":
             return _FIND.format(
                 type=type,

@@ -37,7 +37,7 @@ from openwork.render.writer import Writer, indent
 from openwork.tree import Node, children, walk
 
 INTERRUPTED = 2
-SHARES = 4  # parts for each thread, where anybody may do any of them
+SHARES = 6  # parts for each thread, where anybody may do any of them
 
 _PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
 _PART = p.Name("part")
@@ -287,10 +287,13 @@ def _cuts(w: Writer, s: p.For) -> list[str]:
         cut = f"{w.use('cut_even', '')}("
     found = []
     for side, part in (("first", "part"), ("limit", "part + 1")):
-        at = f"{cut}{begin}, {end}, {part}, {_count(s)})"
+        share = f"{part}, threads"
+        if _for_anybody(s):
+            share = f"{w.use('shrinking', '')}({part}, shares), shares * shares"
+        at = f"{cut}{begin}, {end}, {share})"
         if balance is not None and balance.count is not None:
             # The cut between single runs, moved on to the next iteration that begins with a run.
-            run = f"{cut}0, {w.text(balance.count)}, {part}, {_count(s)})"
+            run = f"{cut}0, {w.text(balance.count)}, {share})"
             at = f"({run} + {balance.length - 1}) / {balance.length}"
         found.append(f"const int64_t {s.var.name}_{side} = {at};")
     return found
