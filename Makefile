@@ -81,15 +81,15 @@ tsan: setup ## run parallel kernels, and races put in, under ThreadSanitizer (CA
 golden: setup ## rewrite tests/golden from what the compiler emits now
 	$(PYTEST) -m golden --update-golden tests
 
-bench: setup ## measure against C and libraries; also: bench-core bench-peers bench-studies bench-formats
+bench: setup ## measure against C and libraries; also: bench-core bench-peers bench-sparse bench-studies bench-formats
 	$(PY) bench/run.py $(BENCH)
 
 bench-formats: setup # measure sparse results, conversions, and products by format
 	$(PY) bench/formats.py $(BENCH)
 
 # BENCH=--quick shows that everything runs. Peers are optional: pip install -e '.[bench]'
-.PHONY: bench-core bench-peers bench-studies bench-formats
-bench-core bench-peers bench-studies: bench-%: setup
+.PHONY: bench-core bench-peers bench-sparse bench-studies bench-formats
+bench-core bench-peers bench-sparse bench-studies: bench-%: setup
 	$(PY) bench/run.py $* $(BENCH)
 
 docs: setup ## rewrite the generated pages: docs/errors.md, the tree in docs/architecture.md

@@ -70,17 +70,17 @@ class Run:
         return geometric_mean(ratios) if ratios else None
 
 
-def run(threads: int, quick: bool, only: str = "") -> Run:
-    """Measure everything, or `only` the rows with that in their name."""
+def run(threads: int, quick: bool, only: str = "", new_pattern: bool = False) -> Run:
+    """Measure the kernels of one kind, or `only` the rows with that in their name."""
     peers, absent = find_peers(threads)
     for name, reason in absent.items():
         print(f"{name} is absent: {reason}", file=sys.stderr)
     speeds = bandwidth(threads, 200 if quick else 1000)
     rows: list[Row] = []
     start = time.perf_counter()
-    for case in cases(quick, only):
+    for case in cases(quick, only, new_pattern):
         bound = case.bytes / max(speeds.values())
-        turns, room, tries = _quietest(case.contestants(peers), 0.2 if quick else 2.0)
+        turns, room, tries = _quietest(case.contestants(peers), 0.2 if quick else 1.0)
         row = Row(case.kernel, case.data, case.nnz, bound, turns, room, tries)
         rows.append(row)
         _progress(row, time.perf_counter() - start)

@@ -161,10 +161,12 @@ def _transposed(a: Any) -> Any:
     return b
 
 
-MATRIX_KERNELS: dict[str, Callable[..., Case | None]] = {
+KNOWN_PATTERN: dict[str, Callable[..., Case | None]] = {
     "SpMV": spmv,
     **{f"SpMM {width}": partial(spmm, width) for width in WIDTHS},
     "SDDMM": sddmm,
+}
+NEW_PATTERN: dict[str, Callable[..., Case | None]] = {
     "A*A": square,
     "A*A^T": gram,
     "A*A again": square_again,
@@ -173,18 +175,20 @@ MATRIX_KERNELS: dict[str, Callable[..., Case | None]] = {
 }
 
 
-def cases(quick: bool, only: str = "") -> Iterator[Case]:
-    """All kernels on all inputs, made one at a time.
+def cases(quick: bool, only: str = "", new_pattern: bool = False) -> Iterator[Case]:
+    """Kernels on all inputs, made one at a time.
 
     `only`: a piece of "kernel on input", for those that have it in their name and no others.
+    `new_pattern`: the kernels whose result has a pattern of its own, and not the others.
     """
+    kernels = NEW_PATTERN if new_pattern else KNOWN_PATTERN
     rng = np.random.default_rng(4)
     for name, matrix in all_matrices(quick):
-        for kernel, make in MATRIX_KERNELS.items():
+        for kernel, make in kernels.items():
             if only in f"{kernel} on {name}":
                 case = make(name, matrix, rng)
                 if case is not None:
                     yield case
-    for name, tensor in all_tensors(quick):
+    for name, tensor in () if new_pattern else all_tensors(quick):
         if only in f"MTTKRP {tensor.order} on {name}":
             yield mttkrp(name, tensor, rng)

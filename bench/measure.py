@@ -18,7 +18,7 @@ import scipy
 import openwork as ow
 from openwork.runtime.toolchain import find_toolchain
 
-LEAST, MOST = 7, 41
+LEAST, MOST = 5, 41
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ PAGE = """\
 - quiet: room for two threads {room:.1f} in the median, {worst_room:.1f} at worst
 - peers: {peers}
 {absent}
-Repeat with `make bench-peers`.
+Repeat with `make bench-{part}`.
 
 Times are medians over turns in which everybody runs once, in an order that changes; a ratio is the
 median of the ratios within a turn, and above 1 Openwork is the faster. Before it is measured, a
@@ -62,12 +62,13 @@ again.**
 """
 
 
-def page(run: Run, date: str, environment: str, images: str) -> str:
-    """Everything about a run."""
+def page(run: Run, date: str, environment: str, images: str, part: str) -> str:
+    """Everything about a run; `part` is what repeats it."""
     absent = "".join(f"- absent: {name}: {why}\n" for name, why in run.absent.items())
     rooms = [row.room for row in run.rows]
     return PAGE.format(
         date=date,
+        part=part,
         environment=environment,
         threads=run.threads,
         bandwidth=", ".join(f"{name} {b / 1e9:.1f} GB/s" for name, b in run.bandwidth.items()),

@@ -7,6 +7,7 @@ import datetime
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import against
@@ -19,7 +20,7 @@ from hand import room_for_two
 from measure import environment
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PARTS = ("core", "peers", "studies")
+PARTS = ("core", "peers", "sparse", "studies")
 
 CORE = """\
 # Core, {date}
@@ -67,13 +68,13 @@ class Setting:
     quick: bool
     only: str
 
-    def picture(self, name: str) -> Path | None:
+    def picture(self, page: str, name: str) -> Path | None:
         """Where a picture belongs; None if there is nothing to draw with."""
         missing = plot.available()
         if missing is not None:
             print(missing, file=sys.stderr)
             return None
-        return self.folder / f"schedules-{self.date}-{name}.png"
+        return self.folder / f"{page}-{name}.png"
 
     def keep(self, name: str, page: str) -> None:
         """Print a page and write it to a file."""
@@ -96,27 +97,30 @@ def run_core(setting: Setting) -> None:
     setting.keep(f"core-{setting.date}", page)
 
 
-def run_peers(setting: Setting) -> None:
-    """Kernels x inputs x peers."""
+def run_peers(setting: Setting, new_pattern: bool = False) -> None:
+    """Kernels x inputs x peers; those whose result has a new pattern, or those without."""
     facts = environment()
-    run = against.run(setting.threads, setting.quick, setting.only)
+    run = against.run(setting.threads, setting.quick, setting.only, new_pattern)
+    part = "sparse" if new_pattern else "peers"
+    page_name = f"{'sparse' if new_pattern else 'schedules'}-{setting.date}"
     images = ""
     for name, draw, says in (
         ("times", plot.times, "Time against entries"),
         ("ratios", plot.ratios, "Ratios to the peers"),
     ):
-        path = setting.picture(name)
+        path = setting.picture(page_name, name)
         if path is not None:
             draw(run, path)
             images += f"![{says}]({path.name})\n\n"
-    page = report.page(run, setting.date, facts, images)
-    setting.keep(f"schedules-{setting.date}", page)
+    page = report.page(run, setting.date, facts, images, part)
+    setting.keep(page_name, page)
 
 
 def run_studies(setting: Setting) -> None:
     """Locality, load balance, time to schedule."""
     facts, before = environment(), room_for_two()
-    sections = studies.sections(setting.threads, setting.quick, setting.picture("balance"))
+    name = f"schedules-{setting.date}"
+    sections = studies.sections(setting.threads, setting.quick, setting.picture(name, "balance"))
     page = STUDIES.format(
         date=setting.date,
         environment=facts,
@@ -124,7 +128,7 @@ def run_studies(setting: Setting) -> None:
         after=room_for_two(),
         sections=sections,
     )
-    setting.keep(f"schedules-{setting.date}-studies", page)
+    setting.keep(f"{name}-studies", page)
 
 
 def main() -> None:
@@ -145,7 +149,12 @@ def main() -> None:
         folder = given.into or (RESULTS if whole else Path(nowhere))
         folder.mkdir(parents=True, exist_ok=True)
         setting = Setting(date, folder, given.threads, given.quick, given.only)
-        run_part = {"core": run_core, "peers": run_peers, "studies": run_studies}
+        run_part = {
+            "core": run_core,
+            "peers": run_peers,
+            "sparse": partial(run_peers, new_pattern=True),
+            "studies": run_studies,
+        }
         for part in PARTS:
             if not given.parts or part in given.parts:
                 run_part[part](setting)

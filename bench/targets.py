@@ -57,7 +57,7 @@ def verdicts(run: Run) -> list[Verdict]:
     """Every target, kernel and rival of its own."""
     found = []
     for target in TARGETS:
-        for kernel in target.kernels:
+        for kernel in (k for k in target.kernels if run.of(k)):
             found += [
                 _verdict(run, kernel, name, target.least) for name in _rivals(run, target, kernel)
             ]
