@@ -141,6 +141,21 @@ def first_of(*rules: Rule) -> Rule:
     return rule
 
 
+def repeated(rule: Rule) -> Rule:
+    """`rule` at one node for as long as it has something to say."""
+
+    def again(node: Node) -> Node | None:
+        new = rule(node)
+        for _ in range(_MAX_ROUNDS):
+            more = None if new is None else rule(new)
+            if more is None:
+                return new
+            new = more
+        raise InternalError(f"rewriting did not settle after {_MAX_ROUNDS} rounds: {node}")
+
+    return again
+
+
 def until_stable(rewrite: Rewrite) -> Rewrite:
     """Repeat `rewrite` until the tree stays the same object."""
 

@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import cast
 
 from openwork.program import nodes as p
-from openwork.tree import Node, bottom_up, children, first_of, map_children, until_stable, walk
+from openwork.tree import (
+    Node,
+    bottom_up,
+    children,
+    first_of,
+    map_children,
+    repeated,
+    until_stable,
+    walk,
+)
 
 
 def flatten(node: Node) -> Node | None:
@@ -57,7 +66,8 @@ def drop_unused(body: Node) -> Node:
     return bottom_up(rule)(body)
 
 
-_tidy = until_stable(bottom_up(first_of(flatten, drop_empty, constant_convert)))
+# Each rule looks at a node and its children alone, so that one round from the leaves up settles it.
+_tidy = bottom_up(repeated(first_of(flatten, drop_empty, constant_convert)))
 
 
 def simplify(program: p.Program) -> p.Program:

@@ -68,9 +68,7 @@ def sequence(w: Writer, body: tuple[p.Stmt, ...]) -> list[str]:
 def free(w: Writer, array: p.Array) -> list[str]:
     """Give an array back; one that is freed again where the function ends is empty from now on."""
     lines = [f"__builtin_free({array.name});"]
-    loops = [n for n in walk(w.program.body) if isinstance(n, p.For)]
-    private = any(array in private_arrays(loop) for loop in loops)
-    return lines if private else [*lines, f"{array.name} = 0;"]
+    return lines if array in w.private_arrays else [*lines, f"{array.name} = 0;"]
 
 
 def check_found(w: Writer, name: p.Name, value: p.Expr) -> list[str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from openwork.errors import InternalError
 from openwork.program import nodes as p
@@ -124,6 +125,11 @@ class _Renderer(Writer):
             case other:
                 return [*lines, "} else {", *indent(self.stmt(other)), "}"]
 
+    @cached_property
+    def local_arrays(self) -> list[p.Array]:
+        """The arrays that the function allocates, those of single threads aside."""
+        return local_arrays(self.program.body)
+
     # -- the function ---------------------------------------------------------------------------
 
     def function(self, name: str) -> str:
@@ -134,10 +140,7 @@ class _Renderer(Writer):
         lines = [
             *self._arguments(used),
             # Empty at first, so that they can always be freed.
-            *(
-                f"{CTYPES[array.type]} *{array.name} = 0;"
-                for array in local_arrays(self.program.body)
-            ),
+            *(f"{CTYPES[array.type]} *{array.name} = 0;" for array in self.local_arrays),
             *declared_shelves(self.program.body),
             *(["int32_t status = 0;"] if "status" in used else []),
             *(["int32_t failed = 0;"] if "failed" in used else []),
@@ -190,8 +193,8 @@ class _Renderer(Writer):
             lines.append("done:;" if fence else "done:")
         lines += fence
         results = [argument.array for argument in made]
-        arrays = local_arrays(self.program.body)
-        lines += [f"__builtin_free({array.name});" for array in arrays if array not in results]
+        freed = [array for array in self.local_arrays if array not in results]
+        lines += [f"__builtin_free({array.name});" for array in freed]
         lines += emptied_shelves(self.program.body)
         if made:
             lines += self._results()

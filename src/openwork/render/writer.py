@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
@@ -27,6 +28,7 @@ from openwork.render.spelling import (
     operator,
     paren,
 )
+from openwork.tree import walk
 
 _SIGNS = {
     "+": PLUS, "-": PLUS, "*": TIMES, "/": TIMES, "%": TIMES,
@@ -53,6 +55,13 @@ class Writer:
     helpers: Helpers
     exit: str = "done"
     jumps: set[str] = field(default_factory=set)
+
+    @cached_property
+    def private_arrays(self) -> frozenset[p.Array]:
+        """The arrays that the threads of a loop have throughout, and free when they are done."""
+        loops = [n for n in walk(self.program.body) if isinstance(n, p.For)]
+        setup = (s for loop in loops for s in loop.private)
+        return frozenset(s.array for s in setup if isinstance(s, p.Allocate))
 
     def stmt(self, s: p.Stmt) -> list[str]:
         """A statement, as lines; the renderer itself knows them all."""
