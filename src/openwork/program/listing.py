@@ -122,15 +122,14 @@ def over_parts(*body: Stmt) -> For:
 class Listing:
     """What decides the programs: the format, the types of all arrays, and what is left out.
 
-    `drops`: entries that are `fill` are left out. `overhangs`: blocks reach beyond the shape.
+    `drops`: entries that are this value are left out. `overhangs`: blocks reach beyond the shape.
     """
 
     format: Format
     widths: tuple[tuple[tuple[str, str], ...], ...]
     types: tuple[str, ...]
     dtype: str
-    drops: bool
-    fill: Number | str  # "nan" for what is not equal to itself
+    drops: Number | None
     overhangs: bool
 
     @cached_property
@@ -179,7 +178,7 @@ class Listing:
         """The loop over a run of level `n`."""
         level, view = self.format.levels[n], self.views[n]
         last = n + 1 == len(self.format.levels)
-        if last and not stores and level.walks and not self.drops and not self.overhangs:
+        if last and not stores and level.walks and self.drops is None and not self.overhangs:
             return [Set(_TO, _TO + (hi - lo))]
         position, place = Name(f"p{n + 1}"), Name(f"at{n + 1}")
         here = Name(f"c{n + 1}")
@@ -206,10 +205,10 @@ class Listing:
         if self.overhangs:
             tiled = [mode for mode, tile in enumerate(self.format.tiles) if tile]
             conditions += [compare("<", coords[mode], size_of(mode)) for mode in tiled]
-        if self.drops and isinstance(self.fill, str):
-            conditions.append(Apply(EQ, (value, value), "bool"))
-        elif self.drops:
-            conditions.append(Apply(NE, (value, Value(self.fill, self.dtype)), "bool"))
+        if self.drops is not None:
+            same = self.drops == self.drops
+            other = Value(self.drops, self.dtype) if same else value
+            conditions.append(Apply(NE if same else EQ, (value, other), "bool"))
         code: list[Stmt] = [Set(_TO, _TO + 1)]
         if stores:
             crd, values = list_of("L", self.types, self.dtype)

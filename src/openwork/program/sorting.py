@@ -1,14 +1,15 @@
-"""A list of entries sorted by one key, by counting: a program that is linear in entries and keys.
+"""A list of entries sorted by counting: a program that is linear in entries and keys.
 
 Entries with equal keys stay in order, so that lists are sorted by several keys in turn, the last
-first. Each part of the list has counters of its own.
+first; or by all of them at once, as the digits of one number, where entries then stay near to where
+they were. Each part of the list has counters of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openwork.program.listing import CUT, CUTS, arguments, list_of, over_parts, part_of
+from openwork.program.listing import CUT, CUTS, arguments, extent_of, list_of, over_parts, part_of
 from openwork.program.nodes import (
     Array,
     Declare,
@@ -46,17 +47,25 @@ class Key:
 
 @dataclass(frozen=True)
 class Sorting:
-    """What decides the program: the key, and the types of the list and of the counters."""
+    """What decides the program: the keys, and the types of the list and of the counters."""
 
-    key: Key
+    keys: tuple[Key, ...]
     types: tuple[str, ...]
     dtype: str
     width: str
 
     @property
     def sizes(self) -> tuple[Name, ...]:
-        """What the program is called with: parts, entries, and how many keys there can be."""
-        return CUTS, ENTRIES, KEYS
+        """What the program is called with: parts, entries, how many numbers the keys can make, and
+        how many each of them can be."""
+        return CUTS, ENTRIES, KEYS, *map(extent_of, range(len(self.keys)))
+
+    def _number(self, crd: list[Array]) -> Expr:
+        """The keys of an entry as one number."""
+        number: Expr = Value(0)
+        for n, key in enumerate(self.keys):
+            number = number * extent_of(n) + key.of(Load(crd[key.mode], _P))
+        return number
 
     def program(self) -> Program:
         """Count the keys of each part; where do they begin; bring each entry to its place."""
@@ -65,7 +74,7 @@ class Sorting:
         counts = Array("counts", self.width)
         lo, hi = part_of(Value(0), ENTRIES)
         slot, to = Name("slot"), Name("to")
-        find = Declare(slot, CUT * KEYS + self.key.of(Load(crd[self.key.mode], _P)), True)
+        find = Declare(slot, CUT * KEYS + self._number(crd), True)
         count = over_parts(
             For(_P, lo, hi, block(find, Store(counts, slot, Load(counts, slot) + 1)), polls=1024)
         )

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import nan, prod
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 
 from openwork.algebra.types import Number
 from openwork.format.formats import Format
+from openwork.format.levels import Level
 from openwork.format.levels.base import coordinates
 from openwork.format.width import index_dtype
 from openwork.program.listing import Listing
@@ -75,16 +78,9 @@ def listed(storage: Storage, drops: bool) -> Entries | None:
     widths = tuple(
         tuple((name, level[name].dtype.name) for name in sorted(level)) for level in storage.levels
     )
-    same = storage.fill == storage.fill
-    plan = Listing(
-        format,
-        widths,
-        tuple(type.name for type in types),
-        storage.dtype.name,
-        drops,
-        storage.fill if same and drops else "nan",
-        storage.overhangs,
-    )
+    left_out = _one_nan(storage.fill) if drops else None
+    names = tuple(type.name for type in types)
+    plan = Listing(format, widths, names, storage.dtype.name, left_out, storage.overhangs)
     cuts = _cuts(storage.values.size)
     sizes = (cuts, *storage.extents, *storage.shape)
     counts = np.zeros(cuts, np.int64)
@@ -95,6 +91,11 @@ def listed(storage: Storage, drops: bool) -> Entries | None:
     pointers = (*storage.pointers, *_at(firsts, *made, values))
     _run(_compiled(plan, "storing"), pointers, sizes)
     return Entries(made, values, keys)
+
+
+def _one_nan(fill: Number) -> Number:
+    """The fill; all NaNs as the same one, so that a program for it is found again."""
+    return fill if fill == fill else nan
 
 
 def _is_list(storage: Storage) -> bool:
@@ -109,21 +110,29 @@ def _is_list(storage: Storage) -> bool:
 def sorted_by(entries: Entries, want: Sequence[Key], shape: Sequence[int]) -> Entries | None:
     """The list in another order, if it takes a time linear in its entries."""
     passes = passes_to(entries.keys, tuple(want))
-    extents = [_extent(key, shape) for key in passes]
     count = len(entries.values)
-    if sum(extents) > 2 * count + 1024:
+    groups: list[tuple[Key, ...]] = [(key,) for key in passes]
+    near = len(passes) > 1 and passes_to(entries.keys, passes[:-1]) == ()
+    if near and prod(_extent(key, shape) for key in passes) <= count:
+        groups = [passes]  # sorted by all but the last of them, entries stay near where they were
+    if sum(prod(_extent(key, shape) for key in group) for group in groups) > 2 * count + 1024:
         return None
-    cuts = min(_cuts(count), threads_for(count))
-    for key, extent in zip(reversed(passes), reversed(extents), strict=True):
-        width = index_dtype(count)
-        plan = Sorting(key, entries.types, entries.values.dtype.name, width.name)
-        counts = np.zeros(cuts * extent, width)
-        made = tuple(allocate(count, array.dtype) for array in entries.crd)
-        values = allocate(count, entries.values.dtype)
-        pointers = _at(*entries.crd, entries.values, counts, *made, values)
-        _run(_compiled(plan, "program"), pointers, (cuts, count, extent))
-        entries = Entries(made, values, None)
+    for group in reversed(groups):
+        entries = _counted(entries, group, [_extent(key, shape) for key in group])
     return replace(entries, keys=tuple(want))
+
+
+def _counted(entries: Entries, keys: tuple[Key, ...], extents: Sequence[int]) -> Entries:
+    """The list sorted by `keys`, by counting."""
+    count, numbers = len(entries.values), prod(extents)
+    cuts, width = min(_cuts(count), threads_for(count)), index_dtype(count)
+    counts = np.zeros(cuts * numbers, width)
+    made = tuple(allocate(count, array.dtype) for array in entries.crd)
+    values = allocate(count, entries.values.dtype)
+    plan = Sorting(keys, entries.types, values.dtype.name, width.name)
+    pointers = _at(*entries.crd, entries.values, counts, *made, values)
+    _run(_compiled(plan, "program"), pointers, (cuts, count, numbers, *extents))
+    return Entries(made, values, None)
 
 
 def passes_to(have: tuple[Key, ...] | None, want: tuple[Key, ...]) -> tuple[Key, ...]:
@@ -155,7 +164,8 @@ def passes_to(have: tuple[Key, ...] | None, want: tuple[Key, ...]) -> tuple[Key,
 
     for count in range(len(want)):
         done = fine(want[:count])
-        if [key for key in fine(have) if key not in done] == fine(want[count:]):
+        rest = fine(want[count:])
+        if [key for key in fine(have) if key not in done][: len(rest)] == rest:
             return want[:count]
     return want
 
@@ -169,8 +179,7 @@ def diagonals(entries: Entries, modes: tuple[int, int], shape: Sequence[int]) ->
     plan = Marking(modes, entries.types)
     sizes = (cuts, count, rows, rows + columns)
     _run(_compiled(plan, "program"), _at(*entries.crd, marks), sizes)
-    found: Array = marks.any(axis=0)
-    return found
+    return cast(Array, marks.any(axis=0))
 
 
 def _extent(key: Key, shape: Sequence[int]) -> int:
@@ -184,57 +193,69 @@ def packed(
     format: Format,
     fill: Number,
     known: Mapping[int, Mapping[str, Array]] | None = None,
-) -> Storage | None:
+) -> Storage:
     """The storage that holds a list in the right order, without duplicates.
 
-    `known`: the arrays of levels whose places follow from them.
+    `format` is one that `Packing` suits; `known`: the arrays of levels whose places follow from
+    them.
     """
-    frames = dict(known or {})
-    if not Packing.suits(format):
-        return None
     count, dtype = len(entries.values), entries.values.dtype
     plan = Packing(format, (), entries.types, dtype.name)
-    cuts = _cuts(count)
-    extents = format.extents(shape)
-    nothing = (0,) * len(extents)
-    counts = np.zeros((cuts, len(plan.counted)), np.int64)
-    if plan.counted:
-        counting = _compiled(plan, "counting")
-        _run(counting, _at(*entries.crd, counts), (cuts, count, *extents, *nothing))
-    firsts = np.zeros((cuts + 1, len(plan.counted)), np.int64)
-    np.cumsum(counts, axis=0, out=firsts[1:])
+    cuts, extents = _cuts(count), format.extents(shape)
+    firsts = _firsts(plan, entries, cuts, extents)
     totals = dict(zip(plan.counted, (int(total) for total in firsts[-1]), strict=True))
-    places, parents = 1, []
+    places: list[int] = [1]
     levels: list[dict[str, Array]] = []
     for n, (level, extent) in enumerate(zip(format.levels, extents, strict=True)):
-        parents.append(places)
-        arrays = dict(frames.get(n, {}))
-        if appended(level):
-            total = totals.get(n, count)
-            arrays["pos"] = np.empty(places + 1, index_dtype(total))
-            places = total
-        elif located(level):
-            view = SimpleNamespace(extent=extent, parents=places, **arrays)
-            places = int(level.children(view, places))
-        check_memory(places * dtype.itemsize, "the result")
-        for fact in level.arrays:
-            if fact.name == "crd":
-                width = coordinates(np.zeros(0), extent, level.bits).dtype
-                arrays["crd"] = allocate(places, width)
-            elif fact.per == "child" and fact.name not in arrays:
-                arrays[fact.name] = np.zeros(places, f"int{level.bits}")
+        arrays, below = _arrays(
+            level, extent, places[-1], totals.get(n, count), dict((known or {}).get(n, {}))
+        )
         levels.append(arrays)
+        places.append(below)
+        check_memory(below * dtype.itemsize, "the result")
     values = entries.values
     if not plan.in_order:
-        values = np.zeros(places, dtype) if _is_zero(fill) else np.full(places, fill, dtype)
+        values = np.zeros(below, dtype) if _is_zero(fill) else np.full(below, fill, dtype)
     elif entries.borrowed:
         values = values.copy()
     if not _shared(plan, entries, levels, count):
-        _store(plan, entries, firsts, levels, values, (cuts, count, *extents, *parents))
+        _store(plan, entries, firsts, levels, values, (cuts, count, *extents, *places[:-1]))
     for level, arrays in zip(format.levels, levels, strict=True):
         if any(fact.name == "len" for fact in level.arrays):
             arrays["len"] = np.diff(arrays["pos"])
     return Storage(shape, format, dtype, tuple(levels), values, fill)
+
+
+def _firsts(plan: Packing, entries: Entries, cuts: int, extents: Sequence[int]) -> Array:
+    """At which position each part begins, for each level where they are counted."""
+    counts = np.zeros((cuts, len(plan.counted)), np.int64)
+    if plan.counted:
+        nothing = (0,) * len(extents)
+        sizes = (cuts, len(entries.values), *extents, *nothing)
+        _run(_compiled(plan, "counting"), _at(*entries.crd, counts), sizes)
+    firsts = np.zeros((cuts + 1, len(plan.counted)), np.int64)
+    np.cumsum(counts, axis=0, out=firsts[1:])
+    return firsts
+
+
+def _arrays(
+    level: Level, extent: int, parents: int, total: int, known: dict[str, Array]
+) -> tuple[dict[str, Array], int]:
+    """The arrays of a level, and how many places it has: `total` if it is appended to."""
+    places = parents
+    if appended(level):
+        known["pos"] = np.empty(parents + 1, index_dtype(total))
+        places = total
+    elif located(level):
+        view = SimpleNamespace(extent=extent, parents=parents, **known)
+        places = int(level.children(view, parents))
+    for fact in level.arrays:
+        if fact.name == "crd":
+            width = coordinates(np.zeros(0), extent, level.bits).dtype
+            known["crd"] = allocate(places, width)
+        elif fact.per == "child" and fact.name not in known:
+            known[fact.name] = np.zeros(places, f"int{level.bits}")
+    return known, places
 
 
 def _is_zero(fill: Number) -> bool:
@@ -281,7 +302,9 @@ def _store(
 
 
 @lru_cache(maxsize=512)
-def _compiled(plan: Listing | Marking | Packing | Sorting, which: str) -> tuple[Program, Executable]:
+def _compiled(
+    plan: Listing | Marking | Packing | Sorting, which: str
+) -> tuple[Program, Executable]:
     """One of the programs of a plan, loaded."""
     program: Program = getattr(plan, which)()
     verify(program)
@@ -290,7 +313,9 @@ def _compiled(plan: Listing | Marking | Packing | Sorting, which: str) -> tuple[
     return program, Executable(program, load(render(program)).kernel)
 
 
-def _run(program: tuple[Program, Executable], pointers: Sequence[int], sizes: Sequence[int]) -> None:
+def _run(
+    program: tuple[Program, Executable], pointers: Sequence[int], sizes: Sequence[int]
+) -> None:
     """Call a program whose work is about that of its largest size."""
     program[1].run(pointers, sizes, float(max(sizes)), 0)
 

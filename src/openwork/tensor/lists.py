@@ -66,16 +66,16 @@ def _packed(entries: Entries, storage: Storage, format: Format) -> Storage | Non
     if last == Diagonals:
         numbered = Format([Dense, NumberedDiagonals], format.order)
         made = packed(entries, shape, numbered, fill, {1: _diagonals(entries, shape, format)})
-        if made is None:
-            return None
         arrays = {fact.name: made.levels[1][fact.name] for fact in last.arrays}
         return Storage(shape, format, made.dtype, ({}, arrays), made.values, fill)
     if last != Range and Packing.suits(format):
         return packed(entries, shape, format, fill)
     through = _rows_like(format)
-    rows = None if through is None else packed(entries, shape, through, fill)
-    if rows is None or last != Range:
-        return None if rows is None else direct(rows, format)
+    if through is None:
+        return None
+    rows = packed(entries, shape, through, fill)
+    if last != Range:
+        return direct(rows, format)
     return packed(entries, shape, format, fill, {1: _range(rows)})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class DiagonalsLevel(Level):
     name = "Diagonals"
     compact = False
     contiguous = False
-    arrays = (
+    arrays: ClassVar[tuple[ArrayFact, ...]] = (
         ArrayFact("lo", "parent", holds="numbers"),
         ArrayFact("hi", "parent", holds="numbers"),
         ArrayFact("count", "own", holds="numbers"),
