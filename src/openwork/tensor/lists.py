@@ -14,7 +14,7 @@ import numpy as np
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, Diagonals, NumberedDiagonals, Range
 from openwork.format.width import index_dtype
-from openwork.program.packing import Packing
+from openwork.program.packing import Packing, single
 from openwork.runtime.lists import Entries, diagonals, keys_of, listed, packed, sorted_by
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import find_toolchain
@@ -33,7 +33,7 @@ def by_lists(storage: Storage, format: Format, exact: bool) -> Storage | None:
     source, rows = storage.format, _rows_like(format)
     if storage.values.size < LEAST_ENTRIES or find_toolchain() is None:
         return None
-    if not source.levels or not source.levels[-1].unique or not _has_way(format):
+    if not _is_unique(source) or not _has_way(format):
         return None
     drops = source.levels[-1].stuffs and not exact
     if rows is not None and is_rows(source) and source.order != format.order:
@@ -42,6 +42,13 @@ def by_lists(storage: Storage, format: Format, exact: bool) -> Storage | None:
     if entries is not None:
         entries = sorted_by(entries, keys_of(format), storage.shape)
     return None if entries is None else _packed(entries, storage, format)
+
+
+def _is_unique(format: Format) -> bool:
+    """Whether no entry is there twice: what repeats coordinates has single entries below it."""
+    levels = format.levels
+    first = next((n for n, level in enumerate(levels) if not level.unique), len(levels))
+    return bool(levels) and levels[-1].unique and all(map(single, levels[first + 1 :]))
 
 
 def _rows_like(format: Format) -> Format | None:
