@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
+from openwork.format.levels import Entries, Packed
 from openwork.format.width import INT32_LIMIT
 from openwork.program.sorting import Key
 from openwork.runtime import launch
@@ -146,6 +148,30 @@ def test_values_are_copied_and_duplicates_left_to_others() -> None:
     runs = ow.Format([ow.Compressed(unique=False), ow.Compressed])
     for format in (twice, runs):
         assert lists.by_lists(ow.tensor(np.eye(3), format=format).storage, ow.CSR, False) is None
+
+
+@dataclass(frozen=True, repr=False)
+class _Delta(type(ow.Compressed)):  # type: ignore[misc]
+    """Coordinates counted from that of the row, with arrays that are called like others."""
+
+    name = "Delta"
+    appends = False
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return a.crd[position] + parent
+
+    def pack(self, entries: Entries) -> Packed:
+        packed = super().pack(entries)
+        crd = packed.arrays["crd"] - entries.parent.astype(np.int32)
+        return Packed({**packed.arrays, "crd": crd}, packed.places, packed.count)
+
+
+def test_levels_of_others_are_read_by_formula_and_packed_by_themselves() -> None:
+    delta = ow.Format([ow.Dense, _Delta()])
+    array = scattered((9, 8))
+    assert lists.by_lists(ow.tensor(array, format=ow.CSR).storage, delta, False) is None
+    for target in (ow.CSC, ow.COO(2), ow.ELL):
+        check(array, delta, target)
 
 
 def test_extents_far_beyond_the_entries_are_not_counted() -> None:

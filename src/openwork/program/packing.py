@@ -4,7 +4,7 @@ The list is cut into parts, which threads take. An entry differs from the one be
 level on: at each level that is appended to, from there on, it has a new position. One program
 counts the new positions of each part, and another stores coordinates, where runs begin, and values.
 Other levels have a place for each coordinate, by formula: dense ones, and those whose arrays are
-known already.
+known already. Both do what the `pack` of those levels says; a level with another is left to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.format.formats import Format
-from openwork.format.levels import Level
+from openwork.format.levels import (
+    Bitmap,
+    Compressed,
+    Dense,
+    Diagonals,
+    Lengths,
+    Level,
+    Range,
+    Singleton,
+)
 from openwork.program.listing import (
     COUNTS,
     CUT,
@@ -51,17 +60,18 @@ _P = Name("p")
 
 def appended(level: Level) -> bool:
     """Whether a level has a position for each run of equal coordinates, one after another."""
-    return {fact.name for fact in level.arrays} in ({"pos", "crd"}, {"pos", "crd", "len"})
+    return type(level).pack in (type(Compressed).pack, type(Lengths).pack)
 
 
 def single(level: Level) -> bool:
     """Whether a level has a coordinate at the place of its parent, and nothing else."""
-    return [(fact.name, fact.per) for fact in level.arrays] == [("crd", "parent")]
+    return type(level).pack is type(Singleton).pack
 
 
 def located(level: Level) -> bool:
     """Whether a formula says where each coordinate is, given the arrays that do not grow."""
-    return (level.locates and not level.arrays) or level.finds
+    known = [type(each).pack for each in (Dense, Bitmap, Range, Diagonals)]
+    return type(level).pack in known and (level.locates or level.finds)
 
 
 @dataclass(frozen=True)

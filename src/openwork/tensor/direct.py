@@ -1,6 +1,6 @@
 """Conversions of rows of runs (CSR, CSC) in compiled code, linear in the number of entries.
 
-What is not here goes through coordinates: see `tensor.pack`.
+What is not here goes through lists of entries (`tensor.lists`), or NumPy (`tensor.pack`).
 """
 
 from __future__ import annotations
