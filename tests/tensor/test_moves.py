@@ -93,6 +93,14 @@ def test_values_are_copied_and_index_arrays_are_shared() -> None:
     assert not np.shares_memory(listed.to(ow.CSR).storage.values, listed.storage.values)
 
 
+def test_lists_of_rows_share_index_arrays() -> None:
+    A = ow.tensor(matrix((30, 31)), name="A")
+    made = A.to(ow.LIL).storage
+    assert np.shares_memory(made.levels[1]["crd"], A.storage.levels[1]["crd"])
+    assert not np.shares_memory(made.values, A.storage.values)
+    np.testing.assert_array_equal(made.levels[1]["len"], np.diff(A.storage.levels[1]["pos"]))
+
+
 def test_the_last_column_that_32_bits_can_name() -> None:
     last = 2**31 - 1
     A = ow.tensor(([[0, 1], [last, 3]], [1.0, 2.0]), shape=(2, 2**31), format=ow.CSR, name="A")
