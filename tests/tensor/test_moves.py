@@ -48,14 +48,20 @@ def test_there_and_back(
     np.testing.assert_array_equal(made.to(ow.CSR).to_numpy(), A.toarray())
 
 
+@pytest.mark.parametrize("largest_key", [0, moves._LARGEST_KEY])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "complex128", "int8"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_scattered_entries_are_transposed_in_groups(
-    shape: tuple[int, int], dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, int],
+    dtype: str,
+    threads: int,
+    largest_key: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in (("_SERIAL_BELOW", 0), ("_FEW_COLUMNS", 0), ("_NEAR", -1), ("_GROUP", 8)):
         monkeypatch.setattr(moves, name, value)
+    monkeypatch.setattr(moves, "_LARGEST_KEY", largest_key)
     monkeypatch.setattr(moves, "thread_count", lambda: threads)
     A = (matrix(shape) * 9).astype(dtype)
     got, wanted = ow.tensor(A, name="A").to(ow.CSC).storage, A.tocsc()
@@ -85,6 +91,14 @@ def test_values_are_copied_and_index_arrays_are_shared() -> None:
     assert np.shares_memory(listed.storage.levels[1]["crd"], A.storage.levels[1]["crd"])
     assert not np.shares_memory(listed.storage.values, A.storage.values)
     assert not np.shares_memory(listed.to(ow.CSR).storage.values, listed.storage.values)
+
+
+def test_lists_of_rows_share_index_arrays() -> None:
+    A = ow.tensor(matrix((30, 31)), name="A")
+    made = A.to(ow.LIL).storage
+    assert np.shares_memory(made.levels[1]["crd"], A.storage.levels[1]["crd"])
+    assert not np.shares_memory(made.values, A.storage.values)
+    np.testing.assert_array_equal(made.levels[1]["len"], np.diff(A.storage.levels[1]["pos"]))
 
 
 def test_the_last_column_that_32_bits_can_name() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.errors import InternalError
 from openwork.format.width import index_dtype
 from openwork.runtime.library import load
 from openwork.runtime.memory import allocate
@@ -29,7 +30,9 @@ _FEW_COLUMNS = 1 << 12
 # Rows whose columns reach further than this have entries that no cache keeps together.
 _NEAR = 1 << 14
 # How many entries are brought near each other at least, and how many groups there are at most.
-_GROUP, _MOST_GROUPS = 1 << 12, 1024
+_GROUP, _MOST_GROUPS = 1 << 12, 512
+# A row, and a column within a group, take 32 bits up to here.
+_LARGEST_KEY = 2**32
 _VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "struct pair"}
 
 
@@ -45,7 +48,7 @@ def transposed(rows: Rows, columns: int) -> Rows | None:
     made = allocate(len(crd), values.dtype)
     given = (pos, crd, values, out_pos, out_crd, made)
     if columns > _FEW_COLUMNS and _is_scattered(pos, crd):
-        _transpose_scattered(move, given, columns)
+        _transpose_scattered(given, columns)
         return out_pos, out_crd, made
     threads = _threads(len(crd), columns)
     counts = np.zeros(threads * columns, dtype=out_pos.dtype)
@@ -64,19 +67,22 @@ def _is_scattered(pos: Array, crd: Array) -> bool:
     return bool(np.median(crd[end[some] - 1].astype(np.int64) - crd[begin[some]]) > _NEAR)
 
 
-def _transpose_scattered(move: ctypes.CDLL, given: tuple[Array, ...], columns: int) -> None:
-    pos, crd, _, out_pos = given[:4]
-    shift = 0
+def _transpose_scattered(given: tuple[Array, ...], columns: int) -> None:
+    pos, crd, values, out_pos, out_crd = given[:5]
+    rows, shift = len(pos) - 1, 0
     while (columns - 1) >> shift >= min(_MOST_GROUPS, len(crd) // _GROUP + 1):
         shift += 1
     groups = ((columns - 1) >> shift) + 1
+    wide = rows << shift > _LARGEST_KEY
+    move = _compiled(pos, crd, values, out_pos, out_crd, key="uint64_t" if wide else "uint32_t")
+    if move is None:
+        raise InternalError("there was a compiler a moment ago")
     threads = _threads(len(crd), groups)
     counts = np.zeros(threads * groups, dtype=out_pos.dtype)
     ends = np.empty(groups + 1, dtype=out_pos.dtype)
     spare = allocate(len(crd) * move.entry_size(), np.dtype(np.uint8))
-    sizes = _numbers(len(pos) - 1, columns)
     more = _addresses(*given, counts, ends, spare)
-    move.transpose_scattered(*sizes, *more, *_numbers(shift, threads))
+    move.transpose_scattered(*_numbers(rows, columns), *more, *_numbers(shift, threads))
 
 
 def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -> Rows | None:
@@ -199,18 +205,19 @@ def _compiled(
     out_pos: Array,
     out_crd: Array,
     block: tuple[int, int] | None = None,
+    key: str = "uint32_t",
 ) -> ctypes.CDLL | None:
     """The functions for arrays of these types, or for blocks of a size."""
     value = _VALUES.get(values.dtype.itemsize)
     if find_toolchain() is None or value is None:
         return None
     types = (pos, crd, out_pos, out_crd)
-    return _library(tuple(f"{array.dtype.name}_t" for array in types), value, block)
+    return _library(tuple(f"{array.dtype.name}_t" for array in types), value, key, block)
 
 
 @cache
 def _library(
-    types: tuple[str, ...], value: str, block: tuple[int, int] | None = None
+    types: tuple[str, ...], value: str, key: str, block: tuple[int, int] | None
 ) -> ctypes.CDLL:
     names = ("POS_IN", "CRD_IN", "POS", "CRD")
     head = [
@@ -220,7 +227,7 @@ def _library(
     ]
     head += ["typedef __SIZE_TYPE__ size_t;", "struct pair { uint64_t a, b; };"]
     head += [f"typedef {type} {name};" for name, type in zip(names, types, strict=True)]
-    head.append(f"typedef {value} VALUE;")
+    head += [f"typedef {value} VALUE;", f"typedef {key} KEY;"]
     if block is not None:
         head += [f"#define HIGH {block[0]}", f"#define WIDE {block[1]}"]
     text = Path(__file__).with_name("moves.c" if block is None else "blocks.c").read_text()

@@ -1,6 +1,6 @@
 """Conversions of rows of runs (CSR, CSC) in compiled code, linear in the number of entries.
 
-What is not here goes through coordinates: see `tensor.pack`.
+What is not here goes through lists of entries (`tensor.lists`), or NumPy (`tensor.pack`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from openwork.algebra.types import Number
 from openwork.errors import InternalError
-from openwork.format.formats import BSR, COO, Format
+from openwork.format.formats import BSR, COO, LIL, Format
 from openwork.format.levels import Dense, Entries, SideBySide
 from openwork.format.levels.base import coordinates
 from openwork.format.width import index_dtype
@@ -44,7 +44,7 @@ def is_direct(source: Format, format: Format) -> bool:
     """Whether there is a direct way from one format to another, given a compiler."""
     if format.ndim != 2 or not (is_rows(source) or source.levels == COO(2).levels):
         return False
-    if is_rows(format) or format.levels == COO(2).levels:
+    if is_rows(format) or format.levels in (COO(2).levels, LIL.levels):
         return True
     if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
         return format.levels[0].full
@@ -72,6 +72,10 @@ def direct(storage: Storage, format: Format) -> Storage | None:
         return as_rows(rows, shape, format, storage.fill)
     if format.levels == COO(2).levels:
         return _listed(rows, shape, format, storage.fill)
+    if format.levels == LIL.levels:
+        pos, crd, values = rows
+        arrays = {"len": np.diff(pos), "pos": pos, "crd": crd}
+        return Storage(shape, format, values.dtype, ({}, arrays), values.copy(), storage.fill)
     if not format.tiled:
         return _side_by_side(rows, shape, format, storage.fill)
     made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)

@@ -2,7 +2,7 @@
 
 It is taken where the result can be built by appending while the source is walked, and where there
 is enough to do to be worth a kernel. Others are in `tensor.direct`, by hand where counting or
-merging beats any order of loops, or go through coordinates: see `tensor.pack`.
+merging beats any order of loops, or go through lists of entries: see `tensor.lists`.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from openwork.runtime.moves import gathered
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.device_convert import transposed_on_gpu
 from openwork.tensor.direct import as_rows, direct, is_rows
+from openwork.tensor.lists import by_lists
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
 _MOST_POSITIONS = 2**62
@@ -197,11 +198,13 @@ def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage
         if turned is not None:
             return turned
         return DeviceStorage.of(convert(storage.host(), format, exact=exact))
-    if storage.format.is_dense and not exact:
-        return from_dense(to_dense(storage), format, storage.fill)
     found = direct(storage, format)
+    if found is None and not (storage.format.is_dense and format.is_dense):
+        found = by_lists(storage, format, exact)
     if found is not None:
         return found
+    if storage.format.is_dense and not exact:
+        return from_dense(to_dense(storage), format, storage.fill)
     coords, values = unpack(storage)
     if storage.format.levels[-1].stuffs and not exact:
         kept = differs(values, storage.fill)

@@ -1,6 +1,6 @@
 """The levels, one file each; `LEVELS` has those that a format's text can name."""
 
-from openwork.format.levels.banded import Diagonals, Range
+from openwork.format.levels.banded import Diagonals, NumberedDiagonals, Range
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
 from openwork.format.levels.bitmap import Bitmap
 from openwork.format.levels.compressed import Compressed
@@ -43,6 +43,7 @@ __all__ = [
     "KeyLevel",
     "Lengths",
     "Level",
+    "NumberedDiagonals",
     "OuterLevel",
     "Packed",
     "Padded",

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, positions
+from openwork.format.levels.base import (
+    Array,
+    ArrayFact,
+    Entries,
+    Fault,
+    Level,
+    Packed,
+    positions,
+)
 from openwork.format.width import index_dtype
 
 # How many rows of diagonals lie beside one another.
@@ -83,7 +91,7 @@ class DiagonalsLevel(Level):
     name = "Diagonals"
     compact = False
     contiguous = False
-    arrays = (
+    arrays: ClassVar[tuple[ArrayFact, ...]] = (
         ArrayFact("lo", "parent", holds="numbers"),
         ArrayFact("hi", "parent", holds="numbers"),
         ArrayFact("count", "own", holds="numbers"),
@@ -119,19 +127,22 @@ class DiagonalsLevel(Level):
         return {"count": 1, "offset": int(a.count[0]) if len(a.count) else 0}
 
     def pack(self, entries: Entries) -> Packed:
-        rows, extent = entries.parents, entries.extent
         offset, diagonal = np.unique(entries.coordinate - entries.parent, return_inverse=True)
+        arrays = self.among(offset, entries.parents, entries.extent)
+        view = SimpleNamespace(**arrays)
+        places = np.asarray(self.place(view, entries.parent, diagonal), dtype=np.int64)
+        return Packed(arrays, places, int(self.children(view, entries.parents)))
+
+    def among(self, offset: Array, rows: int, extent: int) -> dict[str, Array]:
+        """The arrays for the diagonals at `offset`, which rise."""
         dtype = index_dtype(max(rows, extent, len(offset)))
         row = np.arange(rows)
-        arrays = {
+        return {
             "lo": np.searchsorted(offset, -row).astype(dtype),
             "hi": np.searchsorted(offset, extent - row).astype(dtype),
             "count": np.array([len(offset)], dtype=dtype),
             "offset": offset.astype(dtype),
         }
-        view = SimpleNamespace(**arrays)
-        places = np.asarray(self.place(view, entries.parent, diagonal), dtype=np.int64)
-        return Packed(arrays, places, int(self.children(view, rows)))
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         if (a.offset[1:] <= a.offset[:-1]).any():
@@ -149,5 +160,22 @@ class DiagonalsLevel(Level):
                 yield Fault(name, f"[{at}] is {told}, and the offsets say {wanted[at]}")
 
 
+@dataclass(frozen=True, repr=False)
+class NumberedDiagonalsLevel(DiagonalsLevel):
+    """Diagonals while they are packed: `number` knows the position of each that there can be.
+
+    Not for tensors.
+    """
+
+    name = "NumberedDiagonals"
+    finds = True
+    arrays = (*DiagonalsLevel.arrays, ArrayFact("number", "own", holds="numbers"))
+
+    def find(self, a: Any, parent: Any, coordinate: Any) -> tuple[Any, Any]:
+        place = self.place(a, parent, a.number[coordinate - parent + a.parents])
+        return place, place < self.children(a, a.parents)
+
+
 Range = RangeLevel()
 Diagonals = DiagonalsLevel()
+NumberedDiagonals = NumberedDiagonalsLevel()
