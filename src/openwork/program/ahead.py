@@ -1,4 +1,4 @@
-"""Merges that look ahead: the coordinates that may come next are read before it is known which do.
+"""Merges that look ahead: what may come next is read before it is known which operand moves on.
 
 Where two operands stand next depends on which of them is first now. A coordinate that is read
 only then is late, and nothing can be done meanwhile. So both that can follow are read at once, and
@@ -27,6 +27,7 @@ from openwork.program.context import Context
 from openwork.program.nodes import (
     Apply,
     Array,
+    Comment,
     Declare,
     Expr,
     If,
@@ -63,7 +64,8 @@ class Ahead:
     def begin(self) -> list[Stmt]:
         """Before the loop: the first coordinates, which may not be there."""
         first = [Declare(w.coordinate, Value(0)) for w in self.walkers]
-        return [Declare(self.can, self.fits, fixed=True), *first, If(self.can, self._here())]
+        told = Comment("coordinates are read one ahead if something lies beyond both runs")
+        return [told, Declare(self.can, self.fits, fixed=True), *first, If(self.can, self._here())]
 
     def again(self) -> Stmt:
         """At the begin of an iteration: in the last run nothing was read beforehand."""
