@@ -29,7 +29,7 @@ from openwork.tensor.bounds import limit
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.symbolic import Computes, SymbolicPlan
-from openwork.tensor.warm import Warm
+from openwork.tensor.warm import Warm, WarmAppended
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -54,7 +54,7 @@ class Kernel:
         self._templates, self._result, self._loader = dict(templates), result, loader
         self._binder = Binder(plan, self._templates, trace, loader)
         self._latest: Binding | None = None
-        self._warm: Warm | None = None
+        self._warm: Warm | WarmAppended | None = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
         self._check = os.environ.get("OPENWORK_CHECK", "") not in ("", "0")
@@ -259,6 +259,10 @@ class Kernel:
                 binder.widen(binding)
                 binding = self._latest = binder.bind(given, operands, shape, fixed)
                 storage = self._appended(binding)
+            if not fixed and not self._check and not self._converts_result:
+                suits, room = WarmAppended.suits(binder), self._room(binding)
+                user = plan.user_result
+                self._warm = WarmAppended(binding, room, user, self._result) if suits else None
         else:
             values = self._values(binding, operands, old, out)
             address = values.__array_interface__["data"][0]
@@ -320,11 +324,16 @@ class Kernel:
             values.fill(initial)
         return values
 
+    def _room(self, binding: Binding) -> int:
+        """How many entries to make room for; where they are counted, how many there can be."""
+        assembly, lhs = self._plan.assembly, self._plan.assignment.lhs
+        if isinstance(assembly, Append) and assembly.strategy == "count":
+            return limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
+        return binding.room
+
     def _appended(self, binding: Binding) -> Storage:
         """A result from the arrays that the kernel makes."""
-        room, assembly, lhs = binding.room, self._plan.assembly, self._plan.assignment.lhs
-        if isinstance(assembly, Append) and assembly.strategy == "count":
-            room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
+        room = self._room(binding)
         made = binding.executable.run(binding.pointers, binding.sizes, binding.work, room)
         arrays = iter(made)
         levels = tuple(
