@@ -135,7 +135,6 @@ def test_appended_results_of_repeated_calls_are_their_own() -> None:
     other = kernel(A=2 * given["A"])
     with ThreadPoolExecutor(4) as pool:
         results += list(pool.map(lambda _: kernel(), range(20)))
-    del kernel
     for n, result in enumerate(results):
         validate(result.storage, "C")
         np.testing.assert_array_equal(result.to_numpy(), 0 * A if n == 1 else A + B)
