@@ -260,9 +260,9 @@ class Kernel:
                 binding = self._latest = binder.bind(given, operands, shape, fixed)
                 storage = self._appended(binding)
             if not fixed and not self._check and not self._converts_result:
-                suits, room = WarmAppended.suits(binder), self._room(binding)
+                suits = WarmAppended.suits(plan.assembly, binder)
                 user = plan.user_result
-                self._warm = WarmAppended(binding, room, user, self._result) if suits else None
+                self._warm = WarmAppended(binding, user, self._result) if suits else None
         else:
             values = self._values(binding, operands, old, out)
             address = values.__array_interface__["data"][0]
@@ -324,16 +324,11 @@ class Kernel:
             values.fill(initial)
         return values
 
-    def _room(self, binding: Binding) -> int:
-        """How many entries to make room for; where they are counted, how many there can be."""
-        assembly, lhs = self._plan.assembly, self._plan.assignment.lhs
-        if isinstance(assembly, Append) and assembly.strategy == "count":
-            return limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
-        return binding.room
-
     def _appended(self, binding: Binding) -> Storage:
         """A result from the arrays that the kernel makes."""
-        room = self._room(binding)
+        room, assembly, lhs = binding.room, self._plan.assembly, self._plan.assignment.lhs
+        if isinstance(assembly, Append) and assembly.strategy == "count":
+            room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
         made = binding.executable.run(binding.pointers, binding.sizes, binding.work, room)
         arrays = iter(made)
         levels = tuple(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from openwork.index.nodes import TensorVar
+from openwork.loops.result import Append
 from openwork.runtime.launch import BoundBroken, PositionOverflow, threads_for
 from openwork.runtime.memory import LARGE, allocate
 from openwork.runtime.storage import Storage
@@ -65,16 +66,16 @@ class Warm:
 class WarmAppended:
     """Repeats a call whose result is made of arrays that the kernel allocates."""
 
-    def __init__(self, binding: Binding, room: int, result: TensorVar, template: Any) -> None:
-        self._binding, self._room = binding, room
+    def __init__(self, binding: Binding, result: TensorVar, template: Any) -> None:
+        self._binding = binding
         self._result, self._template = result, template
         self._names = [[fact.name for fact in level.arrays] for level in result.format.levels]
         self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of calls that are over
 
     @staticmethod
-    def suits(binder: Binder) -> bool:
-        """Whether calls with the same operands can be repeated so."""
-        return binder.takes_as_given and not binder.adds
+    def suits(assembly: Append, binder: Binder) -> bool:
+        """Whether calls can be repeated so; where entries are counted, memory is asked for anew."""
+        return assembly.strategy != "count" and binder.takes_as_given and not binder.adds
 
     def __call__(self, given: tuple[Storage, ...]) -> Any:
         """The result, or None if the operands are others than before, or it was not to be had."""
@@ -91,7 +92,7 @@ class WarmAppended:
             sizes[0] = threads
         except IndexError:
             frame = executable.frame(binding.pointers)
-            sizes = executable.sizes(threads, self._room, binding.sizes)
+            sizes = executable.sizes(threads, binding.room, binding.sizes)
         try:
             executable.call(frame, sizes, work)
         except (BoundBroken, PositionOverflow):
