@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -117,6 +119,26 @@ def test_out_shares_memory_with_numpy() -> None:
 
 
 # --- Wide index arrays -------------------------------------------------------------------------
+
+
+def test_appended_results_of_repeated_calls_are_their_own() -> None:
+    """A call like the one before takes a shorter way; its arrays are new all the same."""
+    A, B = numbers(40, 30, density=0.3), numbers(40, 30, density=0.3, seed=1)
+    given = {"A": ow.tensor(A, format=ow.CSR), "B": ow.tensor(B, format=ow.CSR)}
+    kernel = compiled("C(i,j) = A(i,j) + B(i,j)", C=ow.empty((40, 30), format=ow.CSR), **given)
+    results = [kernel() for _ in range(3)]
+    results[1].storage.values[:] = 0
+    for threads in (3, 1, 2):
+        ow.set_num_threads(threads)
+        results.append(kernel())
+    ow.set_num_threads(None)
+    other = kernel(A=2 * given["A"])
+    with ThreadPoolExecutor(4) as pool:
+        results += list(pool.map(lambda _: kernel(), range(20)))
+    for n, result in enumerate(results):
+        validate(result.storage, "C")
+        np.testing.assert_array_equal(result.to_numpy(), 0 * A if n == 1 else A + B)
+    np.testing.assert_array_equal(other.to_numpy(), 2 * A + B)
 
 
 @pytest.fixture

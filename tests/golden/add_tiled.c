@@ -28,6 +28,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict B_pos2 = arrays[5];
   const double *restrict B_vals = arrays[6];
   double *restrict R_vals = arrays[7];
+  const int64_t A2_size = A_pos2[i_size];
+  const int64_t B2_size = B_pos2[i_size];
   // every i
   for (int64_t i = 0; i < i_size; i++) {
     if (*stop) break;
@@ -39,22 +41,39 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       const int64_t pA2_end = lower_bound_int32(A_crd2, pA2, A_pos2[i + 1], j_hi);
       int64_t pB2 = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_lo);
       const int64_t pB2_end = lower_bound_int32(B_crd2, pB2, B_pos2[i + 1], j_hi);
+      // coordinates are read one ahead if something lies beyond both runs
+      const int64_t ahead = pA2_end < A2_size && pB2_end < B2_size;
+      int32_t jA = 0;
+      int32_t jB = 0;
+      if (ahead) {
+        jA = A_crd2[pA2];
+        jB = B_crd2[pB2];
+      }
       // j of A and B, in order
       while (pA2 < pA2_end && pB2 < pB2_end) {
-        const int64_t jA = A_crd2[pA2];
-        const int64_t jB = B_crd2[pB2];
+        if (ahead == 0) {
+          jA = A_crd2[pA2];
+          jB = B_crd2[pB2];
+        }
         if (jA == jB) {
           const int64_t j = jA;
           R_vals[i * j_size + j] = A_vals[pA2] + B_vals[pB2];
+          jA = A_crd2[pA2 + ahead];
+          jB = B_crd2[pB2 + ahead];
           pA2++;
           pB2++;
         } else {
+          const int32_t jA_next = A_crd2[pA2 + ahead];
+          const int32_t jB_next = B_crd2[pB2 + ahead];
           const int64_t j = jA < jB ? jA : jB;
           const double B_val = B_vals[pB2];
           const double A_val = A_vals[pA2];
-          R_vals[i * j_size + j] = jB == j ? B_val : A_val;
-          pA2 += jA == j;
-          pB2 += jB == j;
+          R_vals[i * j_size + j] = jB < jA ? B_val : A_val;
+          pA2 += jA < jB;
+          pB2 += jB < jA;
+          const int32_t jB_then = jB < jA ? jB_next : jB;
+          jA = jB < jA ? jA : jA_next;
+          jB = jB_then;
         }
       }
       // rest of B

@@ -99,6 +99,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
   int32_t failed = 0;
+  const int64_t A2_size = A_pos2[i_size];
+  const int64_t B2_size = B_pos2[i_size];
   const int64_t pieces_near = room * 12 / 262144 < threads * 1024 - 1024 ? room * 12 / 262144 : threads * 1024 - 1024;
   const int64_t pieces_most = pieces_near > threads * 32 - 32 ? pieces_near : threads * 32 - 32;
   const int64_t pieces = (i_size < pieces_most ? i_size : pieces_most) > 1 ? (i_size < pieces_most ? i_size : pieces_most) : 1;
@@ -170,21 +172,38 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               own_vals = resize(own_vals, own2_room, sizeof(double), &status);
               if (status) goto leave_1;
             }
+            // coordinates are read one ahead if something lies beyond both runs
+            const int64_t ahead = pA2_end < A2_size && pB2_end < B2_size;
+            int32_t jA = 0;
+            int32_t jB = 0;
+            if (ahead) {
+              jA = A_crd2[pA2];
+              jB = B_crd2[pB2];
+            }
             // j of A and B, in order
             while (pA2 < pA2_end && pB2 < pB2_end) {
-              const int64_t jA = A_crd2[pA2];
-              const int64_t jB = B_crd2[pB2];
+              if (ahead == 0) {
+                jA = A_crd2[pA2];
+                jB = B_crd2[pB2];
+              }
               if (jA == jB) {
                 const int64_t j = jA;
                 own_vals[own2] = A_vals[pA2] * B_vals[pB2];
                 own_crd2[own2] = j;
                 own2++;
+                jA = A_crd2[pA2 + ahead];
+                jB = B_crd2[pB2 + ahead];
                 pA2++;
                 pB2++;
               } else {
+                const int32_t jA_next = A_crd2[pA2 + ahead];
+                const int32_t jB_next = B_crd2[pB2 + ahead];
                 const int64_t j = jA < jB ? jA : jB;
-                pA2 += jA == j;
-                pB2 += jB == j;
+                pA2 += jA < jB;
+                pB2 += jB < jA;
+                const int32_t jA_then = jA < jB ? jA_next : jA;
+                jB = jA < jB ? jB : jB_next;
+                jA = jA_then;
               }
             }
             R_pos2[i + 1] = own2;

@@ -9,6 +9,7 @@ from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
+from openwork.program.ahead import Ahead, look_ahead, renamed
 from openwork.program.header import Header, polls_of
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
 from openwork.program.parallel import balance
@@ -147,8 +148,14 @@ class Loop(Visit):
             code.append(self._merge_loop(some, scope))
         return block(*code)
 
-    def _merge_loop(self, walkers: list[Walker], scope: Scope) -> p.Stmt:
+    def _merge_loop(self, walkers: list[Walker], scope: Scope) -> p.Block:
         """One loop of a merge: all of `walkers` have entries left, the others have none."""
+        ahead = None
+        if self._looks_ahead(walkers):
+            ahead, scope = look_ahead(self.ctx, walkers, self._tried(walkers), scope)
+            walkers = list(ahead.walkers)
+        else:
+            walkers, scope = renamed(walkers, scope)
         more = every([compare("<", w.position, w.end) for w in walkers])
         if more is None:
             raise InternalError("a merge loop without operands")
@@ -160,7 +167,7 @@ class Loop(Visit):
         for w in walkers:
             here = w.coordinate_at(w.position)
             if not alone:
-                code.append(Declare(w.coordinate, here, fixed=True))
+                code += [Declare(w.coordinate, here, fixed=True)] if ahead is None else []
                 here = w.coordinate
             least = here if least is None else p.arithmetic("min", least, here)
         if least is None:
@@ -168,23 +175,50 @@ class Loop(Visit):
         if self.loop.merge == "gallop" and self._meets(walkers):
             code.append(self._gallop(walkers, var, scope))
         elif len(walkers) == 2 and not any(w.segment or w.part.searched for w in walkers):
-            code.append(self._pair(walkers, var, least, scope))
+            code.append(self._pair(walkers, var, least, scope, ahead))
         else:
             code.append(Declare(var, least, fixed=True))
             code += self._each(walkers, self.cases, var, scope).body
         named = " and ".join(self.ctx.names.of(w.part.access.tensor) for w in walkers)
         comment = f"{self.name} of {named}, in order" if not alone else f"rest of {named}"
         unroll = 0 if self.loop.unroll is None else self.loop.unroll or 2
-        body, polls = block(*code), self._polls()
-        return p.While(more, body, comment, polls, unroll, brief=alone)
+        before, again = ([], []) if ahead is None else (ahead.begin(), [ahead.again()])
+        body, polls = block(*again, *code), self._polls()
+        return block(*before, p.While(more, body, comment, polls, unroll, brief=alone))
 
-    def _each(self, walkers: list[Walker], cases: list[Point], var: Name, scope: Scope) -> p.Block:
-        """Do what the operands at coordinate `var` ask for, and step over them."""
+    def _looks_ahead(self, walkers: list[Walker]) -> bool:
+        """Whether what is done at a coordinate is so little that finding the next one matters."""
+        return (
+            isinstance(self.loop.body, Assign)
+            and self.loop.merge != "gallop"
+            and len(walkers) == 2
+            and not self.ctx.on_gpu
+            and all(w.looks_ahead for w in walkers)
+        )
+
+    def _tried(self, walkers: list[Walker]) -> int:
+        """Which of two walkers has a case of its own that is tried before that of the other."""
+        alone = [point.present for point in self.cases if len(point.present) == 1]
+        return int(frozenset([walkers[1].part.access]) in alone[:1])
+
+    def _each(
+        self,
+        walkers: list[Walker],
+        cases: list[Point],
+        var: Name,
+        scope: Scope,
+        known: dict[Access, Expr | None] | None = None,
+    ) -> p.Block:
+        """Do what the operands at coordinate `var` ask for, and step over them.
+
+        `known`: which of them are there, if that is not to be found by comparing.
+        """
         code: list[p.Stmt] = []
         alone = len(walkers) == 1
-        present: dict[Access, Expr | None] = {}
+        present: dict[Access, Expr | None] = dict(known or {})
         for w in walkers:
-            present[w.part.access] = None if alone else compare("==", w.coordinate, var)
+            here = None if alone else compare("==", w.coordinate, var)
+            present.setdefault(w.part.access, here)
             code += w.find_segment(var)
         code += self.visit(present, walkers, scope, cases=cases).body
         for w in walkers:
@@ -192,7 +226,14 @@ class Loop(Visit):
             code.append(w.advance(Value(1) if matched is None else matched))
         return block(*code)
 
-    def _pair(self, walkers: list[Walker], var: Name, least: Expr, scope: Scope) -> p.Stmt:
+    def _pair(
+        self,
+        walkers: list[Walker],
+        var: Name,
+        least: Expr,
+        scope: Scope,
+        ahead: Ahead | None = None,
+    ) -> p.Stmt:
         """if (iA == iB) { both; pA++; pB++; } else { the lesser one; advance it }
 
         Whether two operands meet is easily predicted where their patterns are alike, and seldom
@@ -209,9 +250,16 @@ class Loop(Visit):
         together = block(
             Declare(var, one.coordinate, fixed=True),
             self.visit(certain, walkers, scope, cases=meet if settled else self.cases),
+            *(() if ahead is None else ahead.both()),
             *steps,
         )
-        lesser = block(Declare(var, least, fixed=True), self._each(walkers, apart, var, scope))
+        known = None if ahead is None else ahead.first()
+        lesser = block(
+            *(() if ahead is None else ahead.load()),
+            Declare(var, least, fixed=True),
+            self._each(walkers, apart, var, scope, known),
+            *(() if ahead is None else ahead.step()),
+        )
         return p.If(compare("==", one.coordinate, other.coordinate), together, lesser)
 
     def _meets(self, walkers: list[Walker]) -> bool:

@@ -153,6 +153,17 @@ class Walker:
         view = self.workspaces.view(self.part.access, self.level)
         return searchable(level, view, self.parent.position)
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the run is one of many in an operand, whose coordinates lie in an array."""
+        return (
+            self.level > 0
+            and self.part.access.tensor in self.names.operands
+            and self.segment is None
+            and not self.part.searched
+            and self.stored is not None
+        )
+
     def coordinate_at(self, position: Expr) -> Expr:
         """The coordinate stored at `position`."""
         level = self.part.access.tensor.format.levels[self.level]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,20 +42,15 @@ _free.argtypes = [ctypes.c_void_p]
 _free.restype = None
 
 
-class _Memory:
-    """Memory that a kernel allocated, given back when the last array over it is gone."""
+class _Memory(ctypes.c_char * (sys.maxsize // 2)):  # type: ignore[misc]
+    """Memory that a kernel allocated, given back when the last array over it is gone.
 
-    def __init__(self, address: int, count: int, dtype: np.dtype[Any]) -> None:
-        self.address = address
-        self.__array_interface__ = {
-            "data": (address, False),
-            "shape": (count,),
-            "typestr": dtype.str,
-            "version": 3,
-        }
+    How long it is, only the array over it knows: a type for every length would take more time
+    than all the rest.
+    """
 
     def __del__(self) -> None:
-        _free(self.address)
+        _free(ctypes.addressof(self))
 
 
 class Executable:
@@ -89,7 +85,7 @@ class Executable:
         """
         sizes = self.sizes(threads_for(work), room, extents)
         arrays = self.launch(pointers, sizes, work)
-        return self._collect(arrays, sizes) if self._made else []
+        return self.collect(arrays, sizes) if self._made else []
 
     def sizes(self, threads: int, room: int, extents: Sequence[int]) -> Any:
         """The sizes of a call; a kernel that makes no arrays only reads them."""
@@ -117,11 +113,12 @@ class Executable:
         if status != OK:
             _refuse(status)
 
-    def _collect(self, arrays: Any, sizes: Any) -> list[Array]:
-        made = []
-        for n, (position, dtype) in enumerate(self._made):
-            count = sizes[self._first_length + n]
-            made.append(np.asarray(_Memory(arrays[1 + position], count, dtype)))
+    def collect(self, arrays: Any, sizes: Any) -> list[Array]:
+        """The arrays that a call has made."""
+        made: list[Array] = []
+        for n, (position, dtype) in enumerate(self._made, self._first_length):
+            memory = _Memory.from_address(arrays[1 + position])
+            made.append(np.ndarray(sizes[n], dtype, memory))
         return made
 
 

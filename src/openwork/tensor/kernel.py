@@ -29,7 +29,7 @@ from openwork.tensor.bounds import limit
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.symbolic import Computes, SymbolicPlan
-from openwork.tensor.warm import Warm
+from openwork.tensor.warm import Warm, WarmAppended
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -54,7 +54,7 @@ class Kernel:
         self._templates, self._result, self._loader = dict(templates), result, loader
         self._binder = Binder(plan, self._templates, trace, loader)
         self._latest: Binding | None = None
-        self._warm: Warm | None = None
+        self._warm: Warm | WarmAppended | None = None
         self._other: Kernel | None = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
@@ -262,6 +262,10 @@ class Kernel:
                 binder.widen(binding)
                 binding = self._latest = binder.bind(given, operands, shape, fixed)
                 storage = self._appended(binding)
+            if not fixed and not self._check and not self._converts_result:
+                suits = WarmAppended.suits(plan.assembly, binder)
+                user = plan.user_result
+                self._warm = WarmAppended(binding, user, self._result) if suits else None
         else:
             values = self._values(binding, operands, old, out)
             address = values.__array_interface__["data"][0]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from openwork.index.nodes import TensorVar
-from openwork.runtime.launch import threads_for
+from openwork.loops.result import Append
+from openwork.runtime.launch import BoundBroken, PositionOverflow, threads_for
 from openwork.runtime.memory import LARGE, allocate
 from openwork.runtime.storage import Storage
 from openwork.tensor.binding import Binder, Binding
@@ -59,4 +60,47 @@ class Warm:
         self._frames.append(frame)
         levels = self._binder.levels(given)
         storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
+        return self._template.__openwork_result__(storage)
+
+
+class WarmAppended:
+    """Repeats a call whose result is made of arrays that the kernel allocates."""
+
+    def __init__(self, binding: Binding, result: TensorVar, template: Any) -> None:
+        self._binding = binding
+        self._result, self._template = result, template
+        self._names = [[fact.name for fact in level.arrays] for level in result.format.levels]
+        self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of calls that are over
+
+    @staticmethod
+    def suits(assembly: Append, binder: Binder) -> bool:
+        """Whether calls can be repeated so; where entries are counted, memory is asked for anew."""
+        return assembly.strategy != "count" and binder.takes_as_given and not binder.adds
+
+    def __call__(self, given: tuple[Storage, ...]) -> Any:
+        """The result, or None if the operands are others than before, or it was not to be had."""
+        binding, result = self._binding, self._result
+        for reference, storage in zip(binding.given, given, strict=True):
+            if reference() is not storage:
+                return None
+        if binding.result_shape is not self._template.shape:
+            return None
+        executable, work = binding.executable, binding.work
+        threads = threads_for(work)
+        try:
+            frame, sizes = self._frames.pop()
+            sizes[0] = threads
+        except IndexError:
+            frame = executable.frame(binding.pointers)
+            sizes = executable.sizes(threads, binding.room, binding.sizes)
+        try:
+            executable.call(frame, sizes, work)
+        except (BoundBroken, PositionOverflow):
+            return None
+        arrays = executable.collect(frame, sizes)
+        self._frames.append((frame, sizes))
+        values = arrays.pop()
+        made = iter(arrays)
+        levels = tuple([{name: next(made) for name in names} for names in self._names])
+        storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)
         return self._template.__openwork_result__(storage)
