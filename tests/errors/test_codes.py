@@ -401,6 +401,10 @@ def test_a_format_that_contradicts_itself() -> None:
         ow.Format([ow.Dense, ow.Compressed], order=(0, 0))
     with refused("E401", ow.FormatError, "'Compressed' is not a level", hint="ow.Compressed"):
         ow.Format(["Compressed"])  # type: ignore[list-item]
+    with refused("E401", ow.FormatError, "Bitmap is not a format", hint="ow.Format([ow.Bitmap])"):
+        ow.tensor(np.arange(3.0), format=ow.Bitmap)
+    with refused("E401", ow.FormatError, "COO makes formats", hint="ow.COO(2)"):
+        ow.empty((3, 4), format=ow.COO)
 
 
 @provokes("E402")

@@ -372,4 +372,12 @@ def as_format(spec: Format | str) -> Format:
         return spec
     if isinstance(spec, str):
         return parse_format(spec)
-    raise FormatError(f"{spec!r} is not a format", code="E401", hint="for example ow.CSR")
+    hint = "for example ow.CSR"
+    if isinstance(spec, Level):
+        hint = f"it stores one mode; a format has a level for each: ow.Format([{spec!r}])"
+    elif callable(spec):
+        name = getattr(spec, "__name__", str(spec))
+        raise FormatError(
+            f"{name} makes formats, and is none", code="E401", hint=f"call it, such as ow.{name}(2)"
+        )
+    raise FormatError(f"{spec!r} is not a format", code="E401", hint=hint)
