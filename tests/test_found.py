@@ -131,3 +131,11 @@ def test_a_sum_over_nothing_is_a_number_where_no_entry_can_be_missing(
     text = "Y(i) = max(j, A(j)) * (D(i) + sum(j, C(i,j)))"
     stmt = ow.parse(text, A=A, C=C, D=D, Y=ow.empty((2,)))
     np.testing.assert_array_equal(stmt.compile()().to_numpy(), [np.nan, -np.inf])
+
+
+def test_a_written_branch_that_an_absent_condition_picks_is_absent() -> None:
+    """Whether the other branch has an entry cannot matter."""
+    b, c = np.array([0.0, 0, 2, 0]), np.array([0.0, 3, 5, 0])
+    B, C = (ow.tensor(x, format="Compressed") for x in (b, c))
+    y = ow.parse("y(i) = select(1 >= B(i), 0, C(i)) / B(i)", B=B, C=C, y=ow.empty((4,)))
+    assert np.array_equal(y.compile()().to_numpy(), [0, 0, 2.5, 0])

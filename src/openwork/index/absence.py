@@ -59,7 +59,10 @@ def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
         values = [arg.value for arg in args if isinstance(arg, (Absent, Literal))]
         return Absent(op.compute(values, kinds, result), result)
     if op.selects and isinstance(seen[0], Absent):
-        return converted(args[1] if seen[0].value else args[2], result)
+        picked = args[1] if seen[0].value else args[2]
+        if isinstance(picked, Literal):  # as where the other branch, which cannot matter, is absent
+            return Absent(number(picked.value, result), result)
+        return converted(picked, result)
     if len(args) == 2:
         for position, arg in enumerate(seen):
             if isinstance(arg, Absent) and _is_identity(op, position, arg):

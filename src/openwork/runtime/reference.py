@@ -219,7 +219,8 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     1. an absent argument is the operator's annihilator: absent, with that value;
     2. every argument is absent or a written number, and one is absent: absent, with their value;
     3. an absent argument is the operator's identity: the other argument, as it is;
-    4. the operator selects and its condition is absent: the branch that it picks, as it is;
+    4. the operator selects and its condition is absent: the branch that it picks, as it is, but
+       a written number is absent;
     5. the computed value, present.
     """
     shape = np.broadcast_shapes(*(arg.values.shape for arg in args))
@@ -233,8 +234,11 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     if op.selects:
         condition, yes, no = args
         picks, take = computes & ~condition.present, condition.values
-        present = np.where(picks, np.where(take, yes.present, no.present), present)
-        literal = np.where(picks, np.where(take, yes.literal, no.literal), literal)
+        branch, written = (
+            np.where(take, *pair) for pair in ((yes.present, no.present), (yes.literal, no.literal))
+        )
+        present = np.where(picks, branch & ~written, present)
+        literal = literal & ~picks
     if op.arity == 2:
         for n, law in ((1, op.right_identity), (1, op.identity), (0, op.identity)):
             holds, other = computes & _absent_as(args[n], law), args[1 - n]
