@@ -65,8 +65,14 @@ def spmv(data: str, a: Any, rng: np.random.Generator) -> Case:
     return Case("SpMV", data, a.nnz, moved, True, a @ x, lambda peer: peer.spmv(a, x))
 
 
-def spmm(width: int, data: str, a: Any, rng: np.random.Generator) -> Case:
-    """Y(i,k) = A(i,j) X(j,k)"""
+# Dense operands and results of more bytes than this, once for each peer, exhaust small machines.
+MOST_DENSE = 400_000_000
+
+
+def spmm(width: int, data: str, a: Any, rng: np.random.Generator) -> Case | None:
+    """Y(i,k) = A(i,j) X(j,k), where X and Y are not too large"""
+    if REAL * width * sum(a.shape) > MOST_DENSE:
+        return None
     x = rng.random((a.shape[1], width))
     moved = csr_bytes(a) + REAL * width * (np.unique(a.indices).size + a.shape[0])
     return Case(f"SpMM {width}", data, a.nnz, moved, True, a @ x, lambda peer: peer.spmm(a, x))
