@@ -24,8 +24,9 @@ contestant runs for {settle:.0f} ms unmeasured, so that it finds its own data in
 threads of others spinning. A call returns a new result; converting the operands to a library's own
 format is not measured. Every answer was compared with SciPy's or NumPy's first. Everything is
 float64 with 32-bit indices; Openwork runs with the schedule that it picks by itself. SDDMM and
-MTTKRP have 32 columns. SpMM is left out where X and Y together exceed 400 MB. "room" says how much of a second core was free: where it is far below 2,
-others used the machine. A row with room below {quiet} is measured up to {tries} times, and the try
+MTTKRP have 32 columns. SpMM is left out where X and Y together exceed 400 MB. "room" says how much
+of a second core was free: where it is far below 2, others used the machine. A row with room below
+{quiet} is measured up to {tries} times, and the try
 with the most room is kept, whoever was fast in it; that happened to {again} of {rows} rows.
 
 "bound" is the time in which the bytes that the kernel cannot avoid (every operand read once, the
