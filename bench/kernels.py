@@ -48,7 +48,9 @@ class Case:
                 continue
             where = f"{peer.name}, {self.kernel} on {self.data}"
             found = peer.values(call(), self.dense)
-            np.testing.assert_allclose(found, self.expected, 1e-9, 1e-12, err_msg=where)
+            # Large terms may cancel, and everybody adds them in an order of his own.
+            slack = 1e-12 * max(1.0, float(np.max(np.abs(self.expected), initial=0.0)))
+            np.testing.assert_allclose(found, self.expected, 1e-9, slack, err_msg=where)
             calls[peer.name] = call
         return calls
 
