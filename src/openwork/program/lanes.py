@@ -18,7 +18,8 @@ from math import gcd
 from typing import cast
 
 from openwork.program import nodes as p
-from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value, block
+from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value
+from openwork.program.vectors import in_order
 from openwork.tree import Node, bottom_up, children, map_children, walk
 
 # Loops are cut into vectors of so many bytes at most, and processors may take half of it at once.
@@ -114,13 +115,7 @@ class _Pass:
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node`, where names stand for expressions."""
         if isinstance(node, p.Block):
-            known = dict(known)
-            done: list[Stmt] = []
-            for s in node.body:
-                if isinstance(s, p.Declare) and s.fixed:
-                    known[s.name.name] = s.value
-                done.append(cast(Stmt, self.node(s, known)))
-            return block(*done)
+            return in_order(node, known, self.node)
         if isinstance(node, p.For) and node.unrolled:
             new = self._loop(node, known)
             if new is not None:

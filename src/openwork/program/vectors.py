@@ -11,6 +11,7 @@ length, which follows from constants. Arrays begin at such a place, or the host 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import cast
@@ -63,13 +64,7 @@ class _Vectors:
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node`, where names stand for expressions."""
         if isinstance(node, p.Block):
-            known = dict(known)
-            done: list[Stmt] = []
-            for s in node.body:
-                if isinstance(s, p.Declare) and s.fixed:
-                    known[s.name.name] = s.value
-                done.append(cast(Stmt, self.node(s, known)))
-            return block(*done)
+            return in_order(node, known, self.node)
         if isinstance(node, p.For) and node.unrolled and isinstance(node.end, Value):
             return self._loop(node, known)
         if isinstance(node, Expr):
@@ -139,6 +134,19 @@ class _Vectors:
                     return None
                 rest = arithmetic("+", rest, term)
         return rest
+
+
+def in_order(
+    body: p.Block, known: dict[str, Expr], change: Callable[[Node, dict[str, Expr]], Node]
+) -> p.Block:
+    """`body` with each statement changed, which is told what the names before it stand for."""
+    known = dict(known)
+    done: list[Stmt] = []
+    for s in body.body:
+        if isinstance(s, p.Declare) and s.fixed:
+            known[s.name.name] = s.value
+        done.append(cast(Stmt, change(s, known)))
+    return block(*done)
 
 
 def _used(stmts: list[Stmt]) -> list[Stmt]:

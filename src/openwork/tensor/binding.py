@@ -63,9 +63,10 @@ class Binding:
 
     def fits(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
         """Whether this is the binding of `given`."""
-        if self.result_shape != result_shape:
-            return False
-        return all([mine() is theirs for mine, theirs in zip(self.given, given, strict=True)])
+        for mine, theirs in zip(self.given, given, strict=True):
+            if mine() is not theirs:
+                return False
+        return self.result_shape is result_shape or self.result_shape == result_shape
 
 
 class Binder:

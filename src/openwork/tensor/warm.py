@@ -38,10 +38,7 @@ class Warm:
     def __call__(self, given: tuple[Storage, ...]) -> Any:
         """The result, or None if the operands are others than before."""
         binding, result = self._binding, self._result
-        for reference, storage in zip(binding.given, given, strict=True):
-            if reference() is not storage:
-                return None
-        if binding.result_shape is not self._template.shape:
+        if not binding.fits(given, self._template.shape):
             return None
         threads, (known, sizes) = threads_for(self._work), self._sized
         if threads != known:
@@ -80,10 +77,7 @@ class WarmAppended:
     def __call__(self, given: tuple[Storage, ...]) -> Any:
         """The result, or None if the operands are others than before, or it was not to be had."""
         binding, result = self._binding, self._result
-        for reference, storage in zip(binding.given, given, strict=True):
-            if reference() is not storage:
-                return None
-        if binding.result_shape is not self._template.shape:
+        if not binding.fits(given, self._template.shape):
             return None
         executable, work = binding.executable, binding.work
         threads = threads_for(work)
