@@ -14,6 +14,7 @@ from tests.gpu.nvrtc import compile_text, library, registers
 import openwork as ow
 from openwork.loops import default_gpu
 from openwork.loops.result import Append
+from openwork.program import tables
 from openwork.runtime.emulator import ORDERS
 from openwork.tensor.validate import validate
 
@@ -143,11 +144,19 @@ def test_one_thread_appends_where_the_schedule_has_it_so() -> None:
 TABLES = [name for name, (text, _) in CASES.items() if "k" in text and "product" in name]
 
 
+@pytest.mark.parametrize("exact", [False, True], ids=["atomic", "exact"])
+@pytest.mark.parametrize("tier", ["long", "far", "mapped"])
 @pytest.mark.parametrize("name", TABLES)
-def test_rows_that_no_near_table_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_no_near_table_holds(
+    name: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are noted, and whole blocks do them afterwards."""
     monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 0)
-    kernel = statement(name).compile("cuda-emulated")
+    monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
+    if tier != "long":
+        monkeypatch.setattr(tables, "MOST_SHARED", 1)
+    kernel = statement(name).compile("cuda-emulated", deterministic=exact)
+    assert ("mark_bit" in kernel.source) == (tier == "mapped" and "claim" in kernel.source)
     expected = statement(name).compile()()
     for order in range(ORDERS):
         kernel._device.order = order

@@ -38,6 +38,7 @@ from openwork.tree import Node, bottom_up, walk
 THREADS = 256  # of a block
 SHARE = 32  # rows and entries that a thread merges, if some rows have that many
 _USUAL_ROW = 10.0  # entries of a row, where nobody knows
+_MOST_MAPPED = 1 << 22  # keys of which a block may have a map of its own
 _SLOTS = 64, 2048  # the fewest and the most that a table in shared memory has
 
 
@@ -63,11 +64,12 @@ def assembled(
     sizes: dict[str, float],
     longest: dict[str, int],
     serial: bool = False,
+    exact: bool = False,
 ) -> Plan:
     """`plan` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
 
     `sizes`: stored entries of operands, and `longest`: those of a row, where they are known.
-    `serial`: the user has it that one thread appends to it.
+    `serial`: the user has it that one thread appends to it. `exact`: without atomics.
     """
     if not isinstance(plan.assembly, Append):
         return plan
@@ -87,7 +89,9 @@ def assembled(
             f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[-1].var}, "
             f"{who} of the GPU: the entries of {plan.result} are counted, then computed into place"
         )
-        return replace(tabled, assembly=Append("count", lanes, slots_for(prod(rows))))
+        slots, mapped = slots_for(prod(rows)), _few_keys(plan)
+        made = Append("count", lanes, slots, atomic=not exact, mapped=mapped)
+        return replace(tabled, assembly=made)
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
     return replace(plan, assembly=Append("serial"))
 
@@ -96,6 +100,17 @@ def _differ(plan: Plan, longest: dict[str, int]) -> bool:
     """Whether rows that are merged may be so long that threads had better share them."""
     merged = measured(nest_of(plan.loops))
     return can_be_shared(plan) and any(longest.get(a.tensor.name, SHARE) >= SHARE for a in merged)
+
+
+def _few_keys(plan: Plan) -> bool:
+    """Whether the workspaces that list their keys may as well have a place for every one."""
+    known = extents(plan.assignment)
+    made = [n for n in walk(plan.loops) if isinstance(n, Where) and n.temporary in _lists(n)]
+    return all(
+        0 < known.get(var, _MOST_MAPPED + 1) <= _MOST_MAPPED
+        for where in made
+        for var in written(where.producer).vars
+    )
 
 
 def lanes_for(mean: float) -> int:

@@ -64,7 +64,7 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
         blocks=plan.blocks,
     )  # fmt: skip
     made = plan.assembly if isinstance(plan.assembly, Append) else Append()
-    make = maker_of(made.lanes, made.slots) if made.lanes > 1 else Workspace
+    make = maker_of(made) if made.lanes > 1 else Workspace
     workspaces = Workspaces(names, {}, make)
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)

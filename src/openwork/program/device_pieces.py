@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, cast
 
 from openwork.errors import InternalError
@@ -37,17 +38,17 @@ from openwork.program.nodes import (
 from openwork.program.passes import PIECE, PIECES, Pass, Rows, first_of
 from openwork.program.pieces import Lower, Pieces
 from openwork.program.scope import Range, Scope
-from openwork.program.tables import FAR, Table, tables_of
+from openwork.program.tables import FAR, LONG, NEAR, TIER, Table, tables_of
 from openwork.program.units import MOST_SHARED
-from openwork.tree import Node, bottom_up
+from openwork.tree import Node, map_children
 
 N = TypeVar("N", bound=Node)
 
 _THREADS = 64  # of a block
 _RUN = Name("piece_run")  # the pieces of a block
-_FAR_THREADS = 256  # of a block that takes a piece by itself
-_LIST, _TALLY = Array("pieces_far", "int64"), Array("pieces_far_tally", "int32")
-_MANY, _AT = Name("far_pieces"), Name("far_piece")
+_MANY_THREADS = 256  # of a block that takes a piece by itself
+_AT = Name("piece_at")  # which of the pieces of a tier
+_WORDS = {LONG: "long", FAR: "far"}
 Before = Callable[[], list[Stmt]]
 After = Callable[[Rows], list[Stmt]]
 
@@ -94,48 +95,49 @@ class DevicePieces(Pieces):
         counting = self.ctx.counting
 
         def start() -> list[Stmt]:
-            flag = [Declare(FAR, Value(False, "bool"))] if self._tables else []
-            return [*flag, *before()]
+            noted = self._tables and counting
+            return [*([Declare(TIER, Value(NEAR))] if noted else []), *before()]
 
         def end(rows: Rows) -> list[Stmt]:
-            listed = Do(Helper("append", (_LIST, _TALLY, PIECE)))
-            noted = If(FAR, block(ByOne(block(listed))))
-            return [*after(rows), *([noted] if self._tables and counting else [])]
+            return [*after(rows), *(map(_noted, _WORDS) if self._tables and counting else ())]
 
-        near = super()._over(appender, cut, scope, comment, start, end)
+        made = [super()._over(appender, cut, scope, comment, start, end)]
+        if not self._tables:  # which are known by now
+            return made[0]
+        where = self._tables[0].tables
+        lanes, where.lanes = where.lanes, _MANY_THREADS
+        for where.tier, word in _WORDS.items():
+            long = super()._over(appender, cut, scope, f"{comment} that is {word}", before, after)
+            made.append(If(compare("<", 0, _count(where.tier)), block(long)))
+        where.tier, where.lanes = NEAR, lanes
+        return block(*self._learnt(made)) if counting else block(*made)
+
+    def _learnt(self, made: list[Stmt]) -> list[Stmt]:
+        """The passes with lists of pieces that the first makes, and the host knows before others."""
+        near, *others = made
         tables = self._tables
-        if not tables:
-            return near
-        where = tables[0].tables
-        lanes, where.near, where.lanes = where.lanes, False, _FAR_THREADS
-        far = super()._over(appender, cut, scope, f"{comment}, if it is long", before, after)
-        where.near, where.lanes = True, lanes
-        some = If(compare("<", 0, _MANY), block(far))
-        if not counting:
-            return block(near, some)
-        memory: list[Stmt] = [
-            Allocate(_LIST, PIECES),
-            Allocate(_TALLY, Value(1), zeroed=True),
-            *(Allocate(table.needs, Value(1), zeroed=True) for table in tables),
-        ]
-        learnt: list[Stmt] = [Ask(_MANY, _TALLY, Value(0))]
+        lists: list[Stmt] = [Allocate(_list(tier), PIECES) for tier in _WORDS]
+        zeros = [*map(_tally, _WORDS), *(table.needs for table in tables)]
+        lists += [Allocate(array, Value(1), zeroed=True) for array in zeros]
+        known: list[Stmt] = [Ask(_count(tier), _tally(tier), Value(0)) for tier in _WORDS]
         for table in tables:
-            learnt.append(Ask(table.most, table.needs, Value(0)))
-            learnt.append(Declare(table.room, Helper("table_slots", (table.most,)), fixed=True))
-        return block(*memory, near, *learnt, some)
+            known.append(Ask(table.most, table.needs, Value(0)))
+            known.append(Declare(table.room, Helper("table_slots", (table.most,)), fixed=True))
+        return [*lists, near, *known, *others]
 
     @property
     def _tables(self) -> list[Table]:
         return tables_of(self.ctx.workspaces)
 
     @property
-    def _is_far(self) -> bool:
-        return any(not table.tables.near for table in self._tables)
+    def _tier(self) -> int:
+        return max([table.tables.tier for table in self._tables], default=NEAR)
 
     def _header(self, loop: Forall, scope: Scope) -> Header:
-        if self._is_far:
+        if self._tier != NEAR:
             tag = Tag(ParallelUnit.GPUBlock, OutputRaceStrategy.NoRaces)
-            return Header.of(self.ctx, replace(loop, tag=tag), _AT, Range(Value(0), _MANY), scope)
+            listed = Range(Value(0), _count(self._tier))
+            return Header.of(self.ctx, replace(loop, tag=tag), _AT, listed, scope)
         unit = ParallelUnit.GPUThread if self._lanes == 1 else ParallelUnit.GPUWarp
         tag = Tag(unit, OutputRaceStrategy.NoRaces)
         first = _RUN * self._each
@@ -143,9 +145,9 @@ class DevicePieces(Pieces):
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, pieces, scope)
 
     def _shared(self, loop: For) -> Stmt:
-        if self._is_far:
-            known = Declare(PIECE, Load(_LIST, _AT), fixed=True)
-            body = block(known, _shared_by(_FAR_THREADS, loop.body))
+        if self._tier != NEAR:
+            known = Declare(PIECE, Load(_list(self._tier), _AT), fixed=True)
+            body = block(known, _shared_by(_MANY_THREADS, loop.body))
             return replace(loop, body=body, unroll=0)
         runs = (PIECES + (self._each - 1)) / self._each
         inner = replace(loop, comment="", unroll=0, body=_shared_by(self._lanes, loop.body))
@@ -160,13 +162,34 @@ class DevicePieces(Pieces):
         return [*code, *result.check_counts()]
 
 
+def _list(tier: int) -> Array:
+    """The pieces of a tier, in any order."""
+    return Array(f"pieces_{_WORDS[tier]}", "int64")
+
+
+def _tally(tier: int) -> Array:
+    """One number: how many they are."""
+    return Array(f"pieces_{_WORDS[tier]}_tally", "int32")
+
+
+def _count(tier: int) -> Name:
+    """The same, as the host has learnt it."""
+    return Name(f"{_WORDS[tier]}_pieces")
+
+
+def _noted(tier: int) -> Stmt:
+    """A piece is put on the list of its tier."""
+    listed = Do(Helper("append", (_list(tier), _tally(tier), PIECE)))
+    return If(compare("==", TIER, tier), block(ByOne(block(listed))))
+
+
 def _shared_by(lanes: int, node: N) -> N:
-    """Loops for threads have so many of them."""
-
-    def rule(n: Node) -> Node | None:
-        return replace(n, units=lanes) if isinstance(n, For) and n.unit == "thread" else None
-
-    return cast(N, bottom_up(rule)(node))
+    """Loops for threads have so many of them, but for those of warps."""
+    if isinstance(node, For) and node.unit == "warp":
+        return node
+    if isinstance(node, For) and node.unit == "thread":
+        return cast(N, replace(node, units=lanes))
+    return cast(N, map_children(node, partial(_shared_by, lanes)))
 
 
 def pieces_of(ctx: Context, lower: Lower) -> Pieces:

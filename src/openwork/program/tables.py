@@ -2,8 +2,9 @@
 
 A unit of threads has a table for the rows of a result that it makes, one after the other. How many
 keys a row has at most is counted before, from the lengths of the loops that insert them, and that
-many slots are used of it. Rows that fit have their table in shared memory, *near*; what does not
-fit is noted and done afterwards by whole blocks, whose tables lie in global memory, *far*.
+many slots are used of it. Most rows fit a small table in shared memory, and a few threads do them.
+What does not fit is noted and done afterwards by whole blocks: *long* rows with a table in all of
+the block's shared memory, *far* ones with a table in global memory, or a map (`program/maps.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from openwork.algebra.operators import ADD, MAX, Op
+from openwork.loops.result import Append
+from openwork.program import maps
 from openwork.program import nodes as p
 from openwork.program.dead import without_dead
 from openwork.program.device import ByOne
@@ -37,20 +40,31 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.program.workspace import Workspace, Workspaces
+from openwork.program.units import MOST_SHARED
+from openwork.program.warps import by_warps
+from openwork.program.workspace import Workspace, Workspaces, is_blank
 from openwork.tree import Node, substitute, walk
 
-FAR = Name("piece_is_far", "bool")  # whether a piece has a row that does not fit a near table
+NEAR, LONG, FAR = range(3)  # tiers
+TIER = Name("piece_tier")  # of the longest row of a piece
 _MOST = 1 << 29  # keys of a row, which no memory would hold tables for
+# What the hardware adds to atomically.
+_ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
 
 
 @dataclass
 class Tables:
-    """Where tables are now: `near`, with so many `slots`, or far; how many threads fill one."""
+    """What tables are now: of which `tier`, and how many threads fill one.
+
+    `slots`: of a near table. `atomic`: threads may add to a value in any order. `mapped`: a far row
+    has no table, but a map.
+    """
 
     lanes: int
     slots: int
-    near: bool = True
+    atomic: bool = False
+    mapped: bool = False
+    tier: int = NEAR
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,11 @@ class Table(Workspace):
     def set(self) -> Array:
         """Keys by slot, -1 where there is none."""
         return Array(f"{self.name}_set", self._type)
+
+    @property
+    def bits(self) -> Array:
+        """A bit for every key, where a row has a map."""
+        return Array(f"{self.name}_bits", "uint32")
 
     @property
     def tally(self) -> Array:
@@ -115,15 +134,35 @@ class Table(Workspace):
     @property
     def near_bytes(self) -> int:
         """How much shared memory a unit of threads needs for a near table."""
+        return self.tables.slots * self._slot_bytes
+
+    @property
+    def _slot_bytes(self) -> int:
         key = 4 if self._type == "int32" else 8
-        return self.tables.slots * (key + key * 3 // 4 + self.tensor.dtype.itemsize)
+        return key + key * 3 // 4 + self.tensor.dtype.itemsize
+
+    @property
+    def long_slots(self) -> int:
+        """How many slots the table of a long row has."""
+        return 1 << (MOST_SHARED // self._slot_bytes).bit_length() >> 1
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the row at hand has a map instead of a table."""
+        far = self.tables.tier == FAR and self.tables.mapped
+        return far and len(self.vars) == 1 and is_blank(self.identity)
 
     def setup(self, valued: bool = True) -> list[Stmt]:
         """Memory for a unit, and what it knows about its table."""
         if not self.lists:
             return super().setup(valued)
-        size: Expr = Value(self.tables.slots) if self.tables.near else self.room
-        listed: Expr = Value(self.tables.slots * 3 // 4) if self.tables.near else self.room
+        if self.is_map:
+            return maps.setup(self, valued)
+        size: Expr = self.room
+        listed: Expr = self.room
+        if self.tables.tier != FAR:
+            slots = self.tables.slots if self.tables.tier == NEAR else self.long_slots
+            size, listed = Value(slots), Value(slots * 3 // 4)
         return [
             Allocate(self.set, size),
             *([Allocate(self.vals, size)] if valued else []),
@@ -138,25 +177,56 @@ class Table(Workspace):
         if not self.lists:
             return super().insert(coordinates, value, op)
         at, slot = Name(f"{self.name}_key"), Name(f"{self.name}_slot")
-        claim = Helper("claim", (self.set, self.used, at))
         known = Declare(at, self.key(coordinates), fixed=True)
+        if self.is_map:
+            marked = Do(Helper("mark_bit", (self.bits, at)))
+            stored = None if value is None else self.combined(at, value, op)
+            return [ByOne(block(known, marked, stored))]
+        claim = Helper("claim", (self.set, self.used, at))
         if value is None:
             return [ByOne(block(known, Do(claim)))]
-        first, again = Store(self.vals, Value(-1) - slot, value), self._again(slot, value, op)
-        stored = If(compare("<", slot, 0), block(first), block(again))
-        return [ByOne(block(known, Declare(slot, claim, fixed=True), stored))]
+        found = Declare(slot, claim, fixed=True)
+        first = Value(-1) - slot
+        if self.meets(op):
+            any_slot = arithmetic("max", slot, first)
+            return [ByOne(block(known, found, self.combined(any_slot, value, op)))]
+        stores = block(Store(self.vals, first, value)), block(self._again(slot, value, op))
+        return [ByOne(block(known, found, If(compare("<", slot, 0), *stores)))]
+
+    def meets(self, op: Op | None) -> bool:
+        """Whether warps that insert at once combine values of the row at hand atomically."""
+        tables, type = self.tables, self.tensor.dtype.name
+        added = op is not None and op.name == "add" and op.definition is None
+        return tables.tier != NEAR and tables.atomic and added and type in _ATOMIC
+
+    def combined(self, at: Expr, value: Expr, op: Op | None) -> Store:
+        """`vals[at] op= value`, where there is a value already: atomically, if others may, too."""
+        if self.meets(op):
+            return Store(self.vals, at, value, op, atomic=True)
+        return self._again(at, value, op)
 
     def value_index(self, position: Expr) -> Expr:
         if not self.lists:
             return super().value_index(position)
+        if self.is_map:
+            return Load(self.keys, position)
         return Helper("slot_of", (self.set, self.used, Load(self.keys, position)))
 
     def around(self, producer: p.Block, consumer: p.Block, counting: bool) -> list[Stmt]:
         """Count what is inserted at most, make the table empty, fill it, put its keys in order."""
         at, lanes = Name(f"{self.name}_at"), self.tables.lanes
-        key = Value(-1, self._type)
-        empty = For(at, Value(0), self.used, block(Store(self.set, at, key)), simd=True)
         consumer = side_by_side(consumer, lanes)
+        if self.tables.tier != NEAR and self.tables.atomic:
+            producer = by_warps(producer, (self.vals,))
+        if self.is_map:
+            return maps.around(self, producer, consumer)
+        stores = [n for n in walk(producer) if isinstance(n, Store) and n.array == self.vals]
+        zeros = any(store.atomic for store in stores)
+        cleared = block(
+            Store(self.set, at, Value(-1, self._type)),
+            Store(self.vals, at, self.identity) if zeros else None,
+        )
+        empty = For(at, Value(0), self.used, cleared, simd=True)
         ordered = any(node == self.keys for node in walk(consumer))
         listed = Helper("collect", (self.set, self.used, self.tally, self.keys))
         counted = Helper("tally", (self.set, self.used, self.tally))
@@ -171,14 +241,17 @@ class Table(Workspace):
         size = arithmetic("min", limit, self.size) if len(self.vars) == 1 else limit
         before = [*self._bounded(producer), Set(self.bound, size)]
         before.append(Set(self.used, Helper("table_slots", (self.bound,))))
-        if not self.tables.near:
+        if self.tables.tier != NEAR:
             return [*before, *body]
-        noted: list[Stmt] = [Set(FAR, Value(True, "bool"))]
-        if counting:
-            most = p.Convert(self.bound, "int32")
-            noted.append(ByOne(block(Store(self.needs, Value(0), most, MAX, atomic=True))))
         fits = compare("<=", self.used, self.tables.slots)
-        return [*before, If(fits, block(*body), block(*noted))]
+        return [*before, If(fits, block(*body), self._noted() if counting else None)]
+
+    def _noted(self) -> p.Block:
+        """That the row at hand is too long."""
+        most = Store(self.needs, Value(0), p.Convert(self.bound, "int32"), MAX, atomic=True)
+        far = block(Set(TIER, Value(FAR)), ByOne(block(most)))
+        longer = block(Set(TIER, arithmetic("max", TIER, Value(LONG))))
+        return block(If(compare("<=", self.used, self.long_slots), longer, far))
 
     def _bounded(self, producer: p.Block) -> list[Stmt]:
         """How often `producer` inserts a key; of innermost loops the lengths are added up."""
@@ -257,9 +330,9 @@ def _plain(loop: For) -> For:
     return For(loop.var, loop.begin, loop.end, loop.body)
 
 
-def maker_of(lanes: int, slots: int) -> Callable[..., Workspace]:
-    """What makes workspaces that so many threads fill together."""
-    return partial(Table, tables=Tables(lanes, slots))
+def maker_of(made: Append) -> Callable[..., Workspace]:
+    """What makes workspaces that threads fill together, as a result is to be made."""
+    return partial(Table, tables=Tables(made.lanes, made.slots, made.atomic, made.mapped))
 
 
 def tables_of(workspaces: Workspaces) -> list[Table]:

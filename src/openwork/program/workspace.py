@@ -156,7 +156,7 @@ class Workspace:
         """Memory, before any loop; not `valued`: for keys alone."""
         if self.local is not None or not (valued or self.lists):
             return []
-        blank = _is_blank(self._fill)
+        blank = is_blank(self.identity)
         if not self.lists:
             zeroed = self.swept and blank
             filled = self._filled() if self.swept and not blank else []
@@ -190,13 +190,14 @@ class Workspace:
         return [] if self.lists or self.swept else self._filled()
 
     @property
-    def _fill(self) -> Value:
+    def identity(self) -> Value:
+        """What the values of keys are that were not written."""
         return Value(self.tensor.fill, self.tensor.dtype.name)
 
     def _filled(self) -> list[Stmt]:
         """All values at the identity."""
         at = Name(f"{self.name}_at")
-        clear = For(at, Value(0), self.size, block(Store(self.vals, at, self._fill)), "clear")
+        clear = For(at, Value(0), self.size, block(Store(self.vals, at, self.identity)), "clear")
         return [replace(clear, simd=self.local is None, unrolled=self.local is not None)]
 
     def insert(self, coordinates: list[Expr], value: Expr | None, op: Op | None) -> list[Stmt]:
@@ -245,11 +246,11 @@ class Workspace:
         if not valued:
             return []
         at = Name(f"{self.name}_at")
-        forget = Store(self.vals, Load(self.keys, at), self._fill)
+        forget = Store(self.vals, Load(self.keys, at), self.identity)
         return [For(at, Value(0), self.count, block(forget), "forget the values")]
 
 
-def _is_blank(value: Value) -> bool:
+def is_blank(value: Value) -> bool:
     """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
     return value.value == 0 and not str(value.value).startswith("-")
 

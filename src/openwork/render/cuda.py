@@ -94,7 +94,7 @@ def can_be_narrow(program: p.Program) -> bool:
             case p.Argument(role="made", name="pos", array=p.Array(type="int64")):
                 return False
             case p.Array(name=name, type="int64" | "int128") if not re.search(
-                r"_((pos|crd)\d+|cuts|first|far)$", name
+                r"_((pos|crd)\d+|cuts|first|long|far)$", name
             ):
                 return False
     return True

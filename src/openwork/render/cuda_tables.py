@@ -189,6 +189,60 @@ static __device__ inline void sort_keys(K *keys, index_t count, unsigned mask) {
 }
 """
 
+_BITS = """\
+static __device__ inline void mark_bit(unsigned *bits, index_t key) {
+  const unsigned bit = 1u << (key & 31);
+  if (!(*(volatile unsigned *)&bits[key >> 5] & bit)) atomicOr(&bits[key >> 5], bit);
+}
+
+// How many bits of a map are set, and where each goes; then none is.
+template <int L, typename Use>
+static __device__ inline index_t each_bit(unsigned *bits, index_t words, int *sums, Use use) {
+  const int here = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const index_t lanes = L == 1 ? 1 : (index_t)blockDim.x;
+  index_t count = 0;
+  for (index_t first = 0; first < words; first += lanes) {
+    const index_t at = L == 1 ? first : first + (index_t)threadIdx.x;
+    unsigned word = at < words ? bits[at] : 0;
+    if (word) bits[at] = 0;
+    const int mine = __popc(word);
+    int before = 0, all = mine;
+    if (L != 1) {
+      int upto = mine;
+#pragma unroll
+      for (int by = 1; by < 32; by *= 2) {
+        const int other = __shfl_up_sync(0xffffffffu, upto, by);
+        if (here >= by) upto += other;
+      }
+      if (here == 31) sums[warp] = upto;
+      __syncthreads();
+      all = 0;
+      for (int n = 0; n < warps; n++) {
+        if (n == warp) before = all;
+        all += sums[n];
+      }
+      before += upto - mine;
+      __syncthreads();
+    }
+    for (index_t to = count + before; word; word &= word - 1)
+      use(to++, at * 32 + (__ffs((int)word) - 1));
+    count += all;
+  }
+  return count;
+}
+
+// The keys of a map in order, and how many.
+template <int L, typename K>
+static __device__ inline index_t list_bits(unsigned *bits, index_t words, int *sums, K *keys,
+                                           unsigned) {
+  return each_bit<L>(bits, words, sums, PutInList<K>{keys});
+}
+template <int L>
+static __device__ inline index_t tally_bits(unsigned *bits, index_t words, int *sums, unsigned) {
+  return each_bit<L>(bits, words, sums, PutNowhere<index_t>{});
+}
+"""
+
 _APPEND = """\
 template <typename K> static __device__ inline void append(K *list, int *count, index_t value) {
   list[atomicAdd(count, 1)] = (K)value;
@@ -208,5 +262,8 @@ TABLE_HELPERS = {
     "tally": "",
     "sort_keys": _UNSIGNED + _SORT,
     "append": _APPEND,
+    "list_bits": _BITS,
+    "mark_bit": "",
+    "tally_bits": "",
 }
-NEEDS = {"claim": "slot_of", "tally": "collect"}  # helpers that call others
+NEEDS = {"claim": "slot_of", "tally": "collect", "list_bits": "collect", "mark_bit": "list_bits", "tally_bits": "list_bits"}  # helpers that call others

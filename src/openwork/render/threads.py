@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from openwork.program import nodes as p
+from openwork.program.workspace import is_blank
 from openwork.render.allocation import (
     NO_MEMORY,
     may_fail,
@@ -238,7 +239,7 @@ def _copies(w: Writer, s: p.For) -> list[str]:
     lines, fill = [], []
     for copy in s.copies:
         name, ctype = copy.array.name, CTYPES[copy.array.type]
-        blank = _is_blank(copy.identity)
+        blank = is_blank(copy.identity)
         own = memory(w, p.Allocate(copy.array, p.Name(f"{name}_count"), zeroed=blank))
         lines.append(f"{name}_copies[part] = threads > 1 ? {own} : {name};")
         fill.append(f"{ctype} *restrict {name} = {name}_copies[part];")
@@ -248,11 +249,6 @@ def _copies(w: Writer, s: p.For) -> list[str]:
             fill.append("if (threads > 1)")
             fill.append(f"  {loop} {name}[{at}] = {w.text(copy.identity)};")
     return [*lines, f"if (status) {w.leave()}", *fill] if lines else []
-
-
-def _is_blank(identity: p.Value) -> bool:
-    """Whether memory that is all zero bytes holds `identity`, which -0.0 is not."""
-    return identity.value == 0 and not str(identity.value).startswith("-")
 
 
 def _iterations(w: Writer, s: p.For) -> list[str]:

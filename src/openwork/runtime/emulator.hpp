@@ -342,6 +342,12 @@ static inline unsigned atomicAdd(unsigned *p, unsigned v) { return emulated_add(
 static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long long v) {
   return emulated_add(p, v);
 }
+static inline unsigned atomicOr(unsigned *place, unsigned bits) {
+  emulated_shared(place);
+  const unsigned old = *place;
+  *place = old | bits;
+  return old;
+}
 template <typename T> static inline T emulated_min(T *place, T value) {
   emulated_shared(place);
   const T old = *place;

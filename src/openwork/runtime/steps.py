@@ -28,6 +28,8 @@ from openwork.runtime.kept import Kept
 from openwork.runtime.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
+_USUAL_THREADS = 256  # of a block, of which as many as a GPU says keep it busy
+_NARROW = 2**31 - 1  # elements that 32-bit numbers count
 
 
 class Device(Protocol):
@@ -170,10 +172,14 @@ class Run:
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
         blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]
         x, y = min(blocks[0], _MOST_BLOCKS_X), min(blocks[1], _MOST_BLOCKS_Y)
+        if kernel.scratch:  # memory of their own for blocks that would only wait is wasted
+            x = min(x, max(1, self.device.blocks * _USUAL_THREADS // kernel.threads))
         for s in kernel.scratch:
             units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit]
-            each = max(1, self.value(s.count)) * units * np.dtype(s.array.type).itemsize
-            x = max(min(x, 1), min(x, self.device.most_scratch // (each * max(1, y)) or 1))
+            each = max(1, self.value(s.count)) * units * max(1, y)
+            fit = self.device.most_scratch // (each * np.dtype(s.array.type).itemsize)
+            fit = fit if self.wide else min(fit, _NARROW // each)
+            x = max(min(x, 1), min(x, fit))
         return x, y
 
 

@@ -69,7 +69,7 @@ class Statement(Schedulable):
         """The loops for a GPU; `exact`: without atomics where the user gives no schedule."""
         if self._plan is not None and uses_gpu(self._plan):
             plan, trace = self._planned
-            return self._assembled(plan, trace), trace
+            return self._assembled(plan, trace, exact), trace
         recipe = Statement.exact_gpu_recipe if exact else Statement.gpu_recipe
         if self._plan is None and recipe is not None:
             chosen = recipe(self)
@@ -85,13 +85,13 @@ class Statement(Schedulable):
         trace = Trace()
         for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
             trace.decide(decision)
-        return for_gpu(self._assembled(plan, trace), trace, exact), trace
+        return for_gpu(self._assembled(plan, trace, exact), trace, exact), trace
 
-    def _assembled(self, plan: Plan, trace: Trace) -> Plan:
+    def _assembled(self, plan: Plan, trace: Trace, exact: bool) -> Plan:
         """`plan` with a result that a GPU assembles; by one thread if the schedule asks for it."""
         serial = any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
         given = self._assignment
-        return assembled(plan, trace, _sizes(given), longest_rows(given), serial)
+        return assembled(plan, trace, _sizes(given), longest_rows(given), serial, exact)
 
     @property
     def _base(self) -> Plan:

@@ -1,0 +1,61 @@
+"""Loops of a block whose iterations warps take: those that only insert into a table.
+
+The threads of a warp share the loop further in. A row of a product, say, is made of rows of the
+second operand, and a block that had all of its threads take each in turn would mostly wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from openwork.program import nodes as p
+from openwork.program.nodes import Array, For
+from openwork.program.touched import READERS
+from openwork.tree import Node, map_children, walk
+
+_WARPS, _LANES = 8, 32
+_INSERTS = ("claim", "mark_bit")
+
+
+def by_warps(code: p.Block, values: tuple[Array, ...]) -> p.Block:
+    """`code` with its outermost loops given to warps, where they only add to `values`."""
+
+    def given(node: Node) -> Node:
+        match node:
+            case For(unit="") if _only_inserts(node, values):
+                return replace(_by_lanes(node), unit="warp", units=_WARPS, simd=False, polls=False)
+            case p.Block() | p.If():
+                return map_children(node, given)
+        return node
+
+    return cast(p.Block, given(code))
+
+
+def _only_inserts(loop: For, values: tuple[Array, ...]) -> bool:
+    """Whether iterations can be done in any order, and threads share a loop in each."""
+    inner = list(walk(loop.body))
+    own = {n.name for n in inner if isinstance(n, p.Declare)}
+    own |= {n.var for n in inner if isinstance(n, For)}
+    for n in inner:
+        match n:
+            case p.Set(name=name) if name not in own:
+                return False
+            case p.Store(array=array, atomic=atomic) if array not in values or not atomic:
+                return False
+            case p.Helper(name=name) if name not in READERS and name not in _INSERTS:
+                return False
+            case p.Local() | p.Allocate() | p.Grow() | p.Fail() | p.Break():
+                return False
+    return any(isinstance(n, For) and n.unit == "thread" for n in inner) and not loop.reductions
+
+
+def _by_lanes(loop: For) -> For:
+    """The loops for threads further in have those of a warp."""
+
+    def rule(node: Node) -> Node:
+        node = map_children(node, rule)
+        taken = isinstance(node, For) and node.unit == "thread"
+        return replace(node, units=_LANES) if taken else node  # type: ignore[type-var]
+
+    return cast(For, rule(loop))
