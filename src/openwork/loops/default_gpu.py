@@ -39,7 +39,7 @@ THREADS = 256  # of a block
 SHARE = 32  # rows and entries that a thread merges, if some rows have that many
 _USUAL_ROW = 10.0  # entries of a row, where nobody knows
 _MOST_MAPPED = 1 << 22  # keys of which a block may have a map of its own
-_SLOTS = 64, 2048  # the fewest and the most that a table in shared memory has
+_SLOTS = 64, 512  # the fewest and the most that a table in shared memory has
 
 
 def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
@@ -107,7 +107,7 @@ def _few_keys(plan: Plan) -> bool:
     known = extents(plan.assignment)
     made = [n for n in walk(plan.loops) if isinstance(n, Where) and n.temporary in _lists(n)]
     return all(
-        0 < known.get(var, _MOST_MAPPED + 1) <= _MOST_MAPPED
+        0 < (known.get(var) or 0) <= _MOST_MAPPED
         for where in made
         for var in written(where.producer).vars
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
@@ -113,7 +113,7 @@ class DevicePieces(Pieces):
         return block(*self._learnt(made)) if counting else block(*made)
 
     def _learnt(self, made: list[Stmt]) -> list[Stmt]:
-        """The passes with lists of pieces that the first makes, and the host knows before others."""
+        """The passes, and between them lists of pieces that the first makes for the others."""
         near, *others = made
         tables = self._tables
         lists: list[Stmt] = [Allocate(_list(tier), PIECES) for tier in _WORDS]
@@ -188,8 +188,8 @@ def _shared_by(lanes: int, node: N) -> N:
     if isinstance(node, For) and node.unit == "warp":
         return node
     if isinstance(node, For) and node.unit == "thread":
-        return cast(N, replace(node, units=lanes))
-    return cast(N, map_children(node, partial(_shared_by, lanes)))
+        return replace(node, units=lanes)
+    return map_children(node, partial(_shared_by, lanes))
 
 
 def pieces_of(ctx: Context, lower: Lower) -> Pieces:

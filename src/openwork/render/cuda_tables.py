@@ -266,4 +266,11 @@ TABLE_HELPERS = {
     "mark_bit": "",
     "tally_bits": "",
 }
-NEEDS = {"claim": "slot_of", "tally": "collect", "list_bits": "collect", "mark_bit": "list_bits", "tally_bits": "list_bits"}  # helpers that call others
+# Helpers that call others.
+NEEDS = {
+    "claim": "slot_of",
+    "tally": "collect",
+    "list_bits": "collect",
+    "mark_bit": "list_bits",
+    "tally_bits": "list_bits",
+}

@@ -191,7 +191,7 @@ class Cuda:
     @property
     def stream(self) -> int:
         """Which stream is the current one."""
-        return int(self._stream())
+        return self._stream()
 
     @cached_property
     def _stream(self) -> Callable[[], int]:

@@ -7,8 +7,8 @@ result, so that the arguments stay as the driver wants them, and one of them is 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -35,7 +35,7 @@ class Relaunch:
         self._function, self._args = function, tuple(args)
         self._shape = (getattr(function, "ptr", 0), *grid, 1, threads, 1, 1, 0)
         self._lock = Lock()  # from the change of an argument until the driver has taken it
-        self._old: tuple[Any, list[Any]] = (None, [])
+        self._again: tuple[Any, int, list[Any], Callable[[], Any]] = (None, 0, [], int)
 
     @cached_property
     def _values(self) -> list[Any]:
@@ -53,14 +53,17 @@ class Relaunch:
 
     def __call__(self, old: Any, new: Any, stream: int) -> None:
         """Launch with the array `new` in the place of `old`."""
-        if self._old[0] is not old:
+        known, on, values, launch = self._again
+        if known is not old or on != stream:
             pairs = zip(self._args, self._values, strict=True)
-            self._old = old, [value for arg, value in pairs if arg is old]
+            values = [value for arg, value in pairs if arg is old]
+            launch = partial(self._launch, *self._shape, stream, self._all, 0)
+            self._again = old, stream, values, launch
         address = new.data.ptr
         with self._lock:
-            for value in self._old[1]:
+            for value in values:
                 value.value = address
-            self._launch(*self._shape, stream, self._all, 0)
+            launch()
 
     def slowly(self, old: Any, new: Any) -> None:
         """The same through CuPy, which sees to all that a thread needs first."""
