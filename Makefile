@@ -65,6 +65,14 @@ test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip in
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_data_gpu.py
 	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py
 
+# Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.
+GPU_CHECKED = test_spmv and (skewed or wide) or test_spmm and skewed and 32 or test_sddmm and random or test_tensors \
+	or test_sparse_results and (skewed or random) or test_products
+.PHONY: sanitize-gpu
+sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, races, barriers
+	for tool in memcheck racecheck synccheck; do OPENWORK_PLAIN_MEMORY=1 compute-sanitizer --tool $$tool \
+	  --error-exitcode 9 $(PYTEST) tests/gpu/test_real_gpu.py -k "$(GPU_CHECKED)" || exit 1; done
+
 bench-gpu: setup ## measure on a GPU, against cuSPARSE through CuPy and torch
 	$(PY) bench/gpu.py $(BENCH)
 

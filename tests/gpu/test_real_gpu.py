@@ -15,6 +15,8 @@ from tests.gpu.recipe_table import SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
+from openwork.loops import default_gpu
+from openwork.program import tables
 
 cp = pytest.importorskip("cupy", reason="needs CuPy and a GPU")
 try:
@@ -233,3 +235,25 @@ def test_sparse_results(name: str, text: str, dtype: str) -> None:
         scale = abs(expected).max() if expected.nnz else 1
         limit = 1e-4 if dtype in ("float32", "complex64") else 1e-11
         assert (difference.max() if difference.nnz else 0) <= limit * scale
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["atomic", "exact"])
+@pytest.mark.parametrize("tier", ["long", "far", "mapped"])
+@pytest.mark.parametrize("dtype", [*DTYPES, "int8"])
+def test_products_that_no_near_table_holds(
+    dtype: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 0)
+    monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
+    if tier != "long":
+        monkeypatch.setattr(tables, "MOST_SHARED", 1)
+    A = cast(MATRICES["skewed"], dtype)
+    B = A.T.tocsr()
+    a, b = (ow.tensor(m, name=n).to("cuda") for m, n in ((A, "A"), (B, "B")))
+    C = ow.empty((700, 700), format=ow.CSR, dtype=dtype, name="C")
+    stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=a, B=b, C=C)
+    kernel = stmt.compile(target="cuda", deterministic=exact)
+    for _ in range(2):
+        made = kernel().to("cpu").to_scipy()
+        assert made.has_sorted_indices
+        agrees(made.toarray(), (A @ B).toarray(), dtype)
