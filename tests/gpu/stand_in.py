@@ -25,6 +25,18 @@ def _on_gpu(array: Any) -> Any:
     return np.asarray(array).view(ndarray)
 
 
+class Pointer(np.ndarray):
+    """Memory that something is added to the address of."""
+
+    def __add__(self, offset: int) -> Any:
+        return self[offset:]
+
+
+def alloc(size: int) -> Any:
+    """New memory."""
+    return np.full(size, 77, np.uint8).view(Pointer)
+
+
 class _Memory:
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -56,6 +68,7 @@ def module() -> types.ModuleType:
         getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 33, 1 << 33), CUDARuntimeError=Failure
     )
     cupy.cuda = types.SimpleNamespace(
+        alloc=alloc,
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),
         memory=types.SimpleNamespace(OutOfMemoryError=Failure),
@@ -82,8 +95,8 @@ class Emulated:
         Emulated.emulator.repeat(launched, old, new, stream)
 
     @staticmethod
-    def number(self: Any, array: Any, index: int) -> int:
-        return int(array[index])
+    def numbers(self: Any, array: Any, index: int, count: int) -> list[int]:
+        return [int(n) for n in array[index : index + count]]
 
     @staticmethod
     def fill(self: Any, array: Any, value: Any) -> None:

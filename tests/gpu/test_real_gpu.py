@@ -243,10 +243,10 @@ def test_sparse_results(name: str, text: str, dtype: str) -> None:
 def test_products_that_no_near_table_holds(
     dtype: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 0)
+    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 2)
     monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
     if tier != "long":
-        monkeypatch.setattr(tables, "MOST_SHARED", 1)
+        monkeypatch.setattr(tables, "MOST_SHARED", 128)
     A = cast(MATRICES["skewed"], dtype)
     B = A.T.tocsr()
     a, b = (ow.tensor(m, name=n).to("cuda") for m, n in ((A, "A"), (B, "B")))

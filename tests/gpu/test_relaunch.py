@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.gpu import stand_in
 
 from openwork.runtime.cuda import Cuda
-from openwork.runtime.relaunch import Relaunch
+from openwork.runtime.relaunch import Relaunch, Slices
 
 
 class Refused(Exception):
@@ -118,3 +119,26 @@ def test_a_cupy_without_a_driver_to_call_is_no_hindrance(monkeypatch: pytest.Mon
     monkeypatch.setattr(Cuda, "_tried", lambda self, action: action())
     object.__new__(Cuda).repeat(again, result, new, 0)
     assert function.calls == [((1, 1, 1), (32, 1, 1), (new,))]
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 1000, 10**6])
+def test_memory_of_small_results_is_their_own(count: int) -> None:
+    """Whoever holds one; and several threads may ask at once."""
+    cp = SimpleNamespace(ndarray=stand_in.ndarray, cuda=SimpleNamespace(alloc=stand_in.alloc))
+    another = Slices(cp, np.empty(count, np.float32))
+    made: list[Any] = []
+
+    def take() -> None:
+        for _ in range(12):
+            made.append(another())
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, array in enumerate(made):
+        assert array.shape == (count,)
+        assert array.dtype == np.float32
+        array[...] = number
+    assert all((array == number).all() for number, array in enumerate(made))

@@ -151,10 +151,10 @@ def test_rows_that_no_near_table_holds(
     name: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are noted, and whole blocks do them afterwards."""
-    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 0)
+    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 2)
     monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
     if tier != "long":
-        monkeypatch.setattr(tables, "MOST_SHARED", 1)
+        monkeypatch.setattr(tables, "MOST_SHARED", 128)
     kernel = statement(name).compile("cuda-emulated", deterministic=exact)
     assert ("mark_bit" in kernel.source) == (tier == "mapped" and "claim" in kernel.source)
     expected = statement(name).compile()()

@@ -66,9 +66,12 @@ class Scan(Stmt):
 
 @dataclass(frozen=True)
 class Ask(Stmt):
-    """`const name = array[index];` on the host, which waits for the GPU to know it."""
+    """`const name = array[index];` on the host for each name, which waits for the GPU to know it.
 
-    name: Name
+    The names are those of elements from `index` on.
+    """
+
+    names: tuple[Name, ...]
     array: Array
     index: Expr
 

@@ -16,9 +16,10 @@ from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
 from openwork.loops.result import Append
 from openwork.program.context import Context
 from openwork.program.cut import Cut
-from openwork.program.device import Ask, ByOne, Scan
+from openwork.program.device import Address, Ask, ByOne, Scan
 from openwork.program.device_cuts import RowCut, ShareCut
 from openwork.program.header import Header
+from openwork.program.maps import MOST_KEYS
 from openwork.program.nodes import (
     Allocate,
     Array,
@@ -38,7 +39,7 @@ from openwork.program.nodes import (
 from openwork.program.passes import PIECE, PIECES, Pass, Rows, first_of
 from openwork.program.pieces import Lower, Pieces
 from openwork.program.scope import Range, Scope
-from openwork.program.tables import FAR, LONG, NEAR, TIER, Table, tables_of
+from openwork.program.tables import FAR, LONG, MOST_SLOTS, NEAR, NOTED, TIER, Table, tables_of
 from openwork.program.units import MOST_SHARED
 from openwork.tree import Node, map_children
 
@@ -115,15 +116,11 @@ class DevicePieces(Pieces):
     def _learnt(self, made: list[Stmt]) -> list[Stmt]:
         """The passes, and between them lists of pieces that the first makes for the others."""
         near, *others = made
-        tables = self._tables
         lists: list[Stmt] = [Allocate(_list(tier), PIECES) for tier in _WORDS]
-        zeros = [*map(_tally, _WORDS), *(table.needs for table in tables)]
-        lists += [Allocate(array, Value(1), zeroed=True) for array in zeros]
-        known: list[Stmt] = [Ask(_count(tier), _tally(tier), Value(0)) for tier in _WORDS]
-        for table in tables:
-            known.append(Ask(table.most, table.needs, Value(0)))
-            known.append(Declare(table.room, Helper("table_slots", (table.most,)), fixed=True))
-        return [*lists, near, *known, *others]
+        lists.append(Allocate(NOTED, Value(1 + len(_WORDS)), zeroed=True))
+        known = Ask((MOST_KEYS, *map(_count, _WORDS)), NOTED, Value(0))
+        slots = Declare(MOST_SLOTS, Helper("table_slots", (MOST_KEYS,)), fixed=True)
+        return [*lists, near, known, slots, *others]
 
     @property
     def _tables(self) -> list[Table]:
@@ -157,7 +154,7 @@ class DevicePieces(Pieces):
         result, code = self.result, list[Stmt]()
         for level in result.sparse:
             firsts = first_of(level)
-            known = Ask(result.count(level), firsts, PIECES)
+            known = Ask((result.count(level),), firsts, PIECES)
             code += [Scan(firsts), known]
         return [*code, *result.check_counts()]
 
@@ -167,19 +164,14 @@ def _list(tier: int) -> Array:
     return Array(f"pieces_{_WORDS[tier]}", "int64")
 
 
-def _tally(tier: int) -> Array:
-    """One number: how many they are."""
-    return Array(f"pieces_{_WORDS[tier]}_tally", "int32")
-
-
 def _count(tier: int) -> Name:
-    """The same, as the host has learnt it."""
+    """How many they are, as the host has learnt it."""
     return Name(f"{_WORDS[tier]}_pieces")
 
 
 def _noted(tier: int) -> Stmt:
     """A piece is put on the list of its tier."""
-    listed = Do(Helper("append", (_list(tier), _tally(tier), PIECE)))
+    listed = Do(Helper("append", (_list(tier), Address(NOTED, Value(tier)), PIECE)))
     return If(compare("==", TIER, tier), block(ByOne(block(listed))))
 
 

@@ -144,8 +144,8 @@ class _Host:
         match s:
             case p.Declare(name=name):
                 self.known.add(name.name)
-            case Ask(name=name):
-                self.known.add(name.name)
+            case Ask(names=names):
+                self.known |= {name.name for name in names}
             case p.For(var=var, body=body):
                 self.known.add(var.name)
                 return [replace(s, body=self._sequence(_body(body)), polls=False, simd=False)]

@@ -28,6 +28,7 @@ from openwork.tree import walk
 if TYPE_CHECKING:
     from openwork.program.tables import Table
 
+MOST_KEYS = Name("far_keys")  # of a row that is far, as the host has learnt it
 _SUMS = 32  # one for each warp of a block
 
 
@@ -40,7 +41,7 @@ def setup(table: Table, valued: bool) -> list[Stmt]:
     return [
         *([Allocate(table.vals, table.size, zeroed=True)] if valued else []),
         Allocate(table.bits, _words(table), zeroed=True),
-        Allocate(table.keys, table.most),
+        Allocate(table.keys, MOST_KEYS),
         Allocate(table.tally, Value(_SUMS)),
         Declare(table.count, Value(0)),
     ]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from openwork.algebra.operators import ADD, MAX, Op
+from openwork.algebra.operators import ADD, MAX, MIN, Op
 from openwork.loops.result import Append
 from openwork.program import maps
 from openwork.program import nodes as p
@@ -47,6 +47,11 @@ from openwork.tree import Node, substitute, walk
 
 NEAR, LONG, FAR = range(3)  # tiers
 TIER = Name("piece_tier")  # of the longest row of a piece
+# The most keys that a far row may have, how many pieces are long, and how many are far.
+NOTED = Array("pieces_noted", "int32")
+MOST_SLOTS = Name("far_slots")  # of a table for so many keys
+_COUNT = "uint64"  # whatever indices are: the products of a row may be too many for 32 bits
+_NEAR_EACH = 64  # keys that a thread inserts into a near table, at most
 _MOST = 1 << 29  # keys of a row, which no memory would hold tables for
 # What the hardware adds to atomically.
 _ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
@@ -56,12 +61,13 @@ _ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex6
 class Tables:
     """What tables are now: of which `tier`, and how many threads fill one.
 
-    `slots`: of a near table. `atomic`: threads may add to a value in any order. `mapped`: a far row
-    has no table, but a map.
+    `slots`: of a near table. `group`: how many threads go along one row of what is multiplied.
+    `atomic`: threads may add to a value in any order. `mapped`: a far row has no table, but a map.
     """
 
     lanes: int
     slots: int
+    group: int = 1
     atomic: bool = False
     mapped: bool = False
     tier: int = NEAR
@@ -107,29 +113,20 @@ class Table(Workspace):
         return Array(f"{self.name}_tally", "int32")
 
     @property
-    def needs(self) -> Array:
-        """One number: the most keys that a row may have that does not fit a near table."""
-        return Array(f"{self.name}_needs", "int32")
-
-    @property
-    def most(self) -> Name:
-        """The same, as the host has learnt it."""
-        return Name(f"{self.name}_most")
-
-    @property
     def bound(self) -> Name:
+        """How often a key is inserted for the row at hand."""
+        return Name(f"{self.name}_bound", _COUNT)
+
+    @property
+    def _most_keys(self) -> Expr:
         """How many keys the row at hand has, at most."""
-        return Name(f"{self.name}_bound")
+        limit = p.Convert(p.Apply(MIN, (self.bound, Value(_MOST, _COUNT)), _COUNT), INDEX)
+        return arithmetic("min", limit, self.size) if len(self.vars) == 1 else limit
 
     @property
     def used(self) -> Name:
         """How many slots the row at hand uses: a power of two."""
         return Name(f"{self.name}_used")
-
-    @property
-    def room(self) -> Name:
-        """How many slots a far table has."""
-        return Name(f"{self.name}_room")
 
     @property
     def near_bytes(self) -> int:
@@ -158,8 +155,8 @@ class Table(Workspace):
             return super().setup(valued)
         if self.is_map:
             return maps.setup(self, valued)
-        size: Expr = self.room
-        listed: Expr = self.room
+        size: Expr = MOST_SLOTS
+        listed: Expr = MOST_SLOTS
         if self.tables.tier != FAR:
             slots = self.tables.slots if self.tables.tier == NEAR else self.long_slots
             size, listed = Value(slots), Value(slots * 3 // 4)
@@ -168,7 +165,7 @@ class Table(Workspace):
             *([Allocate(self.vals, size)] if valued else []),
             Allocate(self.keys, listed),
             Allocate(self.tally, Value(1)),
-            Declare(self.bound, Value(0)),
+            Declare(self.bound, Value(0, _COUNT)),
             Declare(self.used, Value(0)),
             Declare(self.count, Value(0)),
         ]
@@ -217,7 +214,7 @@ class Table(Workspace):
         at, lanes = Name(f"{self.name}_at"), self.tables.lanes
         consumer = side_by_side(consumer, lanes)
         if self.tables.tier != NEAR and self.tables.atomic:
-            producer = by_warps(producer, (self.vals,))
+            producer = by_warps(producer, self.vals, lanes // self.tables.group, self.tables.group)
         if self.is_map:
             return maps.around(self, producer, consumer)
         stores = [n for n in walk(producer) if isinstance(n, Store) and n.array == self.vals]
@@ -237,18 +234,18 @@ class Table(Workspace):
             *([Do(Helper("sort_keys", (self.keys, self.count)))] if ordered else []),
             consumer,
         ]
-        limit = arithmetic("min", self.bound, Value(_MOST))
-        size = arithmetic("min", limit, self.size) if len(self.vars) == 1 else limit
-        before = [*self._bounded(producer), Set(self.bound, size)]
-        before.append(Set(self.used, Helper("table_slots", (self.bound,))))
+        slots = Helper("table_slots", (self._most_keys,))
+        before = [*self._bounded(producer), Set(self.used, slots)]
         if self.tables.tier != NEAR:
             return [*before, *body]
-        fits = compare("<=", self.used, self.tables.slots)
+        few = compare("<=", self.bound, Value(_NEAR_EACH * lanes, _COUNT))
+        fits = p.Binary("&&", few, compare("<=", self.used, self.tables.slots))
         return [*before, If(fits, block(*body), self._noted() if counting else None)]
 
     def _noted(self) -> p.Block:
         """That the row at hand is too long."""
-        most = Store(self.needs, Value(0), p.Convert(self.bound, "int32"), MAX, atomic=True)
+        keys = p.Convert(self._most_keys, "int32")
+        most = Store(NOTED, Value(0), keys, MAX, atomic=True)
         far = block(Set(TIER, Value(FAR)), ByOne(block(most)))
         longer = block(Set(TIER, arithmetic("max", TIER, Value(LONG))))
         return block(If(compare("<=", self.used, self.long_slots), longer, far))
@@ -261,12 +258,13 @@ class Table(Workspace):
             if isinstance(n, Helper) and n.name == "claim" and n.args[0] != self.set
         }
         if others:  # whose keys are not known before
-            return [Set(self.bound, self.size if len(self.vars) == 1 else Value(_MOST))]
+            most = self.size if len(self.vars) == 1 else Value(_MOST)
+            return [Set(self.bound, p.Convert(most, _COUNT))]
         counted = block(*_Bound(self).of(producer))
         own: dict[Node, Node] = {
             name: replace(name, name=f"{name.name}_of_bound") for name in _declared(counted)
         }
-        return [Set(self.bound, Value(0)), substitute(counted, own)]
+        return [Set(self.bound, Value(0, _COUNT)), substitute(counted, own)]
 
 
 @dataclass(frozen=True)
@@ -277,7 +275,7 @@ class _Bound:
 
     def of(self, node: Stmt) -> list[Stmt]:
         bound = self.table.bound
-        more = Set(bound, bound + 1)
+        more = Set(bound, Value(1, _COUNT), ADD)
         match node:
             case p.Block(body=body):
                 return [each for s in body for each in self.of(s)]
@@ -287,7 +285,8 @@ class _Bound:
             case For(begin=begin, end=end, body=body):
                 inner = without_dead(block(*self.of(body)))
                 if inner.body == (more,):
-                    return [Set(bound, bound + arithmetic("max", end - begin, Value(0)))]
+                    length = arithmetic("max", end - begin, Value(0))
+                    return [Set(bound, p.Convert(length, _COUNT), ADD)]
                 made = self._shared(replace(_plain(node), body=inner))
                 return [made] if _moves(inner) else []
             case p.While(body=body):
@@ -309,7 +308,7 @@ class _Bound:
         changed = {n.name for n in walk(loop.body) if isinstance(n, Set)}
         if changed != {self.table.bound} or any(isinstance(n, For) for n in walk(loop.body)):
             return loop
-        total = p.Reduction(self.table.bound, ADD, Value(0))
+        total = p.Reduction(self.table.bound, ADD, Value(0, _COUNT))
         return replace(loop, unit="thread", units=self.table.tables.lanes, reductions=(total,))
 
 
@@ -332,7 +331,9 @@ def _plain(loop: For) -> For:
 
 def maker_of(made: Append) -> Callable[..., Workspace]:
     """What makes workspaces that threads fill together, as a result is to be made."""
-    return partial(Table, tables=Tables(made.lanes, made.slots, made.atomic, made.mapped))
+    return partial(
+        Table, tables=Tables(made.lanes, made.slots, made.lanes, made.atomic, made.mapped)
+    )
 
 
 def tables_of(workspaces: Workspaces) -> list[Table]:

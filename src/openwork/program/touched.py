@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openwork.program import nodes as p
+from openwork.program.device import Address
 from openwork.program.nodes import Array
 from openwork.tree import Node, children, walk
 
@@ -52,7 +53,8 @@ def changed_by_helpers(body: Node) -> set[str]:
         a.name
         for call in walk(body)
         if isinstance(call, p.Helper) and call.name not in READERS
-        for a in call.args
+        for arg in call.args
+        for a in (arg.array if isinstance(arg, Address) else arg,)
         if isinstance(a, Array)
     }
 

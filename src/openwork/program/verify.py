@@ -136,10 +136,11 @@ class _Known:
                 self.expression(call)
             case Scan(array=array):
                 self.array(array)
-            case Ask(name=name, array=array, index=index):
+            case Ask(names=names, array=array, index=index):
                 self.array(array)
                 self.expression(index)
-                self.declare(name, fixed=True)
+                for name in names:
+                    self.declare(name, fixed=True)
             case ByOne(body=body):
                 self.inner().statement(body)
             case p.Comment() | p.Fail():

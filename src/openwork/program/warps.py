@@ -7,24 +7,26 @@ second operand, and a block that had all of its threads take each in turn would 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
 from openwork.program import nodes as p
 from openwork.program.nodes import Array, For
 from openwork.program.touched import READERS
 from openwork.tree import Node, map_children, walk
 
-_WARPS, _LANES = 8, 32
+N = TypeVar("N", bound=Node)
+
 _INSERTS = ("claim", "mark_bit")
 
 
-def by_warps(code: p.Block, values: tuple[Array, ...]) -> p.Block:
+def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
     """`code` with its outermost loops given to warps, where they only add to `values`."""
 
     def given(node: Node) -> Node:
         match node:
             case For(unit="") if _only_inserts(node, values):
-                return replace(_by_lanes(node), unit="warp", units=_WARPS, simd=False, polls=False)
+                shared = replace(node, body=_by_lanes(node.body, lanes))
+                return replace(shared, unit="warp", units=warps, simd=False, polls=False)
             case p.Block() | p.If():
                 return map_children(node, given)
         return node
@@ -32,16 +34,15 @@ def by_warps(code: p.Block, values: tuple[Array, ...]) -> p.Block:
     return cast(p.Block, given(code))
 
 
-def _only_inserts(loop: For, values: tuple[Array, ...]) -> bool:
+def _only_inserts(loop: For, values: Array) -> bool:
     """Whether iterations can be done in any order, and threads share a loop in each."""
     inner = list(walk(loop.body))
     own = {n.name for n in inner if isinstance(n, p.Declare)}
-    own |= {n.var for n in inner if isinstance(n, For)}
     for n in inner:
         match n:
             case p.Set(name=name) if name not in own:
                 return False
-            case p.Store(array=array, atomic=atomic) if array not in values or not atomic:
+            case p.Store(array=array, atomic=atomic) if array != values or not atomic:
                 return False
             case p.Helper(name=name) if name not in READERS and name not in _INSERTS:
                 return False
@@ -50,12 +51,9 @@ def _only_inserts(loop: For, values: tuple[Array, ...]) -> bool:
     return any(isinstance(n, For) and n.unit == "thread" for n in inner) and not loop.reductions
 
 
-def _by_lanes(loop: For) -> For:
-    """The loops for threads further in have those of a warp."""
-
-    def rule(node: Node) -> Node:
-        node = map_children(node, rule)
-        taken = isinstance(node, For) and node.unit == "thread"
-        return replace(node, units=_LANES) if taken else node  # type: ignore[type-var]
-
-    return cast(For, rule(loop))
+def _by_lanes(node: N, lanes: int) -> N:
+    """Loops for threads have so many of them."""
+    node = map_children(node, lambda n: _by_lanes(n, lanes))
+    if isinstance(node, For) and node.unit == "thread":
+        return replace(node, units=lanes)
+    return node

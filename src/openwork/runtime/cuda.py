@@ -14,7 +14,7 @@ import numpy as np
 from openwork.errors import DataError, ToolchainError
 from openwork.program.device import Kernel
 from openwork.runtime import cache
-from openwork.runtime.relaunch import Relaunch
+from openwork.runtime.relaunch import Relaunch, Slices
 from openwork.runtime.storage import Storage
 
 _FLAGS = ("--std=c++17", "--device-int128", "-default-device")
@@ -145,19 +145,19 @@ class Cuda:
         """Each element is added to all that come after it."""
         self._tried(lambda: self.cp.cumsum(array, out=array))
 
-    def number(self, array: Any, index: int) -> int:
-        """An element of an array of integers, for the host."""
-        return int(self._tried(lambda: self._number(array, index)))
+    def numbers(self, array: Any, index: int, count: int) -> list[int]:
+        """Elements of an array of integers, for the host."""
+        return list(self._tried(lambda: self._numbers(array, index, count)))
 
-    def _number(self, array: Any, index: int) -> int:
-        # An element by itself would first become an array, which takes twice as long.
+    def _numbers(self, array: Any, index: int, count: int) -> list[int]:
+        # Elements by themselves would first become an array, which takes twice as long.
         cuda, size = self.cp.cuda, array.dtype.itemsize
-        place = cuda.alloc_pinned_memory(size)
+        place = cuda.alloc_pinned_memory(size * count)
         stream = cuda.get_current_stream().ptr
         source, to_host = array.data.ptr + index * size, cuda.runtime.memcpyDeviceToHost
-        cuda.runtime.memcpyAsync(place.ptr, source, size, to_host, stream)
+        cuda.runtime.memcpyAsync(place.ptr, source, size * count, to_host, stream)
         cuda.runtime.streamSynchronize(stream)
-        return int(np.frombuffer(place, array.dtype, 1)[0])
+        return [int(n) for n in np.frombuffer(place, array.dtype, count)]
 
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
@@ -174,12 +174,10 @@ class Cuda:
         self._tried(lambda: run(shape, threads, tuple(held)))
         return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held)
 
-    def another(self, array: Any) -> Any:
-        """A new array like a small one, soon."""
-        try:
-            return self.cp.ndarray(array.shape, array.dtype)
-        except Exception:
-            return self.empty(array.size, array.dtype)
+    def another(self, array: Any) -> Callable[[], Any]:
+        """What gives a new array like a small one, soon, for the current stream."""
+        slices = Slices(self.cp, array)
+        return lambda: self._tried(slices)
 
     def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
         """Run a kernel again, with another array in the place of one, on the current stream."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,9 @@ class Emulator:
         """Each element is added to all that come after it."""
         np.cumsum(array, out=array)
 
-    def number(self, array: Array, index: int) -> int:
-        """An element of an index array, for the host."""
-        return int(array[index])
+    def numbers(self, array: Array, index: int, count: int) -> list[int]:
+        """Elements of an index array, for the host."""
+        return [int(n) for n in array[index : index + count]]
 
     def download(self, array: Array) -> Array:
         """An array of the device, on the host."""
@@ -153,9 +153,9 @@ class Emulator:
             )
         return function, grid, kernel, args, wide
 
-    def another(self, array: Any) -> Any:
-        """A new array like one there is."""
-        return self.empty(array.size, array.dtype)
+    def another(self, array: Any) -> Callable[[], Any]:
+        """What gives a new array like one there is."""
+        return lambda: self.empty(array.size, array.dtype)
 
     def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
         """Run a kernel again, with another array in the place of one."""

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+_ALIGNED = 256  # bytes: as CuPy's own arrays are
+_PIECE = 1 << 18  # bytes that stay taken as long as one of the results in them does
 _KINDS = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
 
 
@@ -70,6 +72,32 @@ class Relaunch:
         _, x, y, z, threads, *_ = self._shape
         args = tuple([new if arg is old else arg for arg in self._args])
         self._function((x, y, z), (threads, 1, 1), args)
+
+
+class Slices:
+    """Memory for small results, cut from larger pieces: a pool takes longer to give and take back.
+
+    Args:
+        cp: CuPy.
+        array: what the results are like.
+    """
+
+    def __init__(self, cp: Any, array: Any) -> None:
+        self._cp, self._shape, self._dtype = cp, array.shape, array.dtype
+        self._size = max(1, -(-array.nbytes // _ALIGNED)) * _ALIGNED
+        self._each = max(1, _PIECE // self._size)
+        self._places: list[Any] = []
+
+    def __call__(self) -> Any:
+        """A new array; taking a place is a single step, so that threads may call at once."""
+        try:
+            place = self._places.pop()
+        except IndexError:
+            piece = self._cp.cuda.alloc(self._size * self._each)
+            places = [piece + n * self._size for n in range(self._each)]
+            place = places.pop()
+            self._places = places
+        return self._cp.ndarray(self._shape, self._dtype, place)
 
 
 def _value(arg: Any) -> Any:

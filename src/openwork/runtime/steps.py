@@ -43,11 +43,11 @@ class Device(Protocol):
     def empty(self, count: int, dtype: Any, zeroed: bool = False) -> Any: ...
     def fill(self, array: Any, value: Any) -> None: ...
     def scan(self, array: Any) -> None: ...
-    def number(self, array: Any, index: int) -> int: ...
+    def numbers(self, array: Any, index: int, count: int) -> list[int]: ...
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
     ) -> Any: ...
-    def another(self, array: Any) -> Any: ...
+    def another(self, array: Any) -> Callable[[], Any]: ...
     def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None: ...
     @property
     def blocks(self) -> int: ...
@@ -81,7 +81,7 @@ class Run:
             self.arrays[STATUS.name] = self.device.empty(1, np.dtype("int32"), zeroed=True)
         self.follow(self.program.host)
         if self.program.reports:
-            _check(self.device.number(self.arrays[STATUS.name], 0))
+            _check(*self._numbers(STATUS.name, 0, 1))
 
     def follow(self, s: p.Stmt) -> None:
         """One step."""
@@ -106,9 +106,9 @@ class Run:
             case Scan(array=array):
                 self.device.scan(self.arrays[array.name])
                 self.repeats = False
-            case Ask(name=name, array=array, index=index):
-                element = self.device.number(self.arrays[array.name], self.value(index))
-                self.scalars[name.name] = element
+            case Ask(names=names, array=array, index=index):
+                known = self._numbers(array.name, self.value(index), len(names))
+                self.scalars |= {name.name: n for name, n in zip(names, known, strict=True)}
                 self.repeats = False
             case p.Store(array=array, index=index, value=value) if array == LENGTHS:
                 self.lengths[self.value(index)] = self.value(value)
@@ -140,7 +140,7 @@ class Run:
             case p.Load(array=array, index=index):
                 place = (array.name, self.value(index))
                 if place not in self.numbers:
-                    self.numbers[place] = self.device.number(self.arrays[array.name], place[1])
+                    (self.numbers[place],) = self._numbers(*place, 1)
                 return self.numbers[place]
             case p.Helper(name="mark_words", args=(p.Expr() as size,)):
                 words = -(-self.value(size) // 64)
@@ -151,6 +151,9 @@ class Run:
             case p.Binary(sign=sign, left=left, right=right):
                 return _BINARY[sign](self.value(left), self.value(right))
         raise InternalError(f"the host cannot work out {e}")
+
+    def _numbers(self, name: str, index: int, count: int) -> list[int]:
+        return self.device.numbers(self.arrays[name], index, count)
 
     def _launch(self, kernel: Kernel) -> None:
         if kernel.written <= self.ready and kernel.written:

@@ -300,7 +300,8 @@ class Repeat:
     ) -> None:
         self._kernel, self._binding, self._levels = kernel, binding, levels
         self._launched, self._values = launched, values
-        self._ready: tuple[int, Any] | None = None  # on which stream, and the memory
+        self._ready: list[tuple[int, Any]] = []  # on which stream, and the memory
+        self._another: tuple[int | None, Any] = (None, None)  # on which stream, and what gives it
         self._small = values.nbytes <= _SMALL
 
     def __call__(self, given: tuple[Storage, ...]) -> Any:
@@ -313,21 +314,29 @@ class Repeat:
         if binding.result_shape is not template.shape and binding.result_shape != template.shape:
             return None
         tensor = plan.result
-        ready, self._ready = self._ready, None
         stream = device.stream
-        values = ready[1] if ready is not None and ready[0] == stream else self._memory()
+        try:
+            on, values = self._ready.pop()
+        except IndexError:
+            on = None
+        if on != stream:
+            values = self._memory(stream)
         for launch in self._launched:
             device.repeat(launch, self._values, values, stream)
         if self._small:
-            self._ready = stream, self._memory()
+            self._ready.append((stream, self._memory(stream)))
         storage = DeviceStorage(
             binding.shape, tensor.format, tensor.dtype, self._levels, values, tensor.fill
         )
         return template.__openwork_result__(storage)
 
-    def _memory(self) -> Any:
+    def _memory(self, stream: int) -> Any:
         binding, device = self._binding, self._kernel._device
-        values = device.another(self._values)
+        on, another = self._another
+        if on != stream:
+            another = device.another(self._values)
+            self._another = stream, another
+        values = another()
         if binding.compiled.initial is not None and binding.count:
             device.fill(values, binding.compiled.initial)
         return values
