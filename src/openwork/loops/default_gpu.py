@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import cast
 
 from openwork.errors import ScheduleError
@@ -38,6 +38,8 @@ from openwork.tree import Node, bottom_up, walk
 THREADS = 256  # of a block
 SHARE = 32  # rows and entries that a thread merges, if some rows have that many
 _USUAL_ROW = 10.0  # entries of a row, where nobody knows
+_MANY_THREADS = 256, 1024  # of a block that makes a long row; the more, if there are
+_FEW_ROWS = 1024  # only so many
 _MOST_MAPPED = 1 << 22  # keys of which a block may have a map of its own
 _SLOTS = 64, 512  # the fewest and the most that a table in shared memory has
 
@@ -90,7 +92,8 @@ def assembled(
             f"{who} of the GPU: the entries of {plan.result} are counted, then computed into place"
         )
         slots, mapped = slots_for(prod(rows)), _few_keys(plan)
-        made = Append("count", lanes, slots, atomic=not exact, mapped=mapped)
+        many = _MANY_THREADS[_rows(plan) <= _FEW_ROWS]
+        made = Append("count", lanes, slots, many=many, atomic=not exact, mapped=mapped)
         return replace(tabled, assembly=made)
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
     return replace(plan, assembly=Append("serial"))
@@ -111,6 +114,12 @@ def _few_keys(plan: Plan) -> bool:
         for where in made
         for var in written(where.producer).vars
     )
+
+
+def _rows(plan: Plan) -> float:
+    """How many pieces a result is made of, about."""
+    outermost = _outermost(nest_of(plan.loops))[-1].var
+    return extents(plan.assignment).get(outermost) or inf
 
 
 def lanes_for(mean: float) -> int:

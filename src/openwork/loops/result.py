@@ -31,7 +31,7 @@ class Append:
     counted, in place ("count"). `lanes`: so many threads of a GPU take a piece together; 0 where
     pieces are for the threads of a CPU. They have tables of `slots` in shared memory. `share`:
     pieces are not rows, but have so many rows and entries of operands each; 0 where they are rows.
-    `atomic`: the warps of a block that makes a long row may add to one value, in any order.
+    `many`: threads of a block that makes a long row. `atomic`: they add to one value in any order.
     `mapped`: rows that no table in shared memory holds have a value and a bit for every key.
     """
 
@@ -39,6 +39,7 @@ class Append:
     lanes: int = 0
     slots: int = 0
     share: int = 0
+    many: int = 256
     atomic: bool = False
     mapped: bool = False
 

@@ -47,7 +47,6 @@ N = TypeVar("N", bound=Node)
 
 _THREADS = 64  # of a block
 _RUN = Name("piece_run")  # the pieces of a block
-_MANY_THREADS = 256  # of a block that takes a piece by itself
 _AT = Name("piece_at")  # which of the pieces of a tier
 _WORDS = {LONG: "long", FAR: "far"}
 Before = Callable[[], list[Stmt]]
@@ -62,6 +61,12 @@ class DevicePieces(Pieces):
     def _lanes(self) -> int:
         assembly = self.ctx.plan.assembly
         return assembly.lanes if isinstance(assembly, Append) else 1
+
+    @property
+    def _many(self) -> int:
+        """Threads of a block that takes a piece by itself."""
+        assembly = self.ctx.plan.assembly
+        return assembly.many if isinstance(assembly, Append) else 1
 
     @property
     def _each(self) -> int:
@@ -106,7 +111,7 @@ class DevicePieces(Pieces):
         if not self._tables:  # which are known by now
             return made[0]
         where = self._tables[0].tables
-        lanes, where.lanes = where.lanes, _MANY_THREADS
+        lanes, where.lanes = where.lanes, self._many
         for where.tier, word in _WORDS.items():
             long = super()._over(appender, cut, scope, f"{comment} that is {word}", before, after)
             made.append(If(compare("<", 0, _count(where.tier)), block(long)))
@@ -144,7 +149,7 @@ class DevicePieces(Pieces):
     def _shared(self, loop: For) -> Stmt:
         if self._tier != NEAR:
             known = Declare(PIECE, Load(_list(self._tier), _AT), fixed=True)
-            body = block(known, _shared_by(_MANY_THREADS, loop.body))
+            body = block(known, _shared_by(self._many, loop.body))
             return replace(loop, body=body, unroll=0)
         runs = (PIECES + (self._each - 1)) / self._each
         inner = replace(loop, comment="", unroll=0, body=_shared_by(self._lanes, loop.body))
