@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import operator
 import os
+from math import inf
+from time import monotonic
 from typing import SupportsIndex
 
 from openwork.errors import ToolchainError
@@ -39,7 +41,8 @@ def thread_count() -> int:
         return count
     # OMP_NUM_THREADS may list a number for each depth of nesting; the first is the outermost. It
     # is not ours to police: like OpenMP itself, we pass over what cannot be read.
-    theirs = _positive(os.environ.get("OMP_NUM_THREADS", "").split(",")[0])
+    listed = os.environ.get("OMP_NUM_THREADS")
+    theirs = _positive(listed.split(",")[0]) if listed else None
     return _available() if theirs is None else theirs
 
 
@@ -70,10 +73,19 @@ def _positive(text: str) -> int | None:
     return count if count > 0 else None
 
 
+_CURRENT = 0.05  # seconds for which the number of CPUs is taken to stay the same
+_asked: tuple[float, int] = (-inf, 1)  # when, and what the answer was
+
+
 def _available() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
+    global _asked
+    when, count = _asked
+    now = monotonic()
+    if now - when > _CURRENT:
+        known = hasattr(os, "sched_getaffinity")
+        count = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+        _asked = now, max(1, count)
+    return _asked[1]
 
 
 def _refusal(what: str) -> ToolchainError:
