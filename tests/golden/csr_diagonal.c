@@ -7,9 +7,13 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
   return begin + count / parts * part + count % parts * part / parts;
 }
 
-// Parts shrink towards the end, so that all threads are done at once: how much of the work, of
-// `parts * parts`, comes before part `part`.
-static inline int64_t shrinking(int64_t part, int64_t parts) { return part * (2 * parts - part); }
+// Each part has four fifths of a thread's share of what is left, so that all threads are done at
+// once: how much of the work, of 2^20, comes before part `part`.
+static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
+  int64_t rest = part < parts ? 1 << 20 : 0;
+  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
+  return (1 << 20) - rest;
+}
 
 // The position of `key` in the sorted run [begin, end), or -1.
 static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int64_t key) {
@@ -26,7 +30,7 @@ static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int6
 //   R(i) = A(i,i)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 6 * threads : 1;
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -35,8 +39,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   // threads take contiguous parts
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
-    const int64_t i_first = cut_even(0, i_size, shrinking(part, shares), shares * shares);
-    const int64_t i_limit = cut_even(0, i_size, shrinking(part + 1, shares), shares * shares);
+    const int64_t i_first = cut_even(0, i_size, shrinking(part, shares, threads), 1 << 20);
+    const int64_t i_limit = cut_even(0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
     // every i
     for (int64_t i = i_first; i < i_limit; i++) {
       const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);

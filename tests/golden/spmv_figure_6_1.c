@@ -7,9 +7,13 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
   return begin + count / parts * part + count % parts * part / parts;
 }
 
-// Parts shrink towards the end, so that all threads are done at once: how much of the work, of
-// `parts * parts`, comes before part `part`.
-static inline int64_t shrinking(int64_t part, int64_t parts) { return part * (2 * parts - part); }
+// Each part has four fifths of a thread's share of what is left, so that all threads are done at
+// once: how much of the work, of 2^20, comes before part `part`.
+static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
+  int64_t rest = part < parts ? 1 << 20 : 0;
+  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
+  return (1 << 20) - rest;
+}
 
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
@@ -31,7 +35,7 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
-  const int64_t shares = threads > 1 ? 6 * threads : 1;
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -44,8 +48,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   // threads take contiguous parts
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
-    const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares), shares * shares);
-    const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares), shares * shares);
+    const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
+    const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
     for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
       if (*stop) break;
       const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;

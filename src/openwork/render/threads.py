@@ -38,7 +38,7 @@ from openwork.render.writer import Writer, indent
 from openwork.tree import Node, children, walk
 
 INTERRUPTED = 2
-SHARES = 6  # parts for each thread, where anybody may do any of them
+SHARES = 8  # parts for each thread, where anybody may do any of them
 
 _PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
 _PART = p.Name("part")
@@ -285,7 +285,7 @@ def _cuts(w: Writer, s: p.For) -> list[str]:
     for side, part in (("first", "part"), ("limit", "part + 1")):
         share = f"{part}, threads"
         if _for_anybody(s):
-            share = f"{w.use('shrinking', '')}({part}, shares), shares * shares"
+            share = f"{w.use('shrinking', '')}({part}, shares, threads), 1 << 20"
         at = f"{cut}{begin}, {end}, {share})"
         if balance is not None and balance.count is not None:
             # The cut between single runs, moved on to the next iteration that begins with a run.
