@@ -83,7 +83,10 @@ def walk(node: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        below = children(node)
+        # `children`, without a call for each node.
+        below = node.__dict__.get("_children")
+        if below is None:
+            below = _find_children(node)
         if below:
             waiting += below[::-1]
 

@@ -114,10 +114,7 @@ def _replace(node: Node, table: dict[Node, Node]) -> Node:
 
 def _values(node: Node) -> Iterator[p.Load]:
     """The loads of elements in `node`; those of index arrays are left where they are."""
-    if isinstance(node, p.Load) and node.array.name.endswith("_vals"):
-        yield node
-    for child in children(node):
-        yield from _values(child)
+    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.name.endswith("_vals"))
 
 
 def _declared(node: Node, loops: list[set[str]]) -> set[str]:

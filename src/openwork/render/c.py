@@ -33,7 +33,7 @@ from openwork.render.spelling import CTYPES
 from openwork.render.stores import store
 from openwork.render.threads import INTERRUPTED as INTERRUPTED
 from openwork.render.threads import SHARES, fails_late, parallel_for, streams
-from openwork.render.writer import Helpers, Writer, indent, remark
+from openwork.render.writer import Helpers, Writer, indent, names_type, remark
 from openwork.tree import walk
 
 OK, OVERFLOWED, BROKEN_BOUND = 0, 3, p.BROKEN_BOUND
@@ -57,7 +57,7 @@ def render_all(programs: Mapping[str, p.Program]) -> str:
         _Renderer(in_lanes(program), helpers).function(name) for name, program in programs.items()
     ]
     text = "\n".join([*helpers.values(), *functions])
-    types = [d for n, d in _TYPEDEFS.items() if re.search(rf"\b{n}_t\b", text)]
+    types = [d for n, d in _TYPEDEFS.items() if names_type(text, n)]
     size = ["typedef __SIZE_TYPE__ size_t;"] if "size_t" in text else []
     return "\n".join([*types, *size, "", text, ""])
 

@@ -41,7 +41,7 @@ from openwork.render.spelling import (
     operator,
     paren,
 )
-from openwork.render.writer import Helpers, Writer, indent, remark
+from openwork.render.writer import Helpers, Writer, indent, names_type, remark
 from openwork.tree import walk
 
 INDEX_TYPE = "index_t"
@@ -68,7 +68,7 @@ def _assembled(helpers: Helpers, parts: Sequence[str], narrow: bool) -> str:
     text = re.sub(r"__builtin_ctzll\((\w+)\)", r"(__ffsll((long long)\1) - 1)", text)
     text = text.replace(BUILTIN_PREFIX, "")
     complexes = [COMPLEX] if "Complex<" in text else []
-    used = [n for n in _TYPEDEFS if re.search(rf"\b{n}_t\b", text)]
+    used = [n for n in _TYPEDEFS if names_type(text, n)]
     lines = [f"typedef {_TYPEDEFS[n]} {n}_t;" for n in used]
     lines.append(f"typedef {'int' if narrow else 'long long'} {INDEX_TYPE};")
     return "\n".join([*lines, "", *complexes, text, ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -151,3 +152,8 @@ def indent(lines: list[str]) -> list[str]:
 def remark(text: str) -> list[str]:
     """`text` as a comment line, if there is any."""
     return [f"// {text}"] if text else []
+
+
+def names_type(text: str, type: str) -> bool:
+    """Whether `text` names the type `type`_t; to look for a plain string first takes no time."""
+    return f"{type}_t" in text and re.search(rf"\b{type}_t\b", text) is not None
