@@ -87,18 +87,22 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               R_sum[l_tile_at] += A_val * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
             if (C_far) {
-              const int64_t k_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
-              if (k_ahead < k || k + 64 < k_ahead) {
+              const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+              if (k_ahead != k) {
                 ask_for(&C_vals[k_ahead * l_size + l_tile]);
+                ask_for(&C_vals[k_ahead * l_size + l_tile + 8]);
                 ask_for(&C_vals[k_ahead * l_size + l_tile + 16]);
+                ask_for(&C_vals[k_ahead * l_size + l_tile + 24]);
               }
             }
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-            if (j_ahead < j || j + 64 < j_ahead) {
+            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            if (j_ahead != j) {
               ask_for(&B_vals[j_ahead * l_size + l_tile]);
+              ask_for(&B_vals[j_ahead * l_size + l_tile + 8]);
               ask_for(&B_vals[j_ahead * l_size + l_tile + 16]);
+              ask_for(&B_vals[j_ahead * l_size + l_tile + 24]);
             }
           }
         }
@@ -127,16 +131,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               R_sum[l_tile_at] += A_val_2 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
             if (C_far) {
-              const int64_t k_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
-              if (k_ahead < k || k + 64 < k_ahead) {
+              const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+              if (k_ahead != k) {
                 ask_for(&C_vals[k_ahead * l_size + l_tile]);
+                ask_for(&C_vals[k_ahead * l_size + l_tile + 8]);
               }
             }
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-            if (j_ahead < j || j + 64 < j_ahead) {
+            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            if (j_ahead != j) {
               ask_for(&B_vals[j_ahead * l_size + l_tile]);
+              ask_for(&B_vals[j_ahead * l_size + l_tile + 8]);
             }
           }
         }
@@ -165,15 +171,15 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               R_sum[l_tile_at] += A_val_3 * B_vals[j * l_size + l_tile + l_tile_at] * C_vals[k * l_size + l_tile + l_tile_at];
             }
             if (C_far) {
-              const int64_t k_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
-              if (k_ahead < k || k + 64 < k_ahead) {
+              const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+              if (k_ahead != k) {
                 ask_for(&C_vals[k_ahead * l_size + l_tile]);
               }
             }
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-            if (j_ahead < j || j + 64 < j_ahead) {
+            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            if (j_ahead != j) {
               ask_for(&B_vals[j_ahead * l_size + l_tile]);
             }
           }

@@ -75,10 +75,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum[k_tile_at] += A_val * B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-            if (j_ahead < j || j + 64 < j_ahead) {
+            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            if (j_ahead != j) {
               ask_for(&B_vals[j_ahead * k_size + k_tile]);
+              ask_for(&B_vals[j_ahead * k_size + k_tile + 8]);
               ask_for(&B_vals[j_ahead * k_size + k_tile + 16]);
+              ask_for(&B_vals[j_ahead * k_size + k_tile + 24]);
             }
           }
         }
@@ -104,9 +106,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-            if (j_ahead < j || j + 64 < j_ahead) {
+            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            if (j_ahead != j) {
               ask_for(&B_vals[j_ahead * k_size + k_tile]);
+              ask_for(&B_vals[j_ahead * k_size + k_tile + 8]);
             }
           }
         }
@@ -132,8 +135,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum[k_tile_at] += A_val_3 * B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-            if (j_ahead < j || j + 64 < j_ahead) {
+            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            if (j_ahead != j) {
               ask_for(&B_vals[j_ahead * k_size + k_tile]);
             }
           }

@@ -122,10 +122,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   W_any = 1;
                 }
                 if (C_far) {
-                  const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
-                  if (l_ahead < l || l + 64 < l_ahead) {
+                  const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                  if (l_ahead != l) {
                     ask_for(&C_vals[l_ahead * k_size + k_tile]);
+                    ask_for(&C_vals[l_ahead * k_size + k_tile + 8]);
                     ask_for(&C_vals[l_ahead * k_size + k_tile + 16]);
+                    ask_for(&C_vals[l_ahead * k_size + k_tile + 24]);
                   }
                 }
               }
@@ -152,9 +154,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   W_any = 1;
                 }
                 if (C_far) {
-                  const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
-                  if (l_ahead < l || l + 64 < l_ahead) {
+                  const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                  if (l_ahead != l) {
                     ask_for(&C_vals[l_ahead * k_size + k_tile]);
+                    ask_for(&C_vals[l_ahead * k_size + k_tile + 8]);
                   }
                 }
               }
@@ -181,8 +184,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   W_any = 1;
                 }
                 if (C_far) {
-                  const int64_t l_ahead = A_crd3[pA3 + 6 < A3_size - 1 ? pA3 + 6 : A3_size - 1];
-                  if (l_ahead < l || l + 64 < l_ahead) {
+                  const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                  if (l_ahead != l) {
                     ask_for(&C_vals[l_ahead * k_size + k_tile]);
                   }
                 }

@@ -13,9 +13,8 @@ from openwork.program.context import Context
 from openwork.program.scope import Scope, Tile
 from openwork.program.walkers import Participant, Walker
 
-# How many entries ahead rows are asked for, the bytes that one request brings (a line, and the next
-# with it), and how far on a row is likely to be in the cache because its neighbours are.
-_AHEAD, _LINE, _NEAR = 6, 128, 64
+# How many entries ahead rows are asked for, and the bytes that one request brings.
+_AHEAD, _LINE = 8, 64
 # How many lines of a row are asked for where a schedule wants it.
 _LINES = 4
 
@@ -25,8 +24,8 @@ def prefetches(
 ) -> list[p.Stmt]:
     """Ask for the rows that the next coordinates of `walker` will gather a tile of columns from.
 
-    Only rows of operands too large for the cache, and not those near the row at coordinate `here`:
-    for others the asking costs more than it gives.
+    Only rows of operands too large for the cache; for others the asking costs more than it gives.
+    Rows near the one at coordinate `here` are asked for as well: to tell them apart costs more.
     """
     if walker.part.access.tensor in ctx.workspaces.table:
         return []
@@ -98,8 +97,9 @@ def _lines(
         values = ctx.names.values(access.tensor)
         lines.append(p.Prefetch(values, there.reached(access)[-1].position))
     position = p.arithmetic("min", walker.position + _AHEAD, _last(ctx, walker))
-    distant = p.Binary("||", p.compare("<", ahead, here), p.compare("<", here + _NEAR, ahead))
+    # The condition is hardly ever false. It keeps compilers from putting the requests between the
+    # sums of the tile, which makes those a fifth slower.
     return [
         p.Declare(ahead, walker.coordinate_at(position), fixed=True),
-        p.If(distant, p.block(*lines)),
+        p.If(p.compare("!=", ahead, here), p.block(*lines)),
     ]
