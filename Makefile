@@ -64,6 +64,7 @@ fuzz-files: setup
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_data_gpu.py
 	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py
+	$(MAKE) sanitize-gpu
 
 # Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.
 GPU_CHECKED = test_spmv and (skewed or wide) or test_spmm and skewed and 32 or test_sddmm and random or test_tensors \
