@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.gpu import tiers
 from tests.gpu.recipe_table import SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
-from openwork.loops import default_gpu
-from openwork.program import tables
 
 cp = pytest.importorskip("cupy", reason="needs CuPy and a GPU")
 try:
@@ -238,15 +237,12 @@ def test_sparse_results(name: str, text: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["atomic", "exact"])
-@pytest.mark.parametrize("tier", ["long", "far", "mapped"])
+@pytest.mark.parametrize("tier", tiers.TIERS)
 @pytest.mark.parametrize("dtype", [*DTYPES, "int8"])
 def test_products_that_no_near_table_holds(
     dtype: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 2)
-    monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
-    if tier != "long":
-        monkeypatch.setattr(tables, "MOST_SHARED", 128)
+    tiers.make_all(tier, monkeypatch)
     A = cast(MATRICES["skewed"], dtype)
     B = A.T.tocsr()
     a, b = (ow.tensor(m, name=n).to("cuda") for m, n in ((A, "A"), (B, "B")))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.assembly.test_strategies import CASES, statement
+from tests.gpu import tiers
 from tests.gpu.batch import Batch
 from tests.gpu.nvrtc import compile_text, library, registers
 
 import openwork as ow
 from openwork.loops import default_gpu
 from openwork.loops.result import Append
-from openwork.program import tables
 from openwork.runtime.emulator import ORDERS
 from openwork.tensor.validate import validate
 
@@ -145,16 +145,13 @@ TABLES = [name for name, (text, _) in CASES.items() if "k" in text and "product"
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["atomic", "exact"])
-@pytest.mark.parametrize("tier", ["long", "far", "mapped"])
+@pytest.mark.parametrize("tier", tiers.TIERS)
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_that_no_near_table_holds(
     name: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are noted, and whole blocks do them afterwards."""
-    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 2)
-    monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
-    if tier != "long":
-        monkeypatch.setattr(tables, "MOST_SHARED", 128)
+    tiers.make_all(tier, monkeypatch)
     kernel = statement(name).compile("cuda-emulated", deterministic=exact)
     assert ("mark_bit" in kernel.source) == (tier == "mapped" and "claim" in kernel.source)
     expected = statement(name).compile()()
