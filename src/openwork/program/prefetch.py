@@ -97,8 +97,8 @@ def _lines(
         values = ctx.names.values(access.tensor)
         lines.append(p.Prefetch(values, there.reached(access)[-1].position))
     position = p.arithmetic("min", walker.position + _AHEAD, _last(ctx, walker))
-    # The condition is hardly ever false. It keeps compilers from putting the requests between the
-    # sums of the tile, which makes those a fifth slower.
+    # The condition is hardly ever false. Measured with gcc 12: without it, tiles of 32 columns are
+    # a tenth slower or more; presumably the requests are then put between the sums.
     return [
         p.Declare(ahead, walker.coordinate_at(position), fixed=True),
         p.If(p.compare("!=", ahead, here), p.block(*lines)),

@@ -1,9 +1,9 @@
 """How long the threads of OpenMP wait for work before they sleep: not long.
 
-GNU's threads look for work 300,000 times before they do, about half a millisecond or more. Where a
-system puts two of them on one CPU, as virtual machines do, the one that looks keeps the one that
-works from running, and a kernel of 60 microseconds takes 700. A tenth of that wait still bridges
-the time between two calls.
+GNU's threads look for work 300,000 times before they do, about half a millisecond or more. In a
+virtual machine with two CPUs, kernels of 60 microseconds were seen to take 700 for seconds on end,
+presumably because two threads shared a CPU and the one that looked kept the other from running. A
+tenth of that wait still bridges the time between two calls.
 """
 
 from __future__ import annotations
