@@ -9,7 +9,6 @@ import threading
 from openwork.errors import ToolchainError
 from openwork.runtime import cache
 from openwork.runtime.toolchain import Toolchain, find_toolchain, no_toolchain
-from openwork.runtime.waiting import shorten_waits
 
 _Request = tuple[str, bool, str, tuple[str, ...], Toolchain]
 
@@ -65,7 +64,6 @@ def load(
 def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
-    shorten_waits()
     key = cache.CacheKey(
         source=source,
         compiler=toolchain.version,

@@ -25,6 +25,7 @@ from typing import Literal, cast
 
 from openwork.errors import InternalError, ToolchainError
 from openwork.runtime import cache
+from openwork.runtime.waiting import shorten_waits
 
 Kind = Literal["gcc", "clang", "zig"]
 
@@ -136,6 +137,7 @@ def find_toolchain() -> Toolchain | None:
     found = _found.get(asked)
     if found is not None:
         return found
+    shorten_waits()  # before a compiler is tried, which may load OpenMP
     for candidate in candidates():
         if candidate.toolchain is not None:
             _found[asked] = candidate.toolchain
