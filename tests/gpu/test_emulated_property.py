@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 import pytest
+from tests.gpu import tiers
 from tests.gpu.batch import Batch
 from tests.schedules import random_command
 from tests.test_property import NONFINITE, answer, case_of, compare, statement_of
@@ -125,6 +126,9 @@ def test_emulated_kernels_agree_with_the_reference(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(default_gpu, "SHARE", 1 + chunk % 4)  # so that short rows are cut, too
+    tier = (None, *tiers.TIERS)[chunk // 3]  # and are done as long ones are
+    if tier is not None:
+        tiers.make_all(tier, monkeypatch)
     seeds = range(SEED + chunk, SEED + CASES, CHUNKS)
     batch, runs, failures, refused = Batch(), [], [], []
     for seed in seeds:

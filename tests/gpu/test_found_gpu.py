@@ -219,3 +219,21 @@ def test_positions_of_more_modes_than_can_be_counted_by_pairs() -> None:
     X = ow.tensor((coords, np.ones(30)), shape=shape, format=ow.CSF(4), name="X")
     stmt = ow.parse("y(i) = X(i,j,k,l)", y=ow.empty((9,), name="y"), X=X)
     agrees(ow.recipes.position_segments(stmt, 2), np.bincount(coords[0], minlength=9))
+
+
+def test_blocks_whose_row_is_searched_for_do_not_wait_for_each_other() -> None:
+    """One block read what others had not written yet: its condition hid the statements after."""
+    a, c = rng.integers(1, 4, (6, 5)).astype(float), rng.integers(0, 2, (6, 2)).astype(float)
+    b = rng.integers(0, 3, (5, 6)).astype(float)
+    tensors = {
+        "Y": ow.empty((2, 5), format=ow.Format([ow.Compressed, ow.Dense]), name="Y"),
+        "A": ow.tensor(a, name="A"),
+        "B": ow.tensor(b, format=ow.CSR, name="B"),
+        "C": ow.tensor(c, format=ow.DCSR, name="C"),
+    }
+    stmt = ow.parse("Y(j,i) = C(k,j) * B(i,k) + A(k,i) * C(k,j)", **tensors)
+    stmt = stmt.schedule(
+        "precompute(A(k,i),k,w), split(j,j0,j1,16), reorder(j1,j0,i), pos(w,p,C(k,j)), "
+        "split(p,p0,p1,1), parallelize(p0,GPUBlock,ParallelReduction)"
+    )
+    agrees(stmt, c.T @ (b.T + a))

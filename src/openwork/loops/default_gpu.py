@@ -87,12 +87,14 @@ def assembled(
         tabled, rows = _tabled(plan, sizes)
         lanes = lanes_for(rows[-1]) if rows else 1
         who = "a thread" if lanes == 1 else f"{lanes} threads"
+        row = _outermost(nest_of(plan.loops))[-1].var
         trace.decide(
-            f"schedule: assemble(count): for each {_outermost(nest_of(plan.loops))[-1].var}, "
+            f"schedule: assemble(count): for each {row}, "
             f"{who} of the GPU: the entries of {plan.result} are counted, then computed into place"
         )
         slots, mapped = slots_for(prod(rows)), _few_keys(plan)
-        many = _MANY_THREADS[_rows(plan) <= _FEW_ROWS]
+        few = (extents(plan.assignment).get(row) or inf) <= _FEW_ROWS
+        many = _MANY_THREADS[few]
         made = Append("count", lanes, slots, many=many, atomic=not exact, mapped=mapped)
         return replace(tabled, assembly=made)
     trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
@@ -108,18 +110,12 @@ def _differ(plan: Plan, longest: dict[str, int]) -> bool:
 def _few_keys(plan: Plan) -> bool:
     """Whether the workspaces that list their keys may as well have a place for every one."""
     known = extents(plan.assignment)
-    made = [n for n in walk(plan.loops) if isinstance(n, Where) and n.temporary in _lists(n)]
     return all(
         0 < (known.get(var) or 0) <= _MOST_MAPPED
-        for where in made
-        for var in written(where.producer).vars
+        for n in walk(plan.loops)
+        if isinstance(n, Where) and not n.temporary.format.is_dense
+        for var in written(n.producer).vars
     )
-
-
-def _rows(plan: Plan) -> float:
-    """How many pieces a result is made of, about."""
-    outermost = _outermost(nest_of(plan.loops))[-1].var
-    return extents(plan.assignment).get(outermost) or inf
 
 
 def lanes_for(mean: float) -> int:

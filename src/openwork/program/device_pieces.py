@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
 
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
@@ -41,9 +39,7 @@ from openwork.program.pieces import Lower, Pieces
 from openwork.program.scope import Range, Scope
 from openwork.program.tables import FAR, LONG, MOST_SLOTS, NEAR, NOTED, TIER, Table, tables_of
 from openwork.program.units import MOST_SHARED
-from openwork.tree import Node, map_children
-
-N = TypeVar("N", bound=Node)
+from openwork.program.warps import shared_by
 
 _THREADS = 64  # of a block
 _RUN = Name("piece_run")  # the pieces of a block
@@ -58,26 +54,21 @@ class DevicePieces(Pieces):
     """The assembly of one result by the units of a GPU."""
 
     @property
-    def _lanes(self) -> int:
+    def _made(self) -> Append:
         assembly = self.ctx.plan.assembly
-        return assembly.lanes if isinstance(assembly, Append) else 1
-
-    @property
-    def _many(self) -> int:
-        """Threads of a block that takes a piece by itself."""
-        assembly = self.ctx.plan.assembly
-        return assembly.many if isinstance(assembly, Append) else 1
+        if not isinstance(assembly, Append):
+            raise InternalError("the result is not appended to")
+        return assembly
 
     @property
     def _each(self) -> int:
         """Pieces that a block takes at once, whose tables are to fit its shared memory."""
         tables = [table.near_bytes for table in self._tables]
-        return max(1, min(_THREADS // self._lanes, MOST_SHARED // max([*tables, 1])))
+        return max(1, min(_THREADS // self._made.lanes, MOST_SHARED // max([*tables, 1])))
 
     def _cut(self, loop: Forall, whole: Range) -> RowCut:
-        assembly = self.ctx.plan.assembly
-        if isinstance(assembly, Append) and assembly.share:
-            return ShareCut(self.ctx, loop, whole, assembly.share)
+        if self._made.share:
+            return ShareCut(self.ctx, loop, whole, self._made.share)
         return RowCut(self.ctx, loop, whole)
 
     def _number(self, cut: Cut, counts: bool) -> list[Stmt]:
@@ -111,11 +102,10 @@ class DevicePieces(Pieces):
         if not self._tables:  # which are known by now
             return made[0]
         where = self._tables[0].tables
-        lanes, where.lanes = where.lanes, self._many
         for where.tier, word in _WORDS.items():
             long = super()._over(appender, cut, scope, f"{comment} that is {word}", before, after)
             made.append(If(compare("<", 0, _count(where.tier)), block(long)))
-        where.tier, where.lanes = NEAR, lanes
+        where.tier = NEAR
         return block(*self._learnt(made)) if counting else block(*made)
 
     def _learnt(self, made: list[Stmt]) -> list[Stmt]:
@@ -140,7 +130,7 @@ class DevicePieces(Pieces):
             tag = Tag(ParallelUnit.GPUBlock, OutputRaceStrategy.NoRaces)
             listed = Range(Value(0), _count(self._tier))
             return Header.of(self.ctx, replace(loop, tag=tag), _AT, listed, scope)
-        unit = ParallelUnit.GPUThread if self._lanes == 1 else ParallelUnit.GPUWarp
+        unit = ParallelUnit.GPUThread if self._made.lanes == 1 else ParallelUnit.GPUWarp
         tag = Tag(unit, OutputRaceStrategy.NoRaces)
         first = _RUN * self._each
         pieces = Range(first, arithmetic("min", first + self._each, PIECES), most=self._each)
@@ -149,10 +139,10 @@ class DevicePieces(Pieces):
     def _shared(self, loop: For) -> Stmt:
         if self._tier != NEAR:
             known = Declare(PIECE, Load(_list(self._tier), _AT), fixed=True)
-            body = block(known, _shared_by(self._many, loop.body))
+            body = block(known, shared_by(self._made.many, loop.body))
             return replace(loop, body=body, unroll=0)
         runs = (PIECES + (self._each - 1)) / self._each
-        inner = replace(loop, comment="", unroll=0, body=_shared_by(self._lanes, loop.body))
+        inner = replace(loop, comment="", unroll=0, body=shared_by(self._made.lanes, loop.body))
         return For(_RUN, Value(0), runs, block(inner), loop.comment, unit="block")
 
     def _sums(self) -> list[Stmt]:
@@ -178,15 +168,6 @@ def _noted(tier: int) -> Stmt:
     """A piece is put on the list of its tier."""
     listed = Do(Helper("append", (_list(tier), Address(NOTED, Value(tier)), PIECE)))
     return If(compare("==", TIER, tier), block(ByOne(block(listed))))
-
-
-def _shared_by(lanes: int, node: N) -> N:
-    """Loops for threads have so many of them, but for those of warps."""
-    if isinstance(node, For) and node.unit == "warp":
-        return node
-    if isinstance(node, For) and node.unit == "thread":
-        return replace(node, units=lanes)
-    return map_children(node, partial(_shared_by, lanes))
 
 
 def pieces_of(ctx: Context, lower: Lower) -> Pieces:

@@ -174,10 +174,10 @@ class _Host:
         """A kernel of its own for `stmts`."""
         stmts = tuple(_shared_out(s) for s in stmts)
         geometry = geometry_of(stmts)
-        several = len(stmts) > 1
+        several = len(stmts) > 1 or _among_others(stmts)
         stmts = self._with_sunk(stmts)
         if several and any(map(_has_blocks, stmts)):
-            self.notes.append("one block: what its loops sum up is needed by the statement after")
+            self.notes.append("one block: what its loops work out is needed by what comes after")
         alone = sum(_has_blocks(s) for s in stmts) == 1
 
         def exact(loop: p.For) -> bool:
@@ -259,6 +259,21 @@ def _outside(s: p.Stmt) -> p.Stmt:
 
 def _has_blocks(s: Node) -> bool:
     return any(isinstance(n, p.For) and n.unit == "block" for n in walk(s))
+
+
+def _among_others(stmts: tuple[p.Stmt, ...]) -> bool:
+    """Whether loops over blocks stand among statements, or in a loop: blocks cannot wait there."""
+    work = [s for s in stmts if not (isinstance(s, p.Declare) and s.fixed)]
+    if not any(map(_has_blocks, work)):
+        return False
+    match work:
+        case [p.Block(body=body)]:
+            return _among_others(body)
+        case [p.If(then=then, otherwise=otherwise)]:
+            return any(_among_others((s,)) for s in (then, otherwise) if s is not None)
+        case [p.For(unit="block")]:
+            return False
+    return True
 
 
 def _is_serial(s: p.Stmt) -> bool:

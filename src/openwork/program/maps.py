@@ -21,6 +21,7 @@ from openwork.program.nodes import (
     Stmt,
     Store,
     Value,
+    arithmetic,
     block,
 )
 from openwork.tree import walk
@@ -41,7 +42,7 @@ def setup(table: Table, valued: bool) -> list[Stmt]:
     return [
         *([Allocate(table.vals, table.size, zeroed=True)] if valued else []),
         Allocate(table.bits, _words(table), zeroed=True),
-        Allocate(table.keys, MOST_KEYS),
+        Allocate(table.keys, arithmetic("max", MOST_KEYS, Value(table.long_slots))),
         Allocate(table.tally, Value(_SUMS)),
         Declare(table.count, Value(0)),
     ]

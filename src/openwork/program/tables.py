@@ -41,7 +41,7 @@ from openwork.program.nodes import (
     compare,
 )
 from openwork.program.units import MOST_SHARED
-from openwork.program.warps import by_warps
+from openwork.program.warps import INSERTS, by_warps
 from openwork.program.workspace import Workspace, Workspaces, is_blank
 from openwork.tree import Node, substitute, walk
 
@@ -59,25 +59,22 @@ _ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex6
 
 @dataclass
 class Tables:
-    """What tables are now: of which `tier`, and how many threads fill one.
+    """What the tables of a result are, by how it is `made` and of which `tier` they are now."""
 
-    `slots`: of a near table. `group`: how many threads go along one row of what is multiplied.
-    `atomic`: threads may add to a value in any order. `mapped`: a far row has no table, but a map.
-    """
-
-    lanes: int
-    slots: int
-    group: int = 1
-    atomic: bool = False
-    mapped: bool = False
+    made: Append
     tier: int = NEAR
+
+    @property
+    def lanes(self) -> int:
+        """How many threads fill one."""
+        return self.made.lanes if self.tier == NEAR else self.made.many
 
 
 @dataclass(frozen=True)
 class Table(Workspace):
     """A workspace that lists its keys, filled by the threads of a GPU."""
 
-    tables: Tables = field(default_factory=lambda: Tables(1, 0))
+    tables: Tables = field(default_factory=lambda: Tables(Append()))
 
     @property
     def keys(self) -> Array:
@@ -131,7 +128,7 @@ class Table(Workspace):
     @property
     def near_bytes(self) -> int:
         """How much shared memory a unit of threads needs for a near table."""
-        return self.tables.slots * self._slot_bytes
+        return self.tables.made.slots * self._slot_bytes
 
     @property
     def _slot_bytes(self) -> int:
@@ -146,7 +143,7 @@ class Table(Workspace):
     @property
     def is_map(self) -> bool:
         """Whether the row at hand has a map instead of a table."""
-        far = self.tables.tier == FAR and self.tables.mapped
+        far = self.tables.tier == FAR and self.tables.made.mapped
         return far and len(self.vars) == 1 and is_blank(self.identity)
 
     def setup(self, valued: bool = True) -> list[Stmt]:
@@ -155,10 +152,10 @@ class Table(Workspace):
             return super().setup(valued)
         if self.is_map:
             return maps.setup(self, valued)
-        size: Expr = MOST_SLOTS
-        listed: Expr = MOST_SLOTS
+        size: Expr = arithmetic("max", MOST_SLOTS, Value(self.long_slots))
+        listed = size
         if self.tables.tier != FAR:
-            slots = self.tables.slots if self.tables.tier == NEAR else self.long_slots
+            slots = self.tables.made.slots if self.tables.tier == NEAR else self.long_slots
             size, listed = Value(slots), Value(slots * 3 // 4)
         return [
             Allocate(self.set, size),
@@ -194,7 +191,7 @@ class Table(Workspace):
         """Whether warps that insert at once combine values of the row at hand atomically."""
         tables, type = self.tables, self.tensor.dtype.name
         added = op is not None and op.name == "add" and op.definition is None
-        return tables.tier != NEAR and tables.atomic and added and type in _ATOMIC
+        return tables.tier != NEAR and tables.made.atomic and added and type in _ATOMIC
 
     def combined(self, at: Expr, value: Expr, op: Op | None) -> Store:
         """`vals[at] op= value`, where there is a value already: atomically, if others may, too."""
@@ -211,10 +208,10 @@ class Table(Workspace):
 
     def around(self, producer: p.Block, consumer: p.Block, counting: bool) -> list[Stmt]:
         """Count what is inserted at most, make the table empty, fill it, put its keys in order."""
-        at, lanes = Name(f"{self.name}_at"), self.tables.lanes
+        at, lanes, made = Name(f"{self.name}_at"), self.tables.lanes, self.tables.made
         consumer = side_by_side(consumer, lanes)
-        if self.tables.tier != NEAR and self.tables.atomic:
-            producer = by_warps(producer, self.vals, lanes // self.tables.group, self.tables.group)
+        if self.tables.tier != NEAR and made.atomic:
+            producer = by_warps(producer, self.vals, lanes // made.lanes, made.lanes)
         if self.is_map:
             return maps.around(self, producer, consumer)
         stores = [n for n in walk(producer) if isinstance(n, Store) and n.array == self.vals]
@@ -239,7 +236,7 @@ class Table(Workspace):
         if self.tables.tier != NEAR:
             return [*before, *body]
         few = compare("<=", self.bound, Value(_NEAR_EACH * lanes, _COUNT))
-        fits = p.Binary("&&", few, compare("<=", self.used, self.tables.slots))
+        fits = p.Binary("&&", few, compare("<=", self.used, made.slots))
         return [*before, If(fits, block(*body), self._noted() if counting else None)]
 
     def _noted(self) -> p.Block:
@@ -255,7 +252,7 @@ class Table(Workspace):
         others = {
             n.args[0]
             for n in walk(producer)
-            if isinstance(n, Helper) and n.name == "claim" and n.args[0] != self.set
+            if isinstance(n, Helper) and n.name in INSERTS and n.args[0] != self.set
         }
         if others:  # whose keys are not known before
             most = self.size if len(self.vars) == 1 else Value(_MOST)
@@ -331,9 +328,7 @@ def _plain(loop: For) -> For:
 
 def maker_of(made: Append) -> Callable[..., Workspace]:
     """What makes workspaces that threads fill together, as a result is to be made."""
-    return partial(
-        Table, tables=Tables(made.lanes, made.slots, made.lanes, made.atomic, made.mapped)
-    )
+    return partial(Table, tables=Tables(made))
 
 
 def tables_of(workspaces: Workspaces) -> list[Table]:

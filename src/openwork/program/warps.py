@@ -7,6 +7,7 @@ second operand, and a block that had all of its threads take each in turn would 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar, cast
 
 from openwork.program import nodes as p
@@ -16,7 +17,7 @@ from openwork.tree import Node, map_children, walk
 
 N = TypeVar("N", bound=Node)
 
-_INSERTS = ("claim", "mark_bit")
+INSERTS = ("claim", "mark_bit")  # helpers that put a key into a table or a map
 
 
 def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
@@ -25,7 +26,7 @@ def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
     def given(node: Node) -> Node:
         match node:
             case For(unit="") if _only_inserts(node, values):
-                shared = replace(node, body=_by_lanes(node.body, lanes))
+                shared = replace(node, body=shared_by(lanes, node.body))
                 return replace(shared, unit="warp", units=warps, simd=False, polls=False)
             case p.Block() | p.If():
                 return map_children(node, given)
@@ -44,16 +45,17 @@ def _only_inserts(loop: For, values: Array) -> bool:
                 return False
             case p.Store(array=array, atomic=atomic) if array != values or not atomic:
                 return False
-            case p.Helper(name=name) if name not in READERS and name not in _INSERTS:
+            case p.Helper(name=name) if name not in READERS and name not in INSERTS:
                 return False
             case p.Local() | p.Allocate() | p.Grow() | p.Fail() | p.Break():
                 return False
     return any(isinstance(n, For) and n.unit == "thread" for n in inner) and not loop.reductions
 
 
-def _by_lanes(node: N, lanes: int) -> N:
-    """Loops for threads have so many of them."""
-    node = map_children(node, lambda n: _by_lanes(n, lanes))
+def shared_by(lanes: int, node: N) -> N:
+    """Loops for threads have so many of them, but for those of warps, which have their own."""
+    if isinstance(node, For) and node.unit == "warp":
+        return node
     if isinstance(node, For) and node.unit == "thread":
         return replace(node, units=lanes)
-    return node
+    return map_children(node, partial(shared_by, lanes))

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 _ALIGNED = 256  # bytes: as CuPy's own arrays are
-_PIECE = 1 << 18  # bytes that stay taken as long as one of the results in them does
+# Bytes that stay taken as long as one of the results in them does, and how many those are at most.
+_PIECE, _MOST = 1 << 18, 32
 _KINDS = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
 
 
@@ -85,7 +86,7 @@ class Slices:
     def __init__(self, cp: Any, array: Any) -> None:
         self._cp, self._shape, self._dtype = cp, array.shape, array.dtype
         self._size = max(1, -(-array.nbytes // _ALIGNED)) * _ALIGNED
-        self._each = max(1, _PIECE // self._size)
+        self._each = max(1, min(_MOST, _PIECE // self._size))
         self._places: list[Any] = []
 
     def __call__(self) -> Any:
