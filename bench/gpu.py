@@ -153,7 +153,7 @@ SPMM4: dict[str, Recipe] = {
         for g in (2, 4, 8, 32)
     },
 }
-SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (2, 4, 8, 16, 32)}
+SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (1, 2, 4, 8, 16)}
 MTTKRP: dict[str, Recipe] = {
     f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)
 }

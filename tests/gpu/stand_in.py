@@ -91,8 +91,8 @@ class Emulated:
         return Emulated.emulator.launch(function, grid, kernel, args, wide)
 
     @staticmethod
-    def repeat(self: Any, launched: Any, old: Any, new: Any, stream: int) -> None:
-        Emulated.emulator.repeat(launched, old, new, stream)
+    def ready(self: Any, launched: Any, old: Any, stream: int) -> Any:
+        return Emulated.emulator.ready(launched, old, stream)
 
     @staticmethod
     def numbers(self: Any, array: Any, index: int, count: int) -> list[int]:

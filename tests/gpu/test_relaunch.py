@@ -70,23 +70,33 @@ def made(slow: bool = False) -> tuple[Driver, Function, Any, Any, Relaunch]:
     return driver, function, result, operand, Relaunch(cp, function, (70000, 2), 96, args)
 
 
+def do(action: Any) -> Any:
+    return action()
+
+
 def test_the_result_is_replaced_and_nothing_else() -> None:
-    driver, function, result, operand, again = made()
+    driver, function, result, operand, launched = made()
+    ready = launched.ready(result, 7, do)
     for address in (512, 1024):
-        again(result, array(address), 7)
+        ready.into(array(address))
+        ready()
         expected = [-3, 2**35, 1, address, 2**63 + 8, address, 0]
         assert driver.launches.pop() == (4711, (70000, 2, 1, 96, 1, 1, 0), 7, expected)
-    again(operand, array(64), 0)  # another one takes the place of another array
-    assert driver.launches.pop()[3][4] == 64
+    other = launched.ready(operand, 0, do)
+    other.into(array(64))
+    other()
+    assert driver.launches.pop()[3][3:6] == [2**40, 64, 2**40]
     assert not function.calls
 
 
 def test_threads_do_not_see_the_results_of_others() -> None:
-    driver, _, result, _, again = made(slow=True)
+    driver, _, result, _, launched = made(slow=True)
 
     def many(first: int) -> None:
+        ready = launched.ready(result, first, do)
         for n in range(10):
-            again(result, array(first + n), first)
+            ready.into(array(first + n))
+            ready()
 
     threads = [threading.Thread(target=many, args=(1000 * n,)) for n in range(1, 5)]
     for thread in threads:
@@ -99,33 +109,35 @@ def test_threads_do_not_see_the_results_of_others() -> None:
 
 
 def test_what_the_driver_refuses_goes_through_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver, function, result, operand, again = made()
-    device, new = object.__new__(Cuda), array(256)
+    driver, function, result, operand, launched = made()
+    new = array(256)
     monkeypatch.setattr(Cuda, "_tried", lambda self, action: action())
+    ready = object.__new__(Cuda).ready(launched, result, 3)
+    ready.into(new)
     driver.refuses = True
-    device.repeat(again, result, new, 3)
+    ready()
     ((grid, block, args),) = function.calls
     assert (grid, block) == ((70000, 2, 1), (96, 1, 1))
     assert args[3] is new and args[5] is new and args[4] is operand
     driver.refuses = False
-    device.repeat(again, result, new, 3)
+    ready()
     assert len(function.calls) == 1 and driver.launches[-1][3][3] == 256
 
 
-def test_a_cupy_without_a_driver_to_call_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cupy_without_a_driver_to_call_is_no_hindrance() -> None:
     function, result, new = Function(), array(8), array(16)
     cp = SimpleNamespace(cuda=SimpleNamespace(driver=SimpleNamespace()))
-    again = Relaunch(cp, function, (1, 1), 32, [result])
-    monkeypatch.setattr(Cuda, "_tried", lambda self, action: action())
-    object.__new__(Cuda).repeat(again, result, new, 0)
+    ready = Relaunch(cp, function, (1, 1), 32, [result]).ready(result, 0, do)
+    ready.into(new)
+    ready()
     assert function.calls == [((1, 1, 1), (32, 1, 1), (new,))]
 
 
 @pytest.mark.parametrize("count", [0, 1, 64, 1000, 10**6])
 def test_memory_of_small_results_is_their_own(count: int) -> None:
     """Whoever holds one; and several threads may ask at once."""
-    cp = SimpleNamespace(ndarray=stand_in.ndarray, cuda=SimpleNamespace(alloc=stand_in.alloc))
-    another = Slices(cp, np.empty(count, np.float32))
+    cp = SimpleNamespace(ndarray=stand_in.ndarray)
+    another = Slices(cp, np.empty(count, np.float32), stand_in.alloc)
     made: list[Any] = []
 
     def take() -> None:

@@ -25,7 +25,7 @@ VECTOR = np.random.default_rng(1).random(30)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cupy = module()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    for name in ("load", "launch", "repeat", "numbers", "fill"):
+    for name in ("load", "launch", "ready", "numbers", "fill"):
         monkeypatch.setattr(Cuda, name, getattr(Emulated, name))
     monkeypatch.setattr(Cuda, "blocks", property(lambda self: 3))
     yield cupy

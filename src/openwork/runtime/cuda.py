@@ -14,7 +14,7 @@ import numpy as np
 from openwork.errors import DataError, ToolchainError
 from openwork.program.device import Kernel
 from openwork.runtime import cache
-from openwork.runtime.relaunch import Relaunch, Slices
+from openwork.runtime.relaunch import Ready, Relaunch, Slices
 from openwork.runtime.storage import Storage
 
 _FLAGS = ("--std=c++17", "--device-int128", "-default-device")
@@ -162,7 +162,7 @@ class Cuda:
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
     ) -> Any:
-        """Run a kernel on the current stream; what `repeat` takes to run it again."""
+        """Run a kernel on the current stream; what `ready` takes to run it again."""
         index = np.int64 if wide else np.int32
         count = len(kernel.scalars)
         held = [
@@ -176,23 +176,16 @@ class Cuda:
 
     def another(self, array: Any) -> Callable[[], Any]:
         """What gives a new array like a small one, soon, for the current stream."""
-        slices = Slices(self.cp, array)
-        return lambda: self._tried(slices)
+        alloc = self.cp.cuda.alloc
+        return Slices(self.cp, array, lambda size: self._tried(lambda: alloc(size)))
 
-    def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
-        """Run a kernel again, with another array in the place of one, on the current stream."""
-        try:
-            launched(old, new, stream)
-        except Exception:  # in a thread that has not used the GPU before, for one
-            self._tried(lambda: launched.slowly(old, new))
-
-    @property
-    def stream(self) -> int:
-        """Which stream is the current one."""
-        return self._stream()
+    def ready(self, launched: Relaunch, old: Any, stream: int) -> Ready:
+        """What runs a kernel again on a stream, with another array in the place of one."""
+        return launched.ready(old, stream, self._tried)
 
     @cached_property
-    def _stream(self) -> Callable[[], int]:
+    def stream(self) -> Callable[[], int]:
+        """What tells which stream is the current one."""
         try:  # saves half a microsecond of a call
             module = importlib.import_module("cupy_backends.cuda.stream")
             current: Callable[[], int] = module.get_current_stream_ptr

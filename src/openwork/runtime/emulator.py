@@ -131,7 +131,7 @@ class Emulator:
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
     ) -> Any:
-        """Run a kernel; what `repeat` takes to run it again.
+        """Run a kernel; what `ready` takes to run it again.
 
         Raises:
             ToolchainError: E608 with what was wrong, and in which block and thread.
@@ -157,13 +157,10 @@ class Emulator:
         """What gives a new array like one there is."""
         return lambda: self.empty(array.size, array.dtype)
 
-    def repeat(self, launched: Any, old: Any, new: Any, stream: int) -> None:
-        """Run a kernel again, with another array in the place of one."""
-        function, grid, kernel, args, wide = launched
-        replaced = [new if arg is old else arg for arg in args]
-        self.launch(function, grid, kernel, replaced, wide)
+    def ready(self, launched: Any, old: Any, stream: int) -> Ready:
+        """What runs a kernel again, with another array in the place of one."""
+        return Ready(self, launched, old)
 
-    @property
     def stream(self) -> int:
         """Which stream is the current one: there is but one."""
         return 0
@@ -177,6 +174,22 @@ class Emulator:
     def blocks(self) -> int:
         """How many blocks a grid has that only the GPU knows the size of."""
         return 3
+
+
+class Ready:
+    """A launch whose result may be put elsewhere each time."""
+
+    def __init__(self, emulator: Emulator, launched: Any, old: Any) -> None:
+        self._emulator, self._launched, self._old, self._new = emulator, launched, old, old
+
+    def into(self, new: Any) -> None:
+        """Where the next result goes."""
+        self._new = new
+
+    def __call__(self) -> None:
+        function, grid, kernel, args, wide = self._launched
+        args = [self._new if arg is self._old else arg for arg in args]
+        self._emulator.launch(function, grid, kernel, args, wide)
 
 
 def _poisoned(count: int, dtype: np.dtype[Any]) -> Array:

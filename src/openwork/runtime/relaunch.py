@@ -1,7 +1,8 @@
 """A kernel that was launched before, launched again with little ado: for small kernels.
 
 CuPy takes a launch apart each time. What a second one needs is the same but for the place of the
-result, so that the arguments stay as the driver wants them, and one of them is changed.
+result, so that the arguments stay as the driver wants them, and one of them is changed: while the
+GPU is still busy with the launch before, so that nothing is left to do when the next is called for.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ _KINDS = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_in
 
 
 class Relaunch:
-    """A launch, with its arguments in memory.
+    """A launch that can be made ready again, with its arguments in memory.
 
     Args:
         cp: CuPy.
@@ -34,39 +34,30 @@ class Relaunch:
     def __init__(
         self, cp: Any, function: Any, grid: tuple[int, int], threads: int, args: Sequence[Any]
     ) -> None:
-        self._launch: Any = getattr(cp.cuda.driver, "launchKernel", None)
+        self._launch: Any = getattr(cp.cuda.driver, "launchKernel", _refuse)
         self._function, self._args = function, tuple(args)
         self._shape = (getattr(function, "ptr", 0), *grid, 1, threads, 1, 1, 0)
-        self._lock = Lock()  # from the change of an argument until the driver has taken it
-        self._again: tuple[Any, int, list[Any], Callable[[], Any]] = (None, 0, [], int)
 
     @cached_property
     def _values(self) -> list[Any]:
         """The arguments as the driver wants them; most launches are never repeated."""
         return [_value(arg) for arg in self._args]
 
-    @cached_property
-    def _places(self) -> Any:
-        places = [ctypes.addressof(value) for value in self._values]
-        return (ctypes.c_void_p * len(places))(*places)
+    def ready(self, old: Any, stream: int, tried: Callable[[Any], Any]) -> Ready:
+        """The launch on a stream, with something else in the place of `old`.
 
-    @cached_property
-    def _all(self) -> int:
-        return ctypes.addressof(self._places)
-
-    def __call__(self, old: Any, new: Any, stream: int) -> None:
-        """Launch with the array `new` in the place of `old`."""
-        known, on, values, launch = self._again
-        if known is not old or on != stream:
-            pairs = zip(self._args, self._values, strict=True)
-            values = [value for arg, value in pairs if arg is old]
-            launch = partial(self._launch, *self._shape, stream, self._all, 0)
-            self._again = old, stream, values, launch
-        address = new.data.ptr
-        with self._lock:
-            for value in values:
-                value.value = address
-            launch()
+        `tried` does what it is given, and says what a GPU's errors mean.
+        """
+        address = ctypes.c_uint64()
+        places = (ctypes.c_void_p * len(self._values))(
+            *[
+                ctypes.addressof(address if arg is old else value)
+                for arg, value in zip(self._args, self._values, strict=True)
+            ]
+        )
+        launch = partial(self._launch, *self._shape, stream, ctypes.addressof(places), 0)
+        slowly = partial(self.slowly, old)
+        return Ready(launch, slowly, tried, address, (places, self._values))
 
     def slowly(self, old: Any, new: Any) -> None:
         """The same through CuPy, which sees to all that a thread needs first."""
@@ -75,16 +66,42 @@ class Relaunch:
         self._function((x, y, z), (threads, 1, 1), args)
 
 
+class Ready:
+    """A launch whose result may be put elsewhere each time, by one thread at a time."""
+
+    __slots__ = ("_address", "_held", "_launch", "_new", "_slowly", "_tried")
+
+    def __init__(
+        self, launch: Any, slowly: Any, tried: Callable[[Any], Any], address: Any, held: Any
+    ) -> None:
+        self._launch, self._slowly, self._tried = launch, slowly, tried
+        self._address, self._held = address, held  # memory that the driver reads
+        self._new: Any = None
+
+    def into(self, new: Any) -> None:
+        """Where the next result goes."""
+        self._new = new
+        self._address.value = new.data.ptr
+
+    def __call__(self) -> None:
+        try:
+            self._launch()
+        except Exception:  # in a thread that has not used the GPU before, for one
+            self._tried(lambda: self._slowly(self._new))
+
+
 class Slices:
     """Memory for small results, cut from larger pieces: a pool takes longer to give and take back.
 
     Args:
         cp: CuPy.
         array: what the results are like.
+        alloc: gives memory.
     """
 
-    def __init__(self, cp: Any, array: Any) -> None:
-        self._cp, self._shape, self._dtype = cp, array.shape, array.dtype
+    def __init__(self, cp: Any, array: Any, alloc: Callable[[int], Any]) -> None:
+        self._ndarray, self._shape, self._dtype = cp.ndarray, array.shape, array.dtype
+        self._alloc = alloc
         self._size = max(1, -(-array.nbytes // _ALIGNED)) * _ALIGNED
         self._each = max(1, min(_MOST, _PIECE // self._size))
         self._places: list[Any] = []
@@ -94,11 +111,15 @@ class Slices:
         try:
             place = self._places.pop()
         except IndexError:
-            piece = self._cp.cuda.alloc(self._size * self._each)
+            piece = self._alloc(self._size * self._each)
             places = [piece + n * self._size for n in range(self._each)]
             place = places.pop()
             self._places = places
-        return self._cp.ndarray(self._shape, self._dtype, place)
+        return self._ndarray(self._shape, self._dtype, place)
+
+
+def _refuse(*args: Any) -> None:
+    raise NotImplementedError("this CuPy has no driver to call")
 
 
 def _value(arg: Any) -> Any:

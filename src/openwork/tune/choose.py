@@ -28,6 +28,7 @@ _START_VECTOR, _RATE_VECTOR = 3.0, 400_000.0
 _START_MATRIX, _RATE_MATRIX = 5.0, 6.0e6
 # Entries that fill a GPU many times over, that fill it, and that leave some of it idle.
 _MUCH, _MANY, _FEW = 16_000_000, 1_000_000, 200_000
+_FEW_SAMPLES = 60_000  # entries at which dot products are taken
 _FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
 
 
@@ -90,7 +91,7 @@ def choose(stmt: Statement) -> Statement | None:
         return None
     try:
         if len(parts.summed) == 1 and not parts.columns:
-            return recipes.sddmm(stmt, _each(storage.nnz, stmt.assignment.lhs.dtype.itemsize))
+            return recipes.sddmm(stmt, each=2 if storage.nnz < _FEW_SAMPLES else 4)
         if parts.summed or len(parts.columns) > 1:
             return None
         if levels == (Dense, Compressed):
@@ -145,14 +146,6 @@ def _entries(columns: int, mean: float, entries: float) -> int:
     if columns > 64:
         return _near(entries / 10_000, 16, 128)
     return _near(entries / 18_000, 8, 32 if mean < 64 else 64)
-
-
-def _each(entries: int, size: int) -> int:
-    """Entries of a sampled product that a group of threads takes one after the other."""
-    for most, each in ((60_000, 2), (400_000, 4)):
-        if entries < most:
-            return each
-    return 8 if size <= 4 or entries < 1_200_000 else 16
 
 
 def _near(wanted: float, least: int, most: int) -> int:
