@@ -121,6 +121,40 @@ def test_out_shares_memory_with_numpy() -> None:
 # --- Wide index arrays -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("text", ["y(i) = A(i,j) * x(j)", "B(i,j) = A(i,j) + A(i,j)"])
+def test_a_repeated_call_sees_what_its_operands_are_now(text: str) -> None:
+    """Of the statement's own, given by name, and of placeholders, whose last data may be gone."""
+    a, x = numbers(5, 6), numbers(6)
+    A, X = ow.tensor(a, format=ow.CSR, name="A"), ow.tensor(x, name="x")
+    result = ow.empty((5,)) if text[0] == "y" else ow.empty((5, 6), format=ow.CSR)
+    expected = {"y": lambda a: a @ x, "B": lambda a: 2 * a}[text[0]]
+    kernel = compiled(text, **{text[0]: result, "A": A} | ({"x": X} if text[0] == "y" else {}))
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel().to_numpy(), expected(a))
+    other = numbers(5, 6, seed=2)
+    for given in (other, a, other):
+        for _ in range(2):
+            answer = kernel(A=ow.tensor(given, format=ow.CSR))
+            np.testing.assert_array_equal(answer.to_numpy(), expected(given))
+        np.testing.assert_array_equal(kernel().to_numpy(), expected(a))
+    A.__openwork_store__(ow.tensor(other, format=ow.CSR).storage)  # in place of what it had
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel().to_numpy(), expected(other))
+
+
+def test_a_placeholder_has_no_data_after_a_call_with_some() -> None:
+    """The operand of that call is gone by then, and so is the reference to it."""
+    A = ow.placeholder("A", order=2, format=ow.CSR)
+    kernel = compiled("y(i) = A(i,j)", y=ow.empty((5,)), A=A)
+    for seed in range(3):
+        a = numbers(5, 6, seed=seed)
+        np.testing.assert_array_equal(
+            kernel(A=ow.tensor(a, format=ow.CSR)).to_numpy(), a.sum(axis=1)
+        )
+    with pytest.raises(ow.ShapeError, match="E203"):
+        kernel()
+
+
 def test_appended_results_of_repeated_calls_are_their_own() -> None:
     """A call like the one before takes a shorter way; its arrays are new all the same."""
     A, B = numbers(40, 30, density=0.3), numbers(40, 30, density=0.3, seed=1)

@@ -192,6 +192,13 @@ class Binder:
         position, depth = self._shared
         return (*operands[position].levels[:depth], *self._no_arrays[depth:])
 
+    def levels_again(self, binding: Binding) -> tuple[Mapping[str, Array], ...]:
+        """The same, for the operands of a binding, which somebody else has to keep alive."""
+        if self._shared is None:
+            return self._no_arrays
+        there = [storage for reference in binding.given if (storage := reference()) is not None]
+        return self.levels(tuple(there))
+
     def operand(self, name: str, given: tuple[Storage, ...], old: Storage | None) -> Storage:
         """An operand as the loops want it, converted where the plan says so."""
         derived = self._derived.get(name)

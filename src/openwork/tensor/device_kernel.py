@@ -28,6 +28,7 @@ from openwork.tensor.binding import Binder, Binding, Extents, Loader, Shape, Wid
 from openwork.tensor.kernel import Kernel
 from openwork.tensor.pack import convert
 from openwork.tensor.promises import broken_bound
+from openwork.tensor.warm import Repeated
 from openwork.trace import Trace
 
 TARGETS: dict[str, type[Device]] = {"cuda": Cuda, "cuda-emulated": Emulator}
@@ -111,7 +112,7 @@ class DeviceKernel(Kernel):
         self._load = loader
         self._binder = DeviceBinder(plan, self._templates, trace)
         self._latest: Binding | None = None
-        self._warm: Repeat | None = None  # type: ignore[assignment]
+        self._warm = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
         self._check = False
@@ -125,14 +126,6 @@ class DeviceKernel(Kernel):
         )
         for note in dict.fromkeys(cast(CompiledCuda, self._compiled).device.notes):
             trace.decide(note)
-
-    def __call__(self, /, *, out: Any = None, **operands: Any) -> Any:
-        """Compute the result, as `Kernel` does; on a GPU its operands are mostly there already."""
-        if out is None and not operands and self._warm is not None:
-            result = self._warm.again()
-            if result is not None:
-                return result
-        return super().__call__(out=out, **operands)
 
     def _launch(
         self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
@@ -297,7 +290,7 @@ _UNLIMITED = 1 << 62  # entries
 _SMALL = 1 << 20  # bytes of a result for which memory is kept ready
 
 
-class Repeat:
+class Repeat(Repeated):
     """A call like the one before: the same operands, on the GPU, and memory for a new result.
 
     Memory and the launches for it are made ready while the GPU is busy with the result before.
@@ -306,33 +299,16 @@ class Repeat:
     def __init__(
         self, kernel: DeviceKernel, binding: Binding, levels: Any, launched: Any, values: Any
     ) -> None:
-        self._kernel, self._binding, self._levels = kernel, binding, levels
+        super().__init__(binding, kernel._templates.values(), kernel._result)
+        self._kernel, self._levels = kernel, levels
         self._launched, self._values = launched, values
-        self._template, self._shape = kernel._result, binding.result_shape
         self._stream = kernel._device.stream
-        self._own = list(zip(binding.given, kernel._templates.values(), strict=True))
         self._ready: list[tuple[int, Any, Any]] = []  # on which stream, the memory, the launches
         self._another: tuple[int | None, Any] = (None, None)  # on which stream, and what gives it
         self._small = values.nbytes <= _SMALL
 
-    def again(self) -> Any:
-        """The result of the statement's own operands, or None if they are others than before."""
-        for reference, template in self._own:
-            if reference() is not template._storage:  # a property would take 60 ns
-                return None
-        return self._made()
-
-    def __call__(self, given: tuple[Storage, ...]) -> Any:
-        """The result, or None if the operands are others than before."""
-        for reference, storage in zip(self._binding.given, given, strict=True):
-            if reference() is not storage:
-                return None
-        return self._made()
-
     def _made(self) -> Any:
-        template, stream = self._template, self._stream()
-        if template._shape is not self._shape and template._shape != self._shape:
-            return None
+        stream = self._stream()
         try:
             on, values, launches = self._ready.pop()
         except IndexError:
@@ -352,7 +328,7 @@ class Repeat:
         storage = DeviceStorage(
             shape, result.format, result.dtype, self._levels, values, result.fill
         )
-        return template.__openwork_result__(storage)
+        return self._template.__openwork_result__(storage)
 
     def _launches(self, stream: int) -> list[Any]:
         device = self._kernel._device

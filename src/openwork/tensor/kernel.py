@@ -29,7 +29,7 @@ from openwork.tensor.bounds import limit
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.symbolic import Computes, SymbolicPlan
-from openwork.tensor.warm import Warm, WarmAppended
+from openwork.tensor.warm import Repeated, Warm, WarmAppended
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -54,7 +54,7 @@ class Kernel:
         self._templates, self._result, self._loader = dict(templates), result, loader
         self._binder = Binder(plan, self._templates, trace, loader)
         self._latest: Binding | None = None
-        self._warm: Warm | WarmAppended | None = None
+        self._warm: Repeated | None = None
         self._other: Kernel | None = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
@@ -113,11 +113,16 @@ class Kernel:
             ShapeError: E202 if an argument does not fit what was compiled, E203 if one is missing
                 or unknown, E201 if extents disagree.
         """
+        warm = self._warm if out is None else None
+        if warm is not None and not operands:
+            result = warm.again()
+            if result is not None:
+                return result
         given = self._given(operands)
         if out is not None:
             self._check_out(out)
-        elif self._warm is not None:
-            result = self._warm(given)
+        elif warm is not None and operands:
+            result = warm(given)
             if result is not None:
                 return result
         target = self._result if out is None else out
@@ -264,8 +269,8 @@ class Kernel:
                 storage = self._appended(binding)
             if not fixed and not self._check and not self._converts_result:
                 suits = WarmAppended.suits(plan.assembly, binder)
-                user = plan.user_result
-                self._warm = WarmAppended(binding, user, self._result) if suits else None
+                repeated = (binding, plan.user_result, self._templates.values(), self._result)
+                self._warm = WarmAppended(*repeated) if suits else None
         else:
             values = self._values(binding, operands, old, out)
             address = values.__array_interface__["data"][0]
@@ -276,9 +281,9 @@ class Kernel:
                 raise broken_bound(plan) from None
             storage = self._storage(binding, binder.levels(operands), values)
             if not fixed and not self._check and not self._converts_result:
-                suits = Warm.suits(binding, binder)
-                user = plan.user_result
-                self._warm = Warm(binding, binder, user, self._result) if suits else None
+                suits, user = Warm.suits(binding, binder), plan.user_result
+                mine = self._templates.values()
+                self._warm = Warm(binding, binder, user, mine, self._result) if suits else None
         return storage
 
     def _for_other_extents(self, plan: Plan) -> Kernel:

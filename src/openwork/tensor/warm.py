@@ -6,6 +6,8 @@ memory. What a repeated call does is therefore kept to the least.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from ctypes import addressof, c_char
 from typing import Any
 
@@ -19,12 +21,53 @@ from openwork.runtime.storage import Storage
 from openwork.tensor.binding import Binder, Binding
 
 
-class Warm:
+class Repeated(ABC):
+    """A call like the one before, with nothing but the same operands.
+
+    Args:
+        binding: of the call before.
+        templates: the tensors of the statement that are operands.
+        template: the tensor of the statement that is the result.
+    """
+
+    def __init__(self, binding: Binding, templates: Iterable[Any], template: Any) -> None:
+        self._binding, self._template = binding, template
+        self._shape = binding.result_shape
+        self._own = list(zip(binding.given, templates, strict=True))
+
+    def again(self) -> Any:
+        """The result of the statement's own operands, or None if they are others than before."""
+        for reference, template in self._own:
+            storage = template._storage  # a property would take longer than all of this
+            if storage is None or reference() is not storage:
+                return None
+        shape = self._template._shape
+        if shape is not self._shape and shape != self._shape:
+            return None
+        return self._made()
+
+    def __call__(self, given: tuple[Storage, ...]) -> Any:
+        """The result, or None if the operands are others than before, or it was not to be had."""
+        return self._made() if self._binding.fits(given, self._template.shape) else None
+
+    @abstractmethod
+    def _made(self) -> Any:
+        """The result for the operands that `binding` has, which are there."""
+
+
+class Warm(Repeated):
     """Repeats a call whose result is written in place and need not be initialised."""
 
-    def __init__(self, binding: Binding, binder: Binder, result: TensorVar, template: Any) -> None:
-        self._binding, self._binder = binding, binder
-        self._result, self._template = result, template
+    def __init__(
+        self,
+        binding: Binding,
+        binder: Binder,
+        result: TensorVar,
+        templates: Iterable[Any],
+        template: Any,
+    ) -> None:
+        super().__init__(binding, templates, template)
+        self._result, self._levels = result, binder.levels_again
         self._work = binding.work + binding.count
         self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
         self._small = binding.count * result.dtype.itemsize < LARGE
@@ -35,16 +78,14 @@ class Warm:
         """Whether calls with the operands of `binding` can be repeated so."""
         return binding.compiled.initial is None and binder.takes_as_given and not binder.adds
 
-    def __call__(self, given: tuple[Storage, ...]) -> Any:
-        """The result, or None if the operands are others than before."""
-        binding, result = self._binding, self._result
-        if not binding.fits(given, self._template.shape):
-            return None
-        threads, (known, sizes) = threads_for(self._work), self._sized
+    def _made(self) -> Any:
+        binding, result, work = self._binding, self._result, self._work
+        threads, (known, sizes) = threads_for(work), self._sized
+        executable = binding.executable
         if threads != known:
-            sizes = binding.executable.sizes(threads, 0, binding.sizes)
+            sizes = executable.sizes(threads, 0, binding.sizes)
             self._sized = (threads, sizes)
-        dtype, count, executable = result.dtype, binding.count, binding.executable
+        dtype, count = result.dtype, binding.count
         values = np.empty(count, dtype) if self._small else allocate(count, dtype)
         # Taking and adding are each a single step, so that threads may call at once.
         try:
@@ -53,19 +94,21 @@ class Warm:
             frame = executable.frame((*binding.pointers, 0))
         # The same as the address in `__array_interface__`, for a third of the time.
         frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
-        executable.call(frame, sizes, self._work)
+        executable.call(frame, sizes, work)
         self._frames.append(frame)
-        levels = self._binder.levels(given)
+        levels = self._levels(binding)
         storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
         return self._template.__openwork_result__(storage)
 
 
-class WarmAppended:
+class WarmAppended(Repeated):
     """Repeats a call whose result is made of arrays that the kernel allocates."""
 
-    def __init__(self, binding: Binding, result: TensorVar, template: Any) -> None:
-        self._binding = binding
-        self._result, self._template = result, template
+    def __init__(
+        self, binding: Binding, result: TensorVar, templates: Iterable[Any], template: Any
+    ) -> None:
+        super().__init__(binding, templates, template)
+        self._result = result
         self._names = [[fact.name for fact in level.arrays] for level in result.format.levels]
         self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of calls that are over
 
@@ -74,11 +117,8 @@ class WarmAppended:
         """Whether calls can be repeated so; where entries are counted, memory is asked for anew."""
         return assembly.strategy != "count" and binder.takes_as_given and not binder.adds
 
-    def __call__(self, given: tuple[Storage, ...]) -> Any:
-        """The result, or None if the operands are others than before, or it was not to be had."""
+    def _made(self) -> Any:
         binding, result = self._binding, self._result
-        if not binding.fits(given, self._template.shape):
-            return None
         executable, work = binding.executable, binding.work
         threads = threads_for(work)
         try:
