@@ -38,10 +38,14 @@ static inline double sum_float64(const vector_float64 *vectors, int64_t count) {
   vector_float64 lanes = vectors[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+#if defined __aarch64__ && !defined __clang__
+  return __builtin_aarch64_reduc_plus_scal_v2df(lanes);  // which gcc does not find by itself
+#else
   double sum = lanes[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < LANES_float64; n++) sum += lanes[n];
   return sum;
+#endif
 }
 
 // Bring some lines of 64 bytes closer; asking for what is not there does no harm.
@@ -96,7 +100,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         // clear
 #pragma GCC unroll 8
         for (int64_t X_at = 0; X_at < 8; X_at += LANES_float64) {
-          X_vals[X_at / LANES_float64] = (vector_float64){0};
+          X_vals[X_at / LANES_float64] = -(vector_float64){0};
         }
         const int64_t k0_end = (k_size + 7) / 8;
         const int64_t k0_full = 0 > (k0_end < k_size / 8 ? k0_end : k_size / 8) ? 0 : (k0_end < k_size / 8 ? k0_end : k_size / 8);

@@ -30,10 +30,14 @@ static inline double sum_float64(const vector_float64 *vectors, int64_t count) {
   vector_float64 lanes = vectors[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+#if defined __aarch64__ && !defined __clang__
+  return __builtin_aarch64_reduc_plus_scal_v2df(lanes);  // which gcc does not find by itself
+#else
   double sum = lanes[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < LANES_float64; n++) sum += lanes[n];
   return sum;
+#endif
 }
 
 // forall i:  [CPUThread, NoRaces]
@@ -66,7 +70,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       // clear
 #pragma GCC unroll 8
       for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
-        W_vals[W_at / LANES_float64] = (vector_float64){0};
+        W_vals[W_at / LANES_float64] = -(vector_float64){0};
       }
       const int64_t j0_end = (j_size + 7) / 8;
       const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);

@@ -115,3 +115,16 @@ def test_lanes_are_filled_exactly(fill: float) -> None:
     want = np.full(16, fill) + fill
     np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
+
+
+@pytest.mark.parametrize("columns", [0, 7, 32])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_nothing_but_minus_zero_are_plus_zero(columns: int, dtype: type) -> None:
+    """As they are for NumPy; lanes begin with -0, which compilers leave out."""
+    a, u, v = operands(columns, dtype)
+    u[:], a.data[:] = -0.0, 1.0
+    found = statement(a, u, v).compile()()
+    assert not np.signbit(found.storage.values).any()
+    x = ow.parse("y(i) = U(i,k) * x(k)", U=ow.tensor(u), x=ow.tensor(abs(v[0])),
+                 y=ow.empty((40,), dtype=u.dtype))  # fmt: skip
+    assert not np.signbit(x.compile()().to_numpy()).any()

@@ -56,7 +56,8 @@ def in_lanes(program: p.Program) -> p.Program:
         body = pass_.node(program.body, {})
         wrong = (set(counts) - pass_.summed) | _loose(body, set(counts))
         if not wrong:
-            return replace(program, body=cast(p.Block, _marked(body, set(counts))))
+            body = _marked(_from_nothing(body), set(counts))
+            return replace(program, body=cast(p.Block, body))
         counts = {name: count for name, count in counts.items() if name not in wrong}
     return program
 
@@ -103,6 +104,24 @@ def _marked(node: Node, names: set[str]) -> Node:
         return None
 
     return bottom_up(mark)(node)
+
+
+def _from_nothing(body: Node) -> Node:
+    """Arrays that are only summed up begin with -0, which a compiler may leave out of a sum.
+
+    Adding 0 to -0 gives 0, so that compilers may not leave out a 0. What the lanes are added to
+    began with 0, and that makes up for it.
+    """
+    summed = {n.array for n in walk(body) if isinstance(n, SumLanes)}
+    summed -= {n.array for n in walk(body) if isinstance(n, Load)}
+
+    def rule(node: Node) -> Node | None:
+        match node:
+            case p.Store(array=array, value=Value(value=0, type=type), op=None) if array in summed:
+                return replace(node, value=Value(-0.0, type))
+        return None
+
+    return bottom_up(rule)(body)
 
 
 class _Pass:

@@ -64,8 +64,10 @@ def _stmt(w: Writer, s: p.Stmt, varying: _Varying) -> list[str]:
     if s.op is None:
         if not varying.among(s.value):
             zeros = f"(vector_{s.array.type}){{0}}"
-            zero = isinstance(s.value, p.Value) and s.value.value == 0
-            value = (zeros if zero else f"{paren(value, PLUS)} - {zeros}"), PLUS
+            if isinstance(s.value, p.Value) and s.value.value == 0:
+                value = ("-" if str(s.value.value)[0] == "-" else "") + zeros, PLUS
+            else:
+                value = f"{paren(value, PLUS)} - {zeros}", PLUS
         return [f"{place} = {value[0]};"]
     return [f"{place} {_SIGNS[s.op.name][0]}= {value[0]};"]
 

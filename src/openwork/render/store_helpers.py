@@ -73,10 +73,14 @@ static inline {ctype} sum_{type}(const vector_{type} *vectors, int64_t count) {{
   vector_{type} lanes = vectors[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+#if defined __aarch64__ && !defined __clang__
+  return __builtin_aarch64_reduc_plus_scal_{mode}(lanes);  // which gcc does not find by itself
+#else
   {ctype} sum = lanes[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < LANES_{type}; n++) sum += lanes[n];
   return sum;
+#endif
 }}
 """
 
@@ -124,7 +128,8 @@ def store_text(name: str, type: str) -> str:
         case "vector":
             return _VECTOR.format(type=type, ctype=ctype)
         case "sum":
-            return _SUM.format(type=type, ctype=ctype)
+            mode = {"float32": "v4sf", "float64": "v2df"}[type]
+            return _SUM.format(type=type, ctype=ctype, mode=mode)
         case "stream":
             return _stream_text(type, ctype)
     op = BUILTIN[name.removeprefix("lanes_")]
