@@ -24,6 +24,7 @@ REAL = (
     "p2p-Gnutella31",
 )  # fmt: skip
 COPY, SCIPY, CSR = "copy", "SciPy", "CSR"
+TIMES = (0, 1, 2, 5)  # columns of a conversion that are not ratios
 
 PAGE = """\
 # Sparse results, conversions and formats, {date}
@@ -155,6 +156,8 @@ def converted_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
     yield f"uniform {size} x 10", matrices.uniform(size, 10)
     yield f"banded {size} x 27", matrices.banded(size, 27)
     yield f"blocks 3x3, {size // 3} x 45", matrices.blocks(size // 3, 3, 15)
+    if not quick:
+        yield from matrices.real_matrices(REAL)
 
 
 def conversions(quick: bool, budget: float) -> str:
@@ -164,6 +167,7 @@ def conversions(quick: bool, budget: float) -> str:
         "| 2 threads, ms | x copy | x SciPy |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    found: dict[str, list[list[str]]] = {}
     for name, matrix in converted_matrices(quick):
         A = ow.tensor(matrix, name="A")
         listed, coo = A.to(ow.COO(2)), matrix.tocoo()
@@ -180,7 +184,19 @@ def conversions(quick: bool, budget: float) -> str:
         for conversion, (ours, theirs) in pairs.items():
             cells = _conversion_row(A, ours, theirs, budget)
             lines.append(f"| {conversion} | {name} | {' | '.join(cells)} |")
+            found.setdefault(conversion, []).append(cells)
+    for conversion, rows in found.items():
+        means = [
+            "" if n in TIMES else _mean(column) for n, column in enumerate(zip(*rows, strict=True))
+        ]
+        lines.append(f"| **{conversion}** | geometric means of {len(rows)} | {' | '.join(means)} |")
     return "\n".join(lines)
+
+
+def _mean(column: tuple[str, ...]) -> str:
+    """The geometric mean of the ratios that there are."""
+    ratios = [float(cell) for cell in column if cell != "-"]
+    return f"{geometric_mean(ratios):.2f}" if ratios else "-"
 
 
 def _arrays(tensor: ow.Tensor) -> list[Any]:
