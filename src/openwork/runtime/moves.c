@@ -60,6 +60,20 @@ void transpose(int64_t rows, int64_t columns, const POS_IN *restrict pos,
   }
 }
 
+// Whether most rows have columns further apart than `near`, by a sample of them.
+int64_t is_scattered(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
+                     int64_t near) {
+  int64_t far = 0, seen = 0;
+  for (int64_t n = 0; n < 256; n++) {
+    const int64_t i = rows / 256 * n + rows % 256 * n / 256;
+    const int64_t begin = pos[i], end = pos[i + 1];
+    if (end - begin < 2) continue;
+    far += (int64_t)crd[end - 1] - (int64_t)crd[begin] > near;
+    seen++;
+  }
+  return 2 * far > seen;
+}
+
 // An entry on its way: `key` is its row, and below that its column among those of a group. A key of
 // 32 bits makes an entry with a value of 64 a quarter smaller, and its way is paid by the byte.
 typedef struct __attribute__((packed, aligned(4))) {

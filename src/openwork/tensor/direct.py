@@ -18,6 +18,8 @@ from openwork.format.width import index_dtype
 from openwork.runtime.moves import Rows, blocked, list_of_runs, runs_of_list, spread, transposed
 from openwork.runtime.storage import Array, Storage
 
+_LISTED = COO(2).levels
+
 
 def is_rows(format: Format) -> bool:
     """Whether a format is a dense level above a plain compressed one: CSR or CSC."""
@@ -42,9 +44,9 @@ def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
 
 def is_direct(source: Format, format: Format) -> bool:
     """Whether there is a direct way from one format to another, given a compiler."""
-    if format.ndim != 2 or not (is_rows(source) or source.levels == COO(2).levels):
+    if format.ndim != 2 or not (is_rows(source) or source.levels == _LISTED):
         return False
-    if is_rows(format) or format.levels in (COO(2).levels, LIL.levels):
+    if is_rows(format) or format.levels in (_LISTED, LIL.levels):
         return True
     if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
         return format.levels[0].full
@@ -56,7 +58,7 @@ def direct(storage: Storage, format: Format) -> Storage | None:
     if not is_direct(storage.format, format):
         return None
     rows: Rows | None = None
-    if storage.format.levels == COO(2).levels:
+    if storage.format.levels == _LISTED:
         rows = _listed_rows(storage)
     elif is_rows(storage.format):
         rows = rows_of(storage)
@@ -70,7 +72,7 @@ def direct(storage: Storage, format: Format) -> Storage | None:
         rows = turned
     if is_rows(format):
         return as_rows(rows, shape, format, storage.fill)
-    if format.levels == COO(2).levels:
+    if format.levels == _LISTED:
         return _listed(rows, shape, format, storage.fill)
     if format.levels == LIL.levels:
         pos, crd, values = rows
