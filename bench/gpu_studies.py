@@ -133,13 +133,15 @@ def show(found: dict[str, Any], base: Path) -> str:
         "",
         "## Parallelism (section 8.5): 100 x 100k, and unrolling (section 8.3): 4M random entries",
         "",
+        f"![bars of all other studies]({base.name}-bars.png)",
+        "",
         *_table("matrix", {"100 x 100k": found["wide"], "400k x 400k": found["random"]}),
         "",
         _said(found),
         "",
         *_groups(found["tables"]),
     ]
-    _picture(found["skew"], Path(f"{base}-skew.png"))
+    _pictures(found, base)
     return "\n".join(lines) + "\n"
 
 
@@ -164,19 +166,35 @@ def _said(found: dict[str, Any]) -> str:
     )
 
 
-def _groups(tables: dict[str, dict[str, float]]) -> list[str]:
-    def mean(ratio: Callable[[dict[str, float]], float], least: float = 0.0) -> float:
-        return float(np.exp(np.mean([np.log(max(least, ratio(t))) for t in tables.values()])))
+Times = dict[str, float]
 
-    def best(t: dict[str, float], start: str, end: str = "") -> float:
-        return min(v for n, v in t.items() if n.startswith(start) and n.endswith(end))
 
-    def whole(r: int) -> Callable[[dict[str, float]], float]:
-        return lambda t: best(t, "new 1/32 row") / best(t, f"new 1/{r} row")
+def _mean(tables: dict[str, Times], ratio: Callable[[Times], float], least: float = 0.0) -> float:
+    return float(np.exp(np.mean([np.log(max(least, ratio(t))) for t in tables.values()])))
 
-    def segment(c: int, r: int) -> Callable[[dict[str, float]], float]:
-        return lambda t: min(t[f"new 1/{g} row {c} {g}"] for g in GROUPS) / t[f"new 1 nnz {c} {r}"]
 
+def _best(t: Times, start: str, within: str = "") -> float:
+    return min(v for n, v in t.items() if n.startswith(start) and within in n)
+
+
+def _whole(r: int) -> Callable[[Times], float]:
+    """Groups of `r` over whole warps, a group for each row."""
+    return lambda t: _best(t, "new 1/32 row") / _best(t, f"new 1/{r} row")
+
+
+def _segment(c: int, r: int) -> Callable[[Times], float]:
+    """Segments in groups of `r` over the best size of a group for each row."""
+    return lambda t: min(t[f"new 1/{g} row {c} {g}"] for g in GROUPS) / t[f"new 1 nnz {c} {r}"]
+
+
+def _kinds(t: Times) -> Times:
+    """The best of each kind of algorithm."""
+    old = {f"old {x}": _best(t, "old", f" {x[2:]} ") for x in ("g nnz", "x row")}
+    new = {"new 1/g row": _best(t, "new 1/"), "new 1 nnz": _best(t, "new 1 nnz")}
+    return {**new, **old, "default": t["default"]}
+
+
+def _groups(tables: dict[str, Times]) -> list[str]:
     lines = [
         f"## Sgap: {COLUMNS} columns, geometric means over {', '.join(tables)}",
         "",
@@ -184,8 +202,9 @@ def _groups(tables: dict[str, dict[str, float]]) -> list[str]:
         "",
         "| g = 8 | normalized | g = 4 | normalized |",
         "|---|---|---|---|",
-        f"| {mean(whole(8)):.2f} | {mean(whole(8), 1):.2f} | {mean(whole(4)):.2f} | "
-        f"{mean(whole(4), 1):.2f} |",
+        "| "
+        + " | ".join(f"{_mean(tables, _whole(r), n):.2f}" for r in (8, 4) for n in (0, 1))
+        + " |",
         "",
         "Table 2, segment reduction {<1 nnz, c col>, r} over the best {<1/g row, c col>, g}, "
         "normalized:",
@@ -193,41 +212,72 @@ def _groups(tables: dict[str, dict[str, float]]) -> list[str]:
         f"| c | {' | '.join(f'r = {r}' for r in GROUPS)} |",
         f"|---{'|---' * len(GROUPS)}|",
         *(
-            f"| {c} | {' | '.join(f'{mean(segment(c, r), 1):.2f}' for r in GROUPS)} |"
+            f"| {c} | {' | '.join(f'{_mean(tables, _segment(c, r), 1):.2f}' for r in GROUPS)} |"
             for c in (1, 2, 4)
         ),
         "",
         "Table 3, the best of the new algorithms over the best of the old, normalized: "
-        f"{mean(lambda t: best(t, 'old') / best(t, 'new'), 1):.2f}. Our default over the best of "
-        f"all these: {mean(lambda t: min(best(t, 'old'), best(t, 'new')) / t['default']):.2f}.",
+        f"{_mean(tables, lambda t: _best(t, 'old') / _best(t, 'new'), 1):.2f}. Our default over "
+        f"the best of all these: {_mean(tables, _over_all):.2f}.",
         "",
     ]
-    head = ["new 1/g row", "new 1 nnz", "old g nnz", "old x row", "default"]
-    rows = {
-        name: dict(zip(head, (
-            best(t, "new 1/"), best(t, "new 1 nnz"),
-            min(v for n, v in t.items() if n.startswith("old") and " nnz " in n),
-            min(v for n, v in t.items() if n.startswith("old") and " row " in n), t["default"],
-        ), strict=True))
-        for name, t in tables.items()
-    }  # fmt: skip
-    return [*lines, *_table("matrix, best of each", rows)]
+    return [*lines, *_table("matrix, best of each", {n: _kinds(t) for n, t in tables.items()})]
 
 
-def _picture(rows: dict[str, dict[str, float]], path: Path) -> None:
+def _over_all(t: Times) -> float:
+    return min(_best(t, "old"), _best(t, "new")) / t["default"]
+
+
+def _pictures(found: dict[str, Any], base: Path) -> None:
     import plot
 
     if plot.available() is not None:
         print(plot.available())
         return
-    plt = plot._pyplot()
+    plt = plot.pyplot()
     figure, axis = plt.subplots(figsize=(6, 4))
+    _over_skew(axis, found["skew"])
+    _save(figure, Path(f"{base}-skew.png"))
+    figure, ((one, two), (three, four)) = plt.subplots(2, 2, figsize=(12, 8))
+    one.set_title("100 x 100k (8.5), 4M random entries (8.3, unrolling)")
+    _bars(one, {"100 x 100k": found["wide"], "400k x 400k": found["random"]}, "milliseconds")
+    tables = found["tables"]
+    two.set_title("Sgap, table 1: a group of g for each row")
+    sizes = {n: {f"g = {g}": _best(t, f"new 1/{g} row") for g in GROUPS} for n, t in tables.items()}
+    _bars(two, sizes, "milliseconds")
+    three.set_title("Sgap, table 2: segment reduction over the best group for each row")
+    for c in (1, 2, 4):
+        gains = [_mean(tables, _segment(c, r), 1) for r in GROUPS]
+        three.plot(GROUPS, gains, "o-", label=f"c = {c}")
+    three.set(xlabel="r: lanes of a group", ylabel="times as fast, normalized", xticks=GROUPS)
+    four.set_title("Sgap, table 3: new and old algorithms, the best of each")
+    _bars(four, {n: _kinds(t) for n, t in tables.items()}, "milliseconds")
+    for axis in (one, two, three, four):
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    _save(figure, Path(f"{base}-bars.png"))
+
+
+def _over_skew(axis: Any, rows: dict[str, Times]) -> None:
     at = [float(c) for c in rows]
     for name in next(iter(rows.values())):
         axis.plot(at, [t[name] for t in rows.values()], "o-", label=name, markersize=4)
     axis.set(xlabel="c: row i has k c^i entries", ylabel="milliseconds", yscale="log")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=7)
+
+
+def _bars(axis: Any, rows: dict[str, Times], unit: str) -> None:
+    """A bar for each number, those of a row beside each other."""
+    names = list(next(iter(rows.values())))
+    wide = 0.8 / len(names)
+    for n, name in enumerate(names):
+        at = [row + (n - (len(names) - 1) / 2) * wide for row in range(len(rows))]
+        axis.bar(at, [t[name] for t in rows.values()], wide, label=name)
+    axis.set(ylabel=unit, yscale="log", xticks=range(len(rows)), xticklabels=list(rows))
+
+
+def _save(figure: Any, path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=100)
 

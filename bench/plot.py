@@ -25,7 +25,7 @@ def available() -> str | None:
     return None
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
     return importlib.import_module("matplotlib.pyplot")
@@ -39,7 +39,7 @@ def _colours(run: Run) -> dict[str, Any]:
 
 def times(run: Run, path: Path) -> None:
     """A panel per kernel: time against the number of entries, both logarithmic."""
-    plt, kernels, colours = _pyplot(), run.kernels(), _colours(run)
+    plt, kernels, colours = pyplot(), run.kernels(), _colours(run)
     columns = min(4, len(kernels))
     lines = math.ceil(len(kernels) / columns)
     figure, axes = plt.subplots(lines, columns, figsize=(3.6 * columns, 3.2 * lines), squeeze=False)
@@ -65,7 +65,7 @@ def times(run: Run, path: Path) -> None:
 
 def ratios(run: Run, path: Path) -> None:
     """For each kernel, a bar per peer: the geometric mean of Openwork's speed over the peer's."""
-    plt, kernels, colours = _pyplot(), run.kernels(), _colours(run)
+    plt, kernels, colours = pyplot(), run.kernels(), _colours(run)
     rivals = [name for name in colours if name != OURS]
     figure, axis = plt.subplots(figsize=(1.3 * len(kernels) + 2, 4))
     for at, kernel in enumerate(kernels):
@@ -90,7 +90,7 @@ def lines(
     x: Sequence[float], series: Mapping[str, Sequence[float]], path: Path, *, across: str, up: str
 ) -> None:
     """Lines over `x`, which is drawn evenly spaced."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(6, 3.8))
     handles = [
         axis.plot(range(len(x)), values, marker="o", label=name)[0]
