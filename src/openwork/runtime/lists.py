@@ -31,7 +31,7 @@ from openwork.render.c import render
 from openwork.render.spelling import CTYPES
 from openwork.runtime.launch import Executable, threads_for
 from openwork.runtime.library import load
-from openwork.runtime.memory import allocate, check_memory
+from openwork.runtime.memory import address, allocate, check_memory
 from openwork.runtime.storage import Array, Storage
 
 # Parts for each thread, so that all have work until the end.
@@ -326,4 +326,4 @@ def _cuts(count: int) -> int:
 
 
 def _at(*arrays: Array) -> tuple[int, ...]:
-    return tuple(int(array.__array_interface__["data"][0]) for array in arrays)
+    return tuple([address(array) for array in arrays])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,13 @@ def allocate(count: int, dtype: DType) -> Array:
     except (KeyError, IndexError):
         block = np.empty(rounded, np.uint8)
     return np.asarray(_Block(block, count, dtype))
+
+
+def address(array: Array) -> int:
+    """Where an array begins."""
+    if array.size and array.flags.writeable:  # the same for a third of the time
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+    return int(array.__array_interface__["data"][0])
 
 
 def release() -> None:

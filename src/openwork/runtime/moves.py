@@ -17,7 +17,7 @@ from openwork.algebra.types import DType
 from openwork.errors import InternalError
 from openwork.format.width import index_dtype
 from openwork.runtime.library import load
-from openwork.runtime.memory import allocate
+from openwork.runtime.memory import address, allocate
 from openwork.runtime.storage import Array
 from openwork.runtime.threads import thread_count
 from openwork.runtime.toolchain import find_toolchain
@@ -186,13 +186,7 @@ def _threads(entries: int, counters: int) -> int:
 
 
 def _addresses(*arrays: Array) -> list[ctypes.c_void_p]:
-    return [ctypes.c_void_p(_address(array)) for array in arrays]
-
-
-def _address(array: Array) -> int:
-    if array.size and array.flags.writeable:  # takes a fourth of the time
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-    return int(array.__array_interface__["data"][0])
+    return [ctypes.c_void_p(address(array)) for array in arrays]
 
 
 def _numbers(*numbers: int) -> list[ctypes.c_int64]:

@@ -14,6 +14,7 @@ import numpy as np
 from openwork.algebra.types import DType, Number
 from openwork.format.formats import Format
 from openwork.format.width import index_dtype
+from openwork.runtime.memory import address
 
 Array = np.ndarray[Any, Any]
 
@@ -140,4 +141,4 @@ class Storage:
     def pointers(self) -> tuple[int, ...]:
         """Addresses of all arrays, index arrays level by level and then the values."""
         arrays = [each[name] for each in self.levels for name in sorted(each)]
-        return tuple(int(a.__array_interface__["data"][0]) for a in (*arrays, self.values))
+        return tuple([address(array) for array in (*arrays, self.values)])

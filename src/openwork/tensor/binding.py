@@ -19,6 +19,7 @@ from openwork.loops.tiles import extents_of_blocks, whole_vars
 from openwork.pipeline import Compiled, back
 from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
+from openwork.runtime.memory import address
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.bounds import check_size, entries, room_for
 from openwork.tensor.pack import convert, seen_in_blocks
@@ -160,8 +161,8 @@ class Binder:
 
     def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
         return (
-            *(address for storage in operands for address in storage.pointers),
-            *(array.__array_interface__["data"][0] for array in cuts),
+            *(pointer for storage in operands for pointer in storage.pointers),
+            *(address(array) for array in cuts),
         )
 
     def _room(self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool) -> int:

@@ -20,7 +20,7 @@ from openwork.loops.result import Append
 from openwork.loops.symbolic import known_pattern, narrows
 from openwork.loops.threads import shared_by_threads
 from openwork.runtime.launch import BoundBroken, PositionOverflow
-from openwork.runtime.memory import allocate, check_memory
+from openwork.runtime.memory import address, allocate, check_memory
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
@@ -273,10 +273,10 @@ class Kernel:
                 self._warm = WarmAppended(*repeated) if suits else None
         else:
             values = self._values(binding, operands, old, out)
-            address = values.__array_interface__["data"][0]
             work = binding.work + binding.count
+            pointers = (*binding.pointers, address(values))
             try:
-                binding.executable.run((*binding.pointers, address), binding.sizes, work, 0)
+                binding.executable.run(pointers, binding.sizes, work, 0)
             except BoundBroken:
                 raise broken_bound(plan) from None
             storage = self._storage(binding, binder.levels(operands), values)
