@@ -237,3 +237,14 @@ def test_blocks_whose_row_is_searched_for_do_not_wait_for_each_other() -> None:
         "split(p,p0,p1,1), parallelize(p0,GPUBlock,ParallelReduction)"
     )
     agrees(stmt, c.T @ (b.T + a))
+
+
+def test_no_inspector_looks_for_what_nobody_reads() -> None:
+    """Where tiles begin was found for blocks, too, whose threads each know where theirs do."""
+    S = ow.tensor(sp.random(40, 30, 0.3, format="csr", random_state=rng), name="S")
+    u, v = rng.random((40, 32)), rng.random((30, 32))
+    D = ow.empty((40, 30), format=ow.CSR, name="D")
+    text = "D(i,j) = S(i,j) * U(i,k) * V(j,k)"
+    stmt = ow.parse(text, D=D, S=S, U=ow.tensor(u), V=ow.tensor(v))
+    assert stmt.compile("cuda-emulated").source.count("__global__") == 2
+    agrees(stmt, S.to_numpy() * (u @ v.T))

@@ -41,7 +41,25 @@ def on_device(program: p.Program, aligned: bool = True) -> DeviceProgram:
 
     `aligned`: all arrays begin where a vector may.
     """
-    return _Host(program, aligned).made()
+    body = _without_unread(without_dead(program.body))
+    return _Host(replace(program, body=body), aligned).made()
+
+
+def _without_unread(body: p.Block) -> p.Block:
+    """`body` without arrays that an inspector would fill for nobody."""
+    kept = {s.array for s in body.body if isinstance(s, p.Allocate) and s.kept}
+    read = {n.array for n in walk(body) if isinstance(n, p.Load)}
+    read |= {n for h in walk(body) if isinstance(h, p.Helper) for n in h.args if n in kept}
+    unread = kept - read
+    if not unread:
+        return body
+
+    def is_for_nobody(s: p.Stmt) -> bool:
+        made = [n.array for n in walk(s) if isinstance(n, (p.Allocate, p.Store))]
+        return bool(made) and set(made) <= unread
+
+    # One array may be filled from another, which nobody reads then.
+    return _without_unread(block(*(s for s in body.body if not is_for_nobody(s))))
 
 
 @dataclass
