@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -140,6 +141,26 @@ def test_a_repeated_call_sees_what_its_operands_are_now(text: str) -> None:
     A.__openwork_store__(ow.tensor(other, format=ow.CSR).storage)  # in place of what it had
     for _ in range(2):
         np.testing.assert_array_equal(kernel().to_numpy(), expected(other))
+
+
+def test_operands_live_until_a_repeated_call_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may replace them while the kernel runs."""
+    a, b = numbers(5, 6), numbers(5, 6, seed=1)
+    A, B = ow.tensor(a, format=ow.CSR, name="A"), ow.tensor(b, format=ow.CSR, name="B")
+    kernel = compiled("y(i) = A(i,j) * B(i,j)", y=ow.empty((5,)), A=A, B=B)
+    kernel()
+    warm = kernel._warm
+    assert warm is not None
+    before, made = [weakref.ref(t.storage) for t in (A, B)], warm._made
+
+    def replaced() -> ow.Tensor:
+        for tensor in (A, B):
+            tensor.__openwork_store__(ow.tensor(2 * a, format=ow.CSR).storage)
+        assert all(reference() is not None for reference in before)
+        return made()
+
+    monkeypatch.setattr(warm, "_made", replaced)
+    np.testing.assert_array_equal(kernel().to_numpy(), (a * b).sum(axis=1))
 
 
 def test_a_placeholder_has_no_data_after_a_call_with_some() -> None:

@@ -37,10 +37,12 @@ class Repeated(ABC):
 
     def again(self) -> Any:
         """The result of the statement's own operands, or None if they are others than before."""
+        held: tuple[Any, ...] = ()  # to the end of the call, whoever replaces it meanwhile
         for reference, template in self._own:
             storage = template._storage  # a property would take longer than all of this
             if storage is None or reference() is not storage:
                 return None
+            held = held, storage
         shape = self._template._shape
         if shape is not self._shape and shape != self._shape:
             return None
