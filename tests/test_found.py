@@ -139,3 +139,23 @@ def test_a_written_branch_that_an_absent_condition_picks_is_absent() -> None:
     B, C = (ow.tensor(x, format="Compressed") for x in (b, c))
     y = ow.parse("y(i) = select(1 >= B(i), 0, C(i)) / B(i)", B=B, C=C, y=ow.empty((4,)))
     assert np.array_equal(y.compile()().to_numpy(), [0, 0, 2.5, 0])
+
+
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "precompute(A(i,k) / A(i,k),k,kw)",
+        "precompute(A(i,k) / A(i,k),k,kw), precompute(w1(k),k,kw2)",
+        "precompute(A(i,k) / A(i,k),[i,k],[iw,kw])",
+    ],
+)
+def test_a_sum_of_nothing_stays_absent_through_a_workspace(text: str, count: int) -> None:
+    """A dense workspace has an entry everywhere, so that 0 / 0 was computed."""
+    entries = np.array([range(count)] * 2, int).reshape(2, count), np.ones(count)
+    A = ow.tensor(entries, shape=(3, 3), format=ow.CSR)
+    B = ow.tensor(np.zeros(3), format=ow.Format([ow.Compressed]))
+    stmt = ow.parse("Y = (B(j) - A(i,k) / A(i,k)) / B(j)", Y=ow.empty(()), A=A, B=B)
+    plain = stmt.compile()().to_numpy()
+    np.testing.assert_array_equal(stmt.schedule(text).compile()().to_numpy(), plain)
+    assert (plain == 0) == (count == 0)

@@ -322,8 +322,10 @@ class _Workspace:
         written = site.assign.lhs.tensor
         appends = isinstance(self.plan.assembly, Append) and written == self.plan.result
         appends |= any(isinstance(kind, KeyLevel) for kind in written.format.levels)
+        wheres = [n for n in walk(self.plan.loops) if isinstance(n, Where)]
+        appends |= any(n.guarded and n.temporary == written for n in wheres)  # or is it absent?
         roots = provenance.roots_of(self.variables)
-        made = {n.temporary for n in walk(self.plan.loops) if isinstance(n, Where)}
+        made = {n.temporary for n in wheres}
         gaps = sparse_along(site.expr, roots, made)
         # An appended result would get entries wherever a dense workspace has them.
         filled = appends and gaps
