@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the tests off the user's kernel cache; xdist's workers inherit the variable."""
+    """Keep the tests off the user's kernel cache; xdist's workers inherit the variable.
+
+    A shell has its background jobs ignore Ctrl-C, and the tests of it would hear nothing.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if CACHE not in os.environ:
         os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.test_property import Batch, answer, case_of, compare, several_threads, statement_of
@@ -159,3 +161,18 @@ def test_a_sum_of_nothing_stays_absent_through_a_workspace(text: str, count: int
     plain = stmt.compile()().to_numpy()
     np.testing.assert_array_equal(stmt.schedule(text).compile()().to_numpy(), plain)
     assert (plain == 0) == (count == 0)
+
+
+@pytest.mark.parametrize("levels", [[ow.Dense], [ow.Hashed]])
+def test_coordinates_in_no_order_are_not_merged_by_a_fused_loop_either(levels: list[Any]) -> None:
+    """Only entries that happened to come in order met their places in the workspace."""
+    rows = [np.array([0, 2]), np.array([0, 1])] if levels == [ow.Hashed] else ()
+    runs = np.array([0, 3, 6]), np.array([2, 1, 0, 2, 1, 0])
+    format = ow.Format([*levels, ow.Compressed(ordered=False)])
+    A = ow.from_arrays(format, (2, 3), [rows, runs], np.arange(6.0), name="A")
+    stmt = ow.parse("y(j) = sum(i, A(i,j) + min(A(i,j), A(i,j)))", A=A, y=ow.empty(3)).fuse(
+        "i", "j", "f"
+    )
+    np.testing.assert_array_equal(stmt.compile()().to_numpy(), [14, 10, 6])
+    with pytest.raises(ScheduleError, match="f walks A in order, but"):
+        stmt.schedule("precompute(min(A(i,j), A(i,j)),f,fw)")

@@ -11,7 +11,7 @@ from openwork.format.levels import KeyLevel
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nest import Path, completed, paths, provenance_of
 from openwork.loops.nodes import Stmt
-from openwork.loops.parallel import check_tags, entangled
+from openwork.loops.parallel import check_tags, merged
 from openwork.loops.pieces import whole
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -190,11 +190,11 @@ def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance)
     """
     loose = [a for a in path.accesses() if not rises(a.tensor.format)]
     for n, loop in enumerate(path.loops if loose else ()):
-        together = entangled(loop, path.loops[:n], provenance)
+        together = merged(loop, path.loops[:n], provenance)
         if set(together) & set(loose):
             raise ScheduleError(
-                f"{loop.var} walks {' and '.join(str(a.tensor) for a in together)} together, but "
-                "not all store their coordinates in order",
+                f"{loop.var} walks {' and '.join(str(a.tensor) for a in together)} in order, but "
+                f"{next(a for a in together if a in loose).tensor} stores coordinates in no order",
                 code="E304",
                 hint="sort them first: .to(ow.CSR)",
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openwork.errors import ScheduleError
-from openwork.index.nodes import Access
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.gpu import check_gpu
 from openwork.loops.nest import Path, completed
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Where
@@ -157,7 +157,14 @@ def entangled(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) 
     That is so for several operands, for one that does not decide alone where there is work, and
     for one whose coordinates may come several times.
     """
-    together = walked_together(loop, around, provenance)
+    now = _completes(loop, around, provenance)
+    # Nothing is complete yet, or several are: such loops are cut into parts.
+    return merged(loop, around, provenance) if len(now) == 1 else []
+
+
+def merged(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[Access]:
+    """The operands that are merged by the loop, or by the loops that a fused one becomes."""
+    together = _walked(loop, around, provenance)
     alone = len(together) == 1 and vanishes(loop.body, together[0], provenance)
     return [] if alone and _comes_once(loop, together[0], provenance) else together
 
@@ -172,14 +179,24 @@ def walked_together(
     loop: Forall, around: tuple[Forall, ...], provenance: Provenance
 ) -> list[Access]:
     """The operands that are walked by the loop itself, rather than looked up at its coordinate."""
+    now = _completes(loop, around, provenance)
+    return _walked(loop, around, provenance) if len(now) == 1 else []
+
+
+def _completes(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[IndexVar]:
+    """The variables of the statement that are known inside the loop, and not around it."""
     before = completed(provenance, [outer.var for outer in around])
     after = completed(provenance, [*(outer.var for outer in around), loop.var])
-    now = [u for u in after if u not in before and u not in provenance.above]
-    if len(now) != 1:
-        return []  # nothing is complete yet, or several are: such loops are cut into parts
+    return [u for u in after if u not in before and u not in provenance.above]
+
+
+def _walked(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[Access]:
+    """The operands that have a level walked for a coordinate which the loop completes."""
     relation = provenance.above.get(loop.var)
     if isinstance(relation, (Split, Divide)) and relation.outer == loop.var:
         return []  # strided: every operand is looked up
+    before = completed(provenance, [outer.var for outer in around])
+    now = _completes(loop, around, provenance)
     found: list[Access] = []
     for node in walk(loop.body):
         if not isinstance(node, Assign):
@@ -187,10 +204,13 @@ def walked_together(
         for access in walk(node.rhs):
             if not isinstance(access, Access) or access in found or not access.vars:
                 continue
-            for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
-                if var in before:
-                    continue
-                if var == now[0] and not kind.locates:
-                    found.append(access)
-                break
+            new = [
+                (kind, var)
+                for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+                if var not in before
+            ]
+            if len(now) == 1:
+                new = new[:1]
+            if any(var in now and not kind.locates for kind, var in new):
+                found.append(access)
     return found
