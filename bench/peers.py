@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import mkl
 import numpy as np
 import scipy
 import scipy.sparse as sp
@@ -276,23 +277,58 @@ def _rows(a: Any) -> Any:
 
 
 class MKL(Peer):
-    """Intel's library through sparse_dot_mkl, which makes a handle a call and never inspects."""
+    """Intel's library, with handles made beforehand, without its inspector; see mkl.py."""
 
     name = "MKL"
+    note = "`bench/mkl.py`, handles made beforehand, rows of products ordered"
 
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
-        where = "; MKL has wheels for x86-64 only"
-        self._mkl = _import("sparse_dot_mkl", "sparse_dot_mkl mkl", where)
-        self._mkl.mkl_set_num_threads(threads)
-        self.version = self._mkl.get_version_string() or importlib.metadata.version("mkl")
+        try:
+            self._library = mkl.load(threads)
+        except OSError as error:
+            how = "`pip install mkl`, which has wheels for x86-64 only"
+            raise Absent(f"{error}; {how}") from None
+        self.version = mkl.version(self._library)
+
+    def _matrix(self, a: Any) -> mkl.Matrix:
+        return mkl.Matrix(self._library, a)
 
     def spmv(self, a: Any, x: Any) -> Call:
-        matrix = sp.csr_matrix(a)
-        return lambda: self._mkl.dot_product_mkl(matrix, x)
+        return self._matrix(a).times_dense(x)
 
     def spmm(self, a: Any, x: Any) -> Call:
-        return self.spmv(a, x)
+        return self._matrix(a).times_dense(x)
+
+    def product(self, a: Any, b: Any) -> Call:
+        A, B = self._matrix(a), self._matrix(b)
+        return lambda: A.times(B)
+
+    def plus(self, a: Any, b: Any) -> Call:
+        A, B = self._matrix(a), self._matrix(b)
+        return lambda: A.plus(B)
+
+    def values(self, result: Any, dense: bool) -> Any:
+        return result if dense else result.to_scipy().data
+
+
+class MKLInspector(MKL):
+    """The same after `mkl_sparse_optimize`, which converts a matrix behind the user's back."""
+
+    name = "MKL inspector"
+    note = "after `mkl_sparse_optimize`, which is not measured"
+
+    def spmv(self, a: Any, x: Any) -> None:
+        """Whether CSR is the best format is another question; `formats.py` asks it."""
+
+    def spmm(self, a: Any, x: Any) -> Call:
+        return self._matrix(a).inspect(x.shape[1]).times_dense(x)
+
+    def product(self, a: Any, b: Any) -> None:
+        """It has nothing to convert for."""
+
+    def plus(self, a: Any, b: Any) -> None:
+        """Nor here."""
 
 
 class Torch(Peer):
@@ -423,7 +459,7 @@ class Numba(Peer):
 
 PEERS: tuple[type[Peer], ...] = (
     *(Openwork, Hand, SciPy, NumPyGather, NumPyChunks),
-    *(MKL, Torch, GraphBLAS, Numba),
+    *(MKL, MKLInspector, Torch, GraphBLAS, Numba),
 )
 
 
