@@ -23,8 +23,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
-// As many elements as the processor has lanes for: 32 bytes or 16.
-#ifdef __AVX__
+// As many elements as the processor has lanes for: 64, 32 or 16 bytes.
+#ifdef __AVX512F__
+#define LANES_float64 (64 / (int64_t)sizeof(double))
+#elif defined __AVX__
 #define LANES_float64 (32 / (int64_t)sizeof(double))
 #else
 #define LANES_float64 (16 / (int64_t)sizeof(double))
@@ -38,12 +40,19 @@ static inline double sum_float64(const vector_float64 *vectors, int64_t count) {
   vector_float64 lanes = vectors[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+  typedef double part __attribute__((vector_size(16)));
+  part parts[sizeof lanes / 16];
+  __builtin_memcpy(parts, &lanes, sizeof lanes);
+#pragma GCC unroll 2
+  for (int64_t half = sizeof lanes / 32; half; half /= 2)
+#pragma GCC unroll 2
+    for (int64_t n = 0; n < half; n++) parts[n] += parts[n + half];
 #if defined __aarch64__ && !defined __clang__
-  return __builtin_aarch64_reduc_plus_scal_v2df(lanes);  // which gcc does not find by itself
+  return __builtin_aarch64_reduc_plus_scal_v2df(parts[0]);  // which gcc does not find by itself
 #else
-  double sum = lanes[0];
-#pragma GCC unroll 16
-  for (int64_t n = 1; n < LANES_float64; n++) sum += lanes[n];
+  double sum = parts[0][0];
+#pragma GCC unroll 4
+  for (int64_t n = 1; n < 16 / (int64_t)sizeof(double); n++) sum += parts[0][n];
   return sum;
 #endif
 }

@@ -23,14 +23,38 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
-// Bring memory closer that will be needed soon.
-static inline void ask_for(const void *at) {
-#ifdef __aarch64__
+// As many elements as the processor has lanes for: 64, 32 or 16 bytes.
+#ifdef __AVX512F__
+#define LANES_float64 (64 / (int64_t)sizeof(double))
+#elif defined __AVX__
+#define LANES_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
+
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#if defined __aarch64__
   // Some cores ignore a prefetch whose address is a sum of two registers.
   __asm__("" : "+r"(at));
-#endif
   __builtin_prefetch(at);
+#elif !defined __AVX512F__
+  __builtin_prefetch(at);
+#endif
 }
+
+// As many elements as the processor has lanes for: 32 or 16 bytes.
+#if defined __AVX__
+#define LANES_narrow_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_narrow_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
@@ -61,89 +85,89 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       int64_t k_tile = 0;
       // 32 columns in registers
       while (k_tile + 32 <= k_size) {
-        double R_sum[32];
+        vector_float64 R_sums32[32 / LANES_float64];
 #pragma GCC unroll 32
-        for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-          R_sum[k_tile_at] = 0.0;
+        for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+          R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
           const int64_t j = A_crd2[pA2];
           const double A_val = A_vals[pA2];
 #pragma GCC unroll 32
-          for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-            R_sum[k_tile_at] += A_val * B_vals[j * k_size + k_tile + k_tile_at];
+          for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+            R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
             if (j_ahead != j) {
-              ask_for(&B_vals[j_ahead * k_size + k_tile]);
-              ask_for(&B_vals[j_ahead * k_size + k_tile + 8]);
-              ask_for(&B_vals[j_ahead * k_size + k_tile + 16]);
-              ask_for(&B_vals[j_ahead * k_size + k_tile + 24]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
             }
           }
         }
 #pragma GCC unroll 32
-        for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-          R_vals[i * k_size + k_tile + k_tile_at] = R_sum[k_tile_at];
+        for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+          *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums32[k_tile_at / LANES_float64];
         }
         k_tile += 32;
       }
       // 16 columns in registers
       while (k_tile + 16 <= k_size) {
-        double R_sum[16];
+        vector_float64 R_sums16[16 / LANES_float64];
 #pragma GCC unroll 16
-        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-          R_sum[k_tile_at] = 0.0;
+        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+          R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
           const int64_t j = A_crd2[pA2];
           const double A_val_2 = A_vals[pA2];
 #pragma GCC unroll 16
-          for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-            R_sum[k_tile_at] += A_val_2 * B_vals[j * k_size + k_tile + k_tile_at];
+          for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+            R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
             if (j_ahead != j) {
-              ask_for(&B_vals[j_ahead * k_size + k_tile]);
-              ask_for(&B_vals[j_ahead * k_size + k_tile + 8]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
             }
           }
         }
 #pragma GCC unroll 16
-        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-          R_vals[i * k_size + k_tile + k_tile_at] = R_sum[k_tile_at];
+        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+          *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums16[k_tile_at / LANES_float64];
         }
         k_tile += 16;
       }
       // 4 columns in registers
       while (k_tile + 4 <= k_size) {
-        double R_sum[4];
+        vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
 #pragma GCC unroll 4
-        for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-          R_sum[k_tile_at] = 0.0;
+        for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+          R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
         }
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
           const int64_t j = A_crd2[pA2];
           const double A_val_3 = A_vals[pA2];
 #pragma GCC unroll 4
-          for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-            R_sum[k_tile_at] += A_val_3 * B_vals[j * k_size + k_tile + k_tile_at];
+          for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+            R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
             const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
             if (j_ahead != j) {
-              ask_for(&B_vals[j_ahead * k_size + k_tile]);
+              gather_soon(&B_vals[j_ahead * k_size + k_tile]);
             }
           }
         }
 #pragma GCC unroll 4
-        for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-          R_vals[i * k_size + k_tile + k_tile_at] = R_sum[k_tile_at];
+        for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+          *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums4[k_tile_at / LANES_narrow_float64];
         }
         k_tile += 4;
       }

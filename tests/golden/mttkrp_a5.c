@@ -43,13 +43,15 @@ static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t en
   return begin;
 }
 
-// Bring memory closer that will be needed soon.
-static inline void ask_for(const void *at) {
-#ifdef __aarch64__
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#if defined __aarch64__
   // Some cores ignore a prefetch whose address is a sum of two registers.
   __asm__("" : "+r"(at));
-#endif
   __builtin_prefetch(at);
+#elif !defined __AVX512F__
+  __builtin_prefetch(at);
+#endif
 }
 
 // forall i0:  [CPUThread, NoRaces]
@@ -107,10 +109,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             int64_t k_tile = 0;
             // 32 columns in registers
             while (k_tile + 32 <= k_size) {
-              double W_sum[32];
+              double W_sums32[32];
 #pragma GCC unroll 32
               for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                W_sum[k_tile_at] = 0.0;
+                W_sums32[k_tile_at] = 0.0;
               }
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
@@ -118,31 +120,31 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 const double A_val = A_vals[pA3];
 #pragma GCC unroll 32
                 for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                  W_sum[k_tile_at] += A_val * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_sums32[k_tile_at] += A_val * C_vals[l * k_size + k_tile + k_tile_at];
                   W_any = 1;
                 }
                 if (C_far) {
                   const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
                   if (l_ahead != l) {
-                    ask_for(&C_vals[l_ahead * k_size + k_tile]);
-                    ask_for(&C_vals[l_ahead * k_size + k_tile + 8]);
-                    ask_for(&C_vals[l_ahead * k_size + k_tile + 16]);
-                    ask_for(&C_vals[l_ahead * k_size + k_tile + 24]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 16]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 24]);
                   }
                 }
               }
 #pragma GCC unroll 32
               for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                W_vals[k_tile + k_tile_at] = W_sum[k_tile_at];
+                W_vals[k_tile + k_tile_at] = W_sums32[k_tile_at];
               }
               k_tile += 32;
             }
             // 16 columns in registers
             while (k_tile + 16 <= k_size) {
-              double W_sum[16];
+              double W_sums16[16];
 #pragma GCC unroll 16
               for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-                W_sum[k_tile_at] = 0.0;
+                W_sums16[k_tile_at] = 0.0;
               }
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
@@ -150,29 +152,29 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 const double A_val_2 = A_vals[pA3];
 #pragma GCC unroll 16
                 for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-                  W_sum[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_sums16[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
                   W_any = 1;
                 }
                 if (C_far) {
                   const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
                   if (l_ahead != l) {
-                    ask_for(&C_vals[l_ahead * k_size + k_tile]);
-                    ask_for(&C_vals[l_ahead * k_size + k_tile + 8]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
                   }
                 }
               }
 #pragma GCC unroll 16
               for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-                W_vals[k_tile + k_tile_at] = W_sum[k_tile_at];
+                W_vals[k_tile + k_tile_at] = W_sums16[k_tile_at];
               }
               k_tile += 16;
             }
             // 4 columns in registers
             while (k_tile + 4 <= k_size) {
-              double W_sum[4];
+              double W_sums4[4];
 #pragma GCC unroll 4
               for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                W_sum[k_tile_at] = 0.0;
+                W_sums4[k_tile_at] = 0.0;
               }
               // stored l of A
               for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
@@ -180,19 +182,19 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 const double A_val_3 = A_vals[pA3];
 #pragma GCC unroll 4
                 for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                  W_sum[k_tile_at] += A_val_3 * C_vals[l * k_size + k_tile + k_tile_at];
+                  W_sums4[k_tile_at] += A_val_3 * C_vals[l * k_size + k_tile + k_tile_at];
                   W_any = 1;
                 }
                 if (C_far) {
                   const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
                   if (l_ahead != l) {
-                    ask_for(&C_vals[l_ahead * k_size + k_tile]);
+                    gather_soon(&C_vals[l_ahead * k_size + k_tile]);
                   }
                 }
               }
 #pragma GCC unroll 4
               for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                W_vals[k_tile + k_tile_at] = W_sum[k_tile_at];
+                W_vals[k_tile + k_tile_at] = W_sums4[k_tile_at];
               }
               k_tile += 4;
             }

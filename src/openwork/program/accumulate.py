@@ -95,7 +95,8 @@ class Accumulating:
 
     def _one_tile(self, loop: Forall, lhs: Access, tile: Tile, scope: Scope) -> p.Block:
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
-        name, inner = scope.fresh(base, lhs.dtype.name)
+        own = base if tile.width == 1 else f"{base}s{tile.width}"
+        name, inner = scope.fresh(own, lhs.dtype.name)
         sums = p.Array(name.name, name.type)
         at, outer = scope.fresh(f"{tile.first.name}_at")
         outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))

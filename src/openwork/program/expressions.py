@@ -75,12 +75,12 @@ class Value(Expr):
 class Array(Node):
     """An array in memory; `array[e]` in Python builds a load.
 
-    `vectors`: it is declared as vectors of the processor, one after the other.
+    `vectors`: the bytes of the vectors of the processor that it is declared as, at most; 0: none.
     """
 
     name: str
     type: str
-    vectors: bool = False
+    vectors: int = 0
 
     def __getitem__(self, index: object) -> Load:
         return Load(self, expr(index))

@@ -22,20 +22,24 @@ from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value
 from openwork.program.vectors import in_order
 from openwork.tree import Node, bottom_up, children, map_children, walk
 
-# Loops are cut into vectors of so many bytes at most, and processors may take half of it at once.
-VECTOR = 32
+# Loops are cut into vectors of so many bytes at most, and processors may take less at once.
+WIDE, NARROW = 64, 32
 _SIZES = {"float32": 4, "float64": 8}
 _OPERATORS = ("add", "sub", "mul", "div")
 
 
 @dataclass(frozen=True)
 class InVectors(Stmt):
-    """`body` for each whole vector of `count` elements; `var` is the place of its first."""
+    """`body` for each whole vector of `count` elements; `var` is the place of its first.
+
+    `bytes`: of a vector, at most.
+    """
 
     var: Name
     count: int
     body: Stmt
     type: str
+    bytes: int
     comment: str = ""
 
 
@@ -56,7 +60,7 @@ def in_lanes(program: p.Program) -> p.Program:
         body = pass_.node(program.body, {})
         wrong = (set(counts) - pass_.summed) | _loose(body, set(counts))
         if not wrong:
-            body = _marked(_from_nothing(body), set(counts))
+            body = _marked(_from_nothing(body), counts)
             return replace(program, body=cast(p.Block, body))
         counts = {name: count for name, count in counts.items() if name not in wrong}
     return program
@@ -69,14 +73,19 @@ def _eligible(body: p.Block) -> dict[str, int]:
     for node in walk(body):
         match node:
             case p.Local(array=Array(name=name, type=type), count=count):
-                whole = type in _SIZES and count * _SIZES[type] % VECTOR == 0
-                if not whole or counts.setdefault(name, count) != count:
+                if not _width(type, count) or counts.setdefault(name, count) != count:
                     wrong.add(name)
             case p.Reduction(name=Name(name=name)) | p.Copy(array=Array(name=name)):
                 wrong.add(name)
             case p.Helper(args=args):
                 wrong |= {arg.name for arg in args if isinstance(arg, Array)}
     return {name: count for name, count in counts.items() if name not in wrong}
+
+
+def _width(type: str, count: int) -> int:
+    """The bytes of the vectors that so many elements are whole ones of; 0 if they are not."""
+    bytes = count * _SIZES.get(type, 0)
+    return next((width for width in (WIDE, NARROW) if bytes and bytes % width == 0), 0)
 
 
 def _loose(node: Node, names: set[str], written_out: bool = False) -> set[str]:
@@ -97,10 +106,10 @@ def _loose(node: Node, names: set[str], written_out: bool = False) -> set[str]:
     return found
 
 
-def _marked(node: Node, names: set[str]) -> Node:
+def _marked(node: Node, counts: Mapping[str, int]) -> Node:
     def mark(node: Node) -> Node | None:
-        if isinstance(node, Array) and node.name in names:
-            return replace(node, vectors=True)
+        if isinstance(node, Array) and node.name in counts:
+            return replace(node, vectors=_width(node.type, counts[node.name]))
         return None
 
     return bottom_up(mark)(node)
@@ -162,16 +171,17 @@ class _Pass:
             ):
                 return SumLanes(name, array, count)
         types = {s.array.type for s in body if isinstance(s, p.Store)}
-        if loop.reductions or len(types) != 1:
+        if loop.reductions or len(types) != 1 or not types <= set(_SIZES):
             return None
         (type,) = types
-        if type not in _SIZES or count * _SIZES[type] % VECTOR:
-            return None
         lanes = _Lanes(self.counts, loop.var, type, dict(known))
-        if not all(lanes.takes(s) for s in body) or not lanes.touched:
+        if not all(lanes.takes(s) for s in body):
+            return None
+        widths = {_width(type, self.counts[name]) for name in lanes.touched}
+        if len(widths) != 1 or count * _SIZES[type] % max(widths):
             return None
         self.summed |= lanes.summed
-        return InVectors(loop.var, count, loop.body, type, loop.comment)
+        return InVectors(loop.var, count, loop.body, type, max(widths), loop.comment)
 
 
 class _Lanes:
@@ -235,7 +245,7 @@ class _Lanes:
             return None
         if array.name not in self.counts:
             return {0: "scalar", 1: "vector"}.get(step)
-        whole = VECTOR // _SIZES[array.type]
+        whole = _width(array.type, self.counts[array.name]) // _SIZES[array.type]
         if step != 1 or _divisor(form) % whole:
             return None
         self.touched.add(array.name)

@@ -306,12 +306,14 @@ class Take(Stmt):
 class Prefetch(Stmt):
     """Ask for the memory at `array[index]`, which will be needed soon.
 
-    `lines`: of the cache, from there on; some may lie behind the end of the array.
+    `lines`: of the cache, from there on; some may lie behind the end of the array. `gather`: nobody
+    has asked for it, and processors that look far ahead by themselves are better off without.
     """
 
     array: Array
     index: Expr
     lines: int = 1
+    gather: bool = False
 
 
 @dataclass(frozen=True)

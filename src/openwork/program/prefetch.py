@@ -95,7 +95,7 @@ def _lines(
         if not there.is_reached(access):
             return []
         values = ctx.names.values(access.tensor)
-        lines.append(p.Prefetch(values, there.reached(access)[-1].position))
+        lines.append(p.Prefetch(values, there.reached(access)[-1].position, gather=True))
     position = p.arithmetic("min", walker.position + _AHEAD, _last(ctx, walker))
     # The condition is hardly ever false. Measured with gcc 12: without it, tiles of 32 columns are
     # a tenth slower or more; presumably the requests are then put between the sums.

@@ -101,8 +101,9 @@ class _Renderer(Writer):
                 return free(self, array)
             case p.Shelf() | p.Put() | p.Take():
                 return shelved(self, s)
-            case p.Prefetch(array=array, index=index, lines=1):
-                return [f"{self.use('ask_for', '')}(&{array.name}[{self.text(index)}]);"]
+            case p.Prefetch(array=array, index=index, lines=1, gather=gather):
+                ask = self.use("gather_soon" if gather else "ask_for", "")
+                return [f"{ask}(&{array.name}[{self.text(index)}]);"]
             case p.Prefetch(array=array, index=index, lines=lines):
                 ask = self.use("ask_for_lines", "")
                 return [f"{ask}(&{array.name}[{self.text(index)}], {lines});"]

@@ -8,6 +8,7 @@ from typing import cast
 from openwork.program import nodes as p
 from openwork.program.lanes import InVectors, SumLanes
 from openwork.render.spelling import ATOM, CTYPES, PLUS, TIMES, Spelled, paren
+from openwork.render.store_helpers import vector_kind
 from openwork.render.writer import Writer, indent, remark
 from openwork.tree import walk
 
@@ -19,14 +20,15 @@ def local(w: Writer, s: p.Local) -> list[str]:
     array = s.array
     if not array.vectors:
         return [f"{CTYPES[array.type]} {array.name}[{s.count}];"]
-    vector = w.use("vector", array.type)
-    return [f"{vector} {array.name}[{s.count} / LANES_{array.type}];"]
+    kind = vector_kind(array.type, array.vectors)
+    return [f"{w.use('vector', kind)} {array.name}[{s.count} / LANES_{kind}];"]
 
 
 def in_vectors(w: Writer, s: InVectors) -> list[str]:
     """A loop over whole vectors, written out."""
-    w.use("vector", s.type)
-    var, step = s.var.name, f"LANES_{s.type}"
+    kind = vector_kind(s.type, s.bytes)
+    w.use("vector", kind)
+    var, step = s.var.name, f"LANES_{kind}"
     head = f"for (int64_t {var} = 0; {var} < {s.count}; {var} += {step}) {{"
     body = s.body.body if isinstance(s.body, p.Block) else (s.body,)
     lines = [line for one in body for line in _stmt(w, one, _Varying(s))]
@@ -35,9 +37,10 @@ def in_vectors(w: Writer, s: InVectors) -> list[str]:
 
 def sum_lanes(w: Writer, s: SumLanes) -> list[str]:
     """All elements into one."""
-    w.use("vector", s.array.type)
-    total = w.use("sum", s.array.type)
-    return [f"{s.name.name} += {total}({s.array.name}, {s.count} / LANES_{s.array.type});"]
+    kind = vector_kind(s.array.type, s.array.vectors)
+    w.use("vector", kind)
+    total = w.use("sum", kind)
+    return [f"{s.name.name} += {total}({s.array.name}, {s.count} / LANES_{kind});"]
 
 
 @dataclass
@@ -47,6 +50,7 @@ class _Varying:
     loop: InVectors
 
     def __post_init__(self) -> None:
+        self.kind = vector_kind(self.loop.type, self.loop.bytes)
         declared = (n.name for n in walk(self.loop.body) if isinstance(n, p.Declare))
         self.names = {self.loop.var, *declared}
 
@@ -60,10 +64,10 @@ def _stmt(w: Writer, s: p.Stmt, varying: _Varying) -> list[str]:
         return w.stmt(s)
     load = p.Load(s.array, s.index)
     value = _vector(w, s.value, varying)
-    place = _place(w, load)
+    place = _place(w, load, varying)
     if s.op is None:
         if not varying.among(s.value):
-            zeros = f"(vector_{s.array.type}){{0}}"
+            zeros = f"(vector_{varying.kind}){{0}}"
             if isinstance(s.value, p.Value) and s.value.value == 0:
                 value = ("-" if str(s.value.value)[0] == "-" else "") + zeros, PLUS
             else:
@@ -72,12 +76,12 @@ def _stmt(w: Writer, s: p.Stmt, varying: _Varying) -> list[str]:
     return [f"{place} {_SIGNS[s.op.name][0]}= {value[0]};"]
 
 
-def _place(w: Writer, load: p.Load) -> str:
+def _place(w: Writer, load: p.Load, varying: _Varying) -> str:
     """Where a vector stands."""
     array, index = load.array, load.index
     if array.vectors:
-        return f"{array.name}[{paren(w.expr(index), TIMES)} / LANES_{array.type}]"
-    return f"*(near_{array.type} *)&{array.name}[{w.text(index)}]"
+        return f"{array.name}[{paren(w.expr(index), TIMES)} / LANES_{varying.kind}]"
+    return f"*(near_{varying.kind} *)&{array.name}[{w.text(index)}]"
 
 
 def _vector(w: Writer, e: p.Expr, varying: _Varying) -> Spelled:
@@ -86,8 +90,8 @@ def _vector(w: Writer, e: p.Expr, varying: _Varying) -> Spelled:
         return w.expr(e)
     if isinstance(e, p.Load):
         if e.array.vectors:
-            return _place(w, e), ATOM
-        return f"*(const near_{e.type} *)&{e.array.name}[{w.text(e.index)}]", ATOM
+            return _place(w, e, varying), ATOM
+        return f"*(const near_{varying.kind} *)&{e.array.name}[{w.text(e.index)}]", ATOM
     apply = cast(p.Apply, e)
     sign, level = _SIGNS[apply.op.name]
     left, right = (_vector(w, arg, varying) for arg in apply.args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openwork.algebra.operators import BUILTIN
 from openwork.algebra.types import SUPPORTED
+from openwork.program.lanes import NARROW
 from openwork.render.spelling import CTYPES, constant, half_of, is_complex, size_of
 
 _WORD = """\
@@ -56,8 +57,8 @@ _LANES = """\
 """
 
 _VECTOR = """\
-// As many elements as the processor has lanes for: 32 bytes or 16.
-#ifdef __AVX__
+// As many elements as the processor has lanes for: {sizes} bytes.
+{wide}if defined __AVX__
 #define LANES_{type} (32 / (int64_t)sizeof({ctype}))
 #else
 #define LANES_{type} (16 / (int64_t)sizeof({ctype}))
@@ -67,18 +68,30 @@ typedef {ctype} vector_{type} __attribute__((vector_size(LANES_{type} * sizeof({
 typedef vector_{type} near_{type} __attribute__((aligned(sizeof({ctype})), may_alias));
 """
 
+_WIDE = """\
+#ifdef __AVX512F__
+#define LANES_{type} (64 / (int64_t)sizeof({ctype}))
+#el"""
+
 _SUM = """\
 // The sum of all lanes of some vectors.
 static inline {ctype} sum_{type}(const vector_{type} *vectors, int64_t count) {{
   vector_{type} lanes = vectors[0];
 #pragma GCC unroll 16
   for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+  typedef {ctype} part __attribute__((vector_size(16)));
+  part parts[sizeof lanes / 16];
+  __builtin_memcpy(parts, &lanes, sizeof lanes);
+#pragma GCC unroll 2
+  for (int64_t half = sizeof lanes / 32; half; half /= 2)
+#pragma GCC unroll 2
+    for (int64_t n = 0; n < half; n++) parts[n] += parts[n + half];
 #if defined __aarch64__ && !defined __clang__
-  return __builtin_aarch64_reduc_plus_scal_{mode}(lanes);  // which gcc does not find by itself
+  return __builtin_aarch64_reduc_plus_scal_{mode}(parts[0]);  // which gcc does not find by itself
 #else
-  {ctype} sum = lanes[0];
-#pragma GCC unroll 16
-  for (int64_t n = 1; n < LANES_{type}; n++) sum += lanes[n];
+  {ctype} sum = parts[0][0];
+#pragma GCC unroll 4
+  for (int64_t n = 1; n < 16 / (int64_t)sizeof({ctype}); n++) sum += parts[0][n];
   return sum;
 #endif
 }}
@@ -108,8 +121,22 @@ static inline void ask_for(const void *at) {
 }
 """
 
+_GATHER_SOON = """\
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#if defined __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+  __builtin_prefetch(at);
+#elif !defined __AVX512F__
+  __builtin_prefetch(at);
+#endif
+}
+"""
+
 STORE_HELPERS = (
-    "word", "fence", "ask_for", "ask_for_lines", "vector", "sum", "stream", "lanes_min", "lanes_max"
+    "word", "fence", "ask_for", "ask_for_lines", "gather_soon", "vector", "sum", "stream",
+    "lanes_min", "lanes_max",
 )  # fmt: skip
 
 
@@ -123,18 +150,39 @@ def store_text(name: str, type: str) -> str:
             return _FENCE
         case "ask_for":
             return _ASK_FOR
+        case "gather_soon":
+            return _GATHER_SOON
         case "ask_for_lines":
             return _ASK_FOR_LINES
         case "vector":
-            return _VECTOR.format(type=type, ctype=ctype)
+            return _vector_text(type)
         case "sum":
-            mode = {"float32": "v4sf", "float64": "v2df"}[type]
-            return _SUM.format(type=type, ctype=ctype, mode=mode)
+            element = _element(type)
+            mode = {"float32": "v4sf", "float64": "v2df"}[element]
+            return _SUM.format(type=type, ctype=CTYPES[element], mode=mode)
         case "stream":
             return _stream_text(type, ctype)
     op = BUILTIN[name.removeprefix("lanes_")]
     identity = constant(op.identity_of(SUPPORTED[type]), type)[0]
     return _LANES.format(name=op.name, type=type, ctype=ctype, identity=identity)
+
+
+def vector_kind(type: str, bytes: int) -> str:
+    """What the names of types and helpers for vectors of so many bytes end with."""
+    return f"narrow_{type}" if bytes == NARROW else type
+
+
+def _element(kind: str) -> str:
+    """The type of the elements of a kind of vectors."""
+    return kind.removeprefix("narrow_")
+
+
+def _vector_text(kind: str) -> str:
+    """The types of vectors, up to the widest or narrow ones."""
+    ctype, wide, sizes = CTYPES[_element(kind)], "#", "32 or 16"
+    if kind == _element(kind):
+        wide, sizes = _WIDE.format(type=kind, ctype=ctype), "64, 32 or 16"
+    return _VECTOR.format(type=kind, ctype=ctype, wide=wide, sizes=sizes)
 
 
 def _stream_text(type: str, ctype: str) -> str:

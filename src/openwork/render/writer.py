@@ -29,6 +29,7 @@ from openwork.render.spelling import (
     operator,
     paren,
 )
+from openwork.render.store_helpers import vector_kind
 from openwork.tree import walk
 
 _SIGNS = {
@@ -81,7 +82,8 @@ class Writer:
             case p.Value():
                 return constant(e.value, e.type)
             case p.Load(array=array, index=index) if array.vectors:
-                place, lanes = paren(self.expr(index), TIMES), f"LANES_{array.type}"
+                place = paren(self.expr(index), TIMES)
+                lanes = f"LANES_{vector_kind(array.type, array.vectors)}"
                 return f"{array.name}[{place} / {lanes}][{place} % {lanes}]", ATOM
             case p.Load(array=array, index=index):
                 return f"{array.name}[{self.text(index)}]", ATOM
