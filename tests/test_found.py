@@ -15,6 +15,9 @@ __all__ = ["several_threads"]  # the fixture
 
 # What was wrong, the statement by its seed, and the schedule.
 FOUND = [
+    ("a workspace over some of the runs of runs", 81071664,
+     "unroll(i), divide(i,i0,i1,2), divide(i1,i10,i11,3), order(i11,i0,i10), "
+     "precompute(A(i),[i0,i11],[i0w,i11w])"),
     ("a position split within a coordinate split", 17,
      "pos(k,kp,A(k,l)), split(l,l0,l1,7), divide(l0,l00,l01,3), pos(l1,l1p,A(k,l))"),
     ("the loops of a workspace under a stride", 146,

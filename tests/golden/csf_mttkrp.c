@@ -23,17 +23,15 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
-// As many elements as the processor has lanes for: 64, 32 or 16 bytes.
-#ifdef __AVX512F__
-#define LANES_float64 (64 / (int64_t)sizeof(double))
-#elif defined __AVX__
-#define LANES_float64 (32 / (int64_t)sizeof(double))
+// As many elements as the processor has lanes for: 32 or 16 bytes.
+#if defined __AVX__
+#define LANES_narrow_float64 (32 / (int64_t)sizeof(double))
 #else
-#define LANES_float64 (16 / (int64_t)sizeof(double))
+#define LANES_narrow_float64 (16 / (int64_t)sizeof(double))
 #endif
-typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(double))));
+typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_float64 * sizeof(double))));
 // The same anywhere in an array.
-typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
+typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
 // Bring memory closer that a gather will need soon, where the processor does not see it coming.
 static inline void gather_soon(const void *at) {
@@ -46,28 +44,18 @@ static inline void gather_soon(const void *at) {
 #endif
 }
 
-// As many elements as the processor has lanes for: 32 or 16 bytes.
-#if defined __AVX__
-#define LANES_narrow_float64 (32 / (int64_t)sizeof(double))
-#else
-#define LANES_narrow_float64 (16 / (int64_t)sizeof(double))
-#endif
-typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_float64 * sizeof(double))));
-// The same anywhere in an array.
-typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
-
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
 //     forall k:
-//       forall l:
+//       forall l_2:
 //         R(i,l) += A(i,j,k) * B(j,l) * C(k,l)
+// such that bound(l, l_2, 4, MaxExact)
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
   const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t j_size = sizes[3];
   const int64_t k_size = sizes[4];
-  const int64_t l_size = sizes[5];
   const int32_t *restrict A_crd1 = arrays[1];
   const int32_t *restrict A_pos1 = arrays[2];
   const int32_t *restrict A_crd2 = arrays[3];
@@ -79,9 +67,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
-  const _Bool C_far = 4194304 < k_size * l_size * 8;
+  const _Bool C_far = 4194304 < k_size * 4 * 8;
   const int64_t A2_size = A_pos2[A_pos1[1]];
-  const _Bool B_far = 4194304 < j_size * l_size * 8;
+  const _Bool B_far = 4194304 < j_size * 4 * 8;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
@@ -92,143 +80,39 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       if (*stop) break;
       const int64_t i = A_crd1[pA1];
       int64_t l_tile = 0;
-      // 32 columns in registers
-      while (l_tile + 32 <= l_size) {
-        vector_float64 R_sums32[32 / LANES_float64];
-#pragma GCC unroll 32
-        for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
-          R_sums32[l_tile_at / LANES_float64] = (vector_float64){0};
-        }
-        // stored j of A
-        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          // stored k of A
-          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-            const int64_t k = A_crd3[pA3];
-            const double A_val = A_vals[pA3];
-#pragma GCC unroll 32
-            for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
-              R_sums32[l_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
-            }
-            if (C_far) {
-              const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-              if (k_ahead != k) {
-                gather_soon(&C_vals[k_ahead * l_size + l_tile]);
-                gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
-                gather_soon(&C_vals[k_ahead * l_size + l_tile + 16]);
-                gather_soon(&C_vals[k_ahead * l_size + l_tile + 24]);
-              }
-            }
-          }
-          if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-            if (j_ahead != j) {
-              gather_soon(&B_vals[j_ahead * l_size + l_tile]);
-              gather_soon(&B_vals[j_ahead * l_size + l_tile + 8]);
-              gather_soon(&B_vals[j_ahead * l_size + l_tile + 16]);
-              gather_soon(&B_vals[j_ahead * l_size + l_tile + 24]);
-            }
-          }
-        }
-#pragma GCC unroll 32
-        for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
-          *(near_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] = R_sums32[l_tile_at / LANES_float64];
-        }
-        l_tile += 32;
-      }
-      // 16 columns in registers
-      while (l_tile + 16 <= l_size) {
-        vector_float64 R_sums16[16 / LANES_float64];
-#pragma GCC unroll 16
-        for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
-          R_sums16[l_tile_at / LANES_float64] = (vector_float64){0};
-        }
-        // stored j of A
-        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          // stored k of A
-          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-            const int64_t k = A_crd3[pA3];
-            const double A_val_2 = A_vals[pA3];
-#pragma GCC unroll 16
-            for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
-              R_sums16[l_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
-            }
-            if (C_far) {
-              const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-              if (k_ahead != k) {
-                gather_soon(&C_vals[k_ahead * l_size + l_tile]);
-                gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
-              }
-            }
-          }
-          if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-            if (j_ahead != j) {
-              gather_soon(&B_vals[j_ahead * l_size + l_tile]);
-              gather_soon(&B_vals[j_ahead * l_size + l_tile + 8]);
-            }
-          }
-        }
-#pragma GCC unroll 16
-        for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
-          *(near_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] = R_sums16[l_tile_at / LANES_float64];
-        }
-        l_tile += 16;
-      }
-      // 4 columns in registers
-      while (l_tile + 4 <= l_size) {
-        vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+      vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
 #pragma GCC unroll 4
-        for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-          R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
-        }
-        // stored j of A
-        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          // stored k of A
-          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-            const int64_t k = A_crd3[pA3];
-            const double A_val_3 = A_vals[pA3];
-#pragma GCC unroll 4
-            for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-              R_sums4[l_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
-            }
-            if (C_far) {
-              const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-              if (k_ahead != k) {
-                gather_soon(&C_vals[k_ahead * l_size + l_tile]);
-              }
-            }
-          }
-          if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-            if (j_ahead != j) {
-              gather_soon(&B_vals[j_ahead * l_size + l_tile]);
-            }
-          }
-        }
-#pragma GCC unroll 4
-        for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-          *(near_narrow_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] = R_sums4[l_tile_at / LANES_narrow_float64];
-        }
-        l_tile += 4;
+      for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+        R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
       }
-      // columns that are left
-      while (l_tile + 1 <= l_size) {
-        double R_sum = 0.0;
-        // stored j of A
-        for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          const double B_val = B_vals[j * l_size + l_tile];
-          // stored k of A
-          for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-            const int64_t k = A_crd3[pA3];
-            R_sum += A_vals[pA3] * B_val * C_vals[k * l_size + l_tile];
+      // stored j of A
+      for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+        const int64_t j = A_crd2[pA2];
+        // stored k of A
+        for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+          const int64_t k = A_crd3[pA3];
+          const double A_val = A_vals[pA3];
+#pragma GCC unroll 4
+          for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+            R_sums4[l_tile_at / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
+          }
+          if (C_far) {
+            const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+            if (k_ahead != k) {
+              gather_soon(&C_vals[k_ahead * 4 + l_tile]);
+            }
           }
         }
-        R_vals[i * l_size + l_tile] = R_sum;
-        l_tile++;
+        if (B_far) {
+          const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+          if (j_ahead != j) {
+            gather_soon(&B_vals[j_ahead * 4 + l_tile]);
+          }
+        }
+      }
+#pragma GCC unroll 4
+      for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+        *(near_narrow_float64 *)&R_vals[i * 4 + l_tile + l_tile_at] = R_sums4[l_tile_at / LANES_narrow_float64];
       }
     }
   }

@@ -1,29 +1,36 @@
 """The schedule that a statement has if the user gives none, in the scheduling language itself.
 
-Three things are worth more than they cost on every machine. A sum of products over several loops is
+Four things are worth more than they cost on every machine. A sum of products over several loops is
 factored, so that what does not change further in is multiplied once (the MTTKRP of the thesis'
 appendix). A dot product along memory is summed in several lanes, which do not wait for each other.
-And rows that are stored side by side are the lanes of vectors.
+Rows that are stored side by side are the lanes of vectors. And columns that are few are counted on,
+so that a row of them is a handful of vectors; data of other extents gets the loops without that.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.index.show import show
+from openwork.loops.commands.bound import bound
 from openwork.loops.commands.fuse import fuse
 from openwork.loops.commands.parallelize import parallelize
 from openwork.loops.commands.precompute import precompute
 from openwork.loops.commands.split import split
-from openwork.loops.default_dot import terms_of, vars_of, with_lanes
+from openwork.loops.default_dot import extent_of, terms_of, vars_of, with_lanes
 from openwork.loops.nest import Path, paths
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan import Plan
-from openwork.loops.result import accesses_of
+from openwork.loops.relations import BoundType
+from openwork.loops.result import Append, accesses_of
 from openwork.trace import Trace
 
 # Bytes that the sums of rows side by side take, at most and at least. Long stretches are read fast.
 _MOST_ROWS, _LEAST_ROWS = 1024, 32
+# Bytes of columns that are counted on, at most, and of a vector that they are multiples of.
+_MOST_COLUMNS, _VECTOR = 256, 32
 # From so many reduction loops on, factoring beats a tile of columns in registers.
 _LEAST_FACTORED = 3
 
@@ -31,7 +38,7 @@ _LEAST_FACTORED = 3
 def scheduled(plan: Plan, trace: Trace) -> Plan:
     """`plan` with the default schedule, as far as it applies."""
     plan = _side_by_side(_in_lists(plan, trace), trace)
-    return with_lanes(_factored(plan, trace), trace)
+    return _counted_columns(with_lanes(_factored(plan, trace), trace), trace)
 
 
 def _side_by_side(plan: Plan, trace: Trace) -> Plan:
@@ -64,6 +71,27 @@ def _side_by_side(plan: Plan, trace: Trace) -> Plan:
         )
         break
     return plan
+
+
+def _counted_columns(plan: Plan, trace: Trace) -> Plan:
+    """Count on how many columns there are, where they are a few whole vectors."""
+    (path, *more) = paths(plan.loops)
+    if more or plan.otherwise is not None or plan.blocks or isinstance(plan.assembly, Append):
+        return plan
+    reduced, column = _reductions(path)
+    if not reduced or column is None:
+        return plan
+    extent = extent_of((path.assign.lhs, *accesses_of(path.assign.rhs)), column)
+    size = extent * path.assign.lhs.dtype.itemsize
+    if not 0 < size <= _MOST_COLUMNS or size % _VECTOR:
+        return plan
+    exact = IndexVar(f"{column}b")
+    try:
+        new = bound(plan, column, exact, extent, BoundType.MaxExact)
+    except ScheduleError:
+        return plan
+    trace.decide(f"schedule: bound({column},{exact},{extent},MaxExact)")
+    return replace(new, otherwise=plan)
 
 
 def _in_lists(plan: Plan, trace: Trace) -> Plan:

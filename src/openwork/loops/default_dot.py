@@ -97,7 +97,7 @@ def _with_row(
     around, var = path.variables[-2:]
     still = [a for a in accesses_of(expr) if around not in a.vars]
     moving = [a for a in accesses_of(expr) if around in a.vars]
-    extent = _extent(still, var)
+    extent = extent_of(still, var)
     fits = len(still) == len(moving) == 1 and extent * path.assign.lhs.dtype.itemsize <= _ROW
     if not fits or extent == 0 or extent % lanes:
         raise ScheduleError(f"the rows along {var} are too long, or end in a rest", code="E308")
@@ -123,7 +123,7 @@ def _with_row(
     return replace(plan, otherwise=otherwise), said
 
 
-def _extent(accesses: Sequence[Access], var: IndexVar) -> int:
+def extent_of(accesses: Sequence[Access], var: IndexVar) -> int:
     """How far `var` runs, 0 if that is not known."""
     for access in accesses:
         for mode, extent in zip(access.vars, access.tensor.shape, strict=True):

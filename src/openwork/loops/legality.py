@@ -169,7 +169,7 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
             relation.balance is not None or relation.points is not None
         )
         pos = provenance.space(relation.parent)
-        body = path.loops[order.get(inner, known[inner])].body
+        body = path.loops[order.get(inner, known.get(inner, within[0]))].body
         if uneven or (pos is not None and not drives_alone(pos, body, provenance)):
             why = (
                 "runs are of different lengths"

@@ -13,6 +13,7 @@ from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
 from openwork.loops.nodes import Sequence as Then
+from openwork.loops.relations import Bound, BoundType
 from openwork.loops.result import accesses_of
 from openwork.program import nodes as p
 from openwork.program.atomic import atomic_update
@@ -80,12 +81,12 @@ class Accumulating:
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
         columns = self.ctx.everything(column, scope)
-        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, columns.most)
+        exact = self._promised(column) or columns.fixed
+        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.most)
         first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
-        if columns.fixed in widths:
-            tile = Tile(column, first, columns.fixed or 1)
-            return block(*code, self._one_tile(loop, lhs, tile, scope))
+        if exact is not None and exact in widths:
+            return block(*code, self._one_tile(loop, lhs, Tile(column, first, exact), scope))
         for width in widths:
             rest = compare("<=", first + width, columns.hi)
             body = self._one_tile(loop, lhs, Tile(column, first, width), scope)
@@ -103,7 +104,8 @@ class Accumulating:
         outer = self.ctx.reach_further(outer, lhs)
         place = self._element(lhs, outer)
         start = self._start(loop, lhs, place, scope)
-        tiled = replace(inner, reducing=True, tiles={**scope.tiles, tile.var: tile})
+        tiles = {**scope.tiles, tile.var: tile, self._bounded(tile.var): tile}
+        tiled = replace(inner, reducing=True, tiles=tiles)
         if tile.width == 1:
             work = self._shape(loop, tiled.accumulate(lhs, name))
             return block(Declare(name, start), work, self._streamed(lhs, update(place, name, None)))
@@ -130,10 +132,11 @@ class Accumulating:
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
             return None  # the schedule has its own idea of what runs how
         column, inner = lhs.level_vars[-1], loop.body
-        confined = column in scope.windows or column in scope.stretches
+        bounded = self._bounded(column)
+        confined = {column, bounded} & {*scope.windows, *scope.stretches}
         if column in self.ctx.provenance.above or confined:
             return None
-        while isinstance(inner, Forall) and inner.var != column and inner.var not in lhs.vars:
+        while isinstance(inner, Forall) and inner.var != bounded and inner.var not in lhs.vars:
             inner = inner.body
         if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
             return None
@@ -142,7 +145,23 @@ class Accumulating:
             for access in (lhs, *accesses_of(inner.body.rhs))
             for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
         )
-        return None if sparse or inner.var != column else column
+        return None if sparse or inner.var != bounded else column
+
+    def _bounded(self, var: IndexVar) -> IndexVar:
+        """The variable of the loop over `var`, about whose extent something may be promised."""
+        for relation in self.ctx.provenance.relations:
+            if isinstance(relation, Bound) and relation.parent == var:
+                var = relation.child
+        return var
+
+    def _promised(self, var: IndexVar) -> int | None:
+        """The extent of `var`, if somebody promises it."""
+        for relation in self.ctx.provenance.relations:
+            if isinstance(relation, Bound) and relation.parent == var:
+                if relation.kind is BoundType.MaxExact:
+                    return relation.value
+                var = relation.child
+        return None
 
     def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
         """Where an accumulation starts: from nothing, or from what is stored."""

@@ -205,7 +205,8 @@ class Lowering(Abreast):
             return block()
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
-            return self._loop(loop, scope).tile(scope.tiles[loop.var])
+            tile = scope.tiles[loop.var]
+            return self._loop(replace(loop, var=tile.var), scope).tile(tile)
         reduces = not separates(self.ctx, loop, lhs, scope)
         inner = replace(scope, reducing=scope.reducing or reduces)
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
