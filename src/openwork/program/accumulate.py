@@ -18,12 +18,14 @@ from openwork.loops.result import accesses_of
 from openwork.program import nodes as p
 from openwork.program.atomic import atomic_update
 from openwork.program.context import Context
-from openwork.program.nodes import Declare, Expr, Set, Store, Value, block, compare
+from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
 from openwork.program.scope import Scope, Tile
 from openwork.tree import walk
 
 # Columns of a row that are accumulated in registers together, widest first, by element size.
 _TILE_BYTES, _NARROW_TILE = 256, 4
+# The same where a processor has so many registers that a tile of so many bytes stays in them.
+_WIDE_TILE_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,13 @@ class Accumulating:
         code: list[p.Stmt] = [Declare(first, Value(0))]
         if exact is not None and exact in widths:
             return block(*code, self._one_tile(loop, lhs, Tile(column, first, exact), scope))
+        wide = _WIDE_TILE_BYTES // lhs.dtype.itemsize
+        if not self.ctx.on_gpu and (lhs.tensor.shape[lhs.vars.index(column)] or 0) >= wide:
+            widths = (wide, *widths)
         for width in widths:
-            rest = compare("<=", first + width, columns.hi)
+            rest: Expr = compare("<=", first + width, columns.hi)
+            if width == wide:
+                rest = Binary("&&", p.Helper("many_registers", ()), rest)
             body = self._one_tile(loop, lhs, Tile(column, first, width), scope)
             comment = "columns that are left" if width == 1 else f"{width} columns in registers"
             code.append(p.While(rest, block(body, Set(first, first + width)), comment))

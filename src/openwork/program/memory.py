@@ -326,4 +326,5 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "list_keys": list_keys,
     "sort_pairs": sort_pairs,
     "in_turn": in_turn,
+    "many_registers": lambda part: 1,
 }

@@ -134,9 +134,20 @@ static inline void gather_soon(const void *at) {
 }
 """
 
+_MANY_REGISTERS = """\
+// Whether vector registers hold 1024 bytes of sums, and have room to spare.
+static inline _Bool many_registers(void) {
+#ifdef __AVX512F__
+  return 1;
+#else
+  return 0;
+#endif
+}
+"""
+
 STORE_HELPERS = (
     "word", "fence", "ask_for", "ask_for_lines", "gather_soon", "vector", "sum", "stream",
-    "lanes_min", "lanes_max",
+    "lanes_min", "lanes_max", "many_registers",
 )  # fmt: skip
 
 
@@ -150,6 +161,8 @@ def store_text(name: str, type: str) -> str:
             return _FENCE
         case "ask_for":
             return _ASK_FOR
+        case "many_registers":
+            return _MANY_REGISTERS
         case "gather_soon":
             return _GATHER_SOON
         case "ask_for_lines":
