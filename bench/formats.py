@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matrices
+import mkl
 import numpy as np
 import scipy.sparse as sp
 from hand import room_for_two
@@ -23,7 +24,7 @@ REAL = (
     "cage10", "wave", "email-Enron", "delaunay_n15", "ca-CondMat", "usroads", "bcsstk16",
     "p2p-Gnutella31",
 )  # fmt: skip
-COPY, SCIPY, CSR = "copy", "SciPy", "CSR"
+COPY, SCIPY, CSR, MKL = "copy", "SciPy", "CSR", "MKL"
 TIMES = (0, 1, 2, 5)  # columns of a conversion that are not ratios
 
 PAGE = """\
@@ -41,7 +42,8 @@ and the columns for 2 threads say little about Openwork.
 
 ## Sparse results
 
-Results in CSR with rows in order; those of SciPy's products are not. "again" is how many times as
+Results in CSR with rows in order; those of SciPy's products are not, those of MKL's are ordered by
+`mkl_sparse_order`, both on 2 threads. {mkl} "again" is how many times as
 fast a symbolic plan computes the values once more, compared with the whole call.
 
 {results}
@@ -56,7 +58,8 @@ wanted on 2 threads where nothing has to be sorted. SciPy's BSR has blocks in no
 
 ## y(i) = A(i,j) * x(j) by format
 
-How many times as fast as in CSR, on 1 and on 2 threads; the best in bold.
+How many times as fast as in CSR, on 1 and on 2 threads; the best in bold. "x MKL": the best format
+beside MKL after its inspector, which converts the matrix as it likes, on 2 threads.
 
 {products}
 """
@@ -74,23 +77,30 @@ def square_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
         yield from matrices.real_matrices(REAL)
 
 
-def operations(matrix: Any) -> dict[str, tuple[ow.Statement, Callable[[], Any]]]:
-    """The statements with CSR results, and the same in SciPy."""
+Calls = dict[str, tuple[ow.Statement, Callable[[], Any], Callable[[], Any] | None]]
+
+
+def operations(matrix: Any, library: Any) -> Calls:
+    """The statements with CSR results, and the same in SciPy and in MKL, where that has it."""
     i, j, k = ow.indices("i j k")
     other = matrices.uniform(matrix.shape[0], max(1, matrix.nnz // matrix.shape[0]), seed=9)
     turned = matrix.T.tocsr()
     A, B = ow.tensor(matrix, name="A"), ow.tensor(other, name="B")
     T = ow.tensor(turned, name="T")
     C = ow.empty(matrix.shape, format=ow.CSR, name="C")
+    by_mkl: list[Callable[[], Any] | None] = [None] * 3
+    if library is not None:
+        a, t, b = (mkl.Matrix(library, each) for each in (matrix, turned, other))
+        by_mkl = [lambda: a.times(a), lambda: a.times(t), lambda: a.plus(b)]
     return {
-        "A*A": (ow.assign(C[i, k], A[i, j] * A[j, k]), lambda: matrix @ matrix),
-        "A*A^T": (ow.assign(C[i, k], A[i, j] * T[j, k]), lambda: matrix @ turned),
-        "A+B": (ow.assign(C[i, j], A[i, j] + B[i, j]), lambda: matrix + other),
-        "A.*B": (ow.assign(C[i, j], A[i, j] * B[i, j]), lambda: matrix.multiply(other)),
+        "A*A": (ow.assign(C[i, k], A[i, j] * A[j, k]), lambda: matrix @ matrix, by_mkl[0]),
+        "A*A^T": (ow.assign(C[i, k], A[i, j] * T[j, k]), lambda: matrix @ turned, by_mkl[1]),
+        "A+B": (ow.assign(C[i, j], A[i, j] + B[i, j]), lambda: matrix + other, by_mkl[2]),
+        "A.*B": (ow.assign(C[i, j], A[i, j] * B[i, j]), lambda: matrix.multiply(other), None),
     }
 
 
-def tensor_operations(tensor: ow.Tensor) -> dict[str, tuple[ow.Statement, Callable[[], Any]]]:
+def tensor_operations(tensor: ow.Tensor) -> Calls:
     """A tensor times a vector and a matrix along its last mode; in SciPy it is a tall matrix."""
     i, j, k, n = ow.indices("i j k n")
     rng = np.random.default_rng(4)
@@ -102,36 +112,40 @@ def tensor_operations(tensor: ow.Tensor) -> dict[str, tuple[ow.Statement, Callab
     C = ow.empty(tensor.shape[:2], format=ow.CSF(2), name="C")
     D = ow.empty((*tensor.shape[:2], 16), format=ow.Format([*C.format.levels, ow.Dense]), name="D")
     return {
-        "TTV": (ow.assign(C[i, j], B[i, j, k] * v[k]), lambda: tall @ vector),
-        "TTM 16": (ow.assign(D[i, j, n], B[i, j, k] * W[k, n]), lambda: tall @ columns),
+        "TTV": (ow.assign(C[i, j], B[i, j, k] * v[k]), lambda: tall @ vector, None),
+        "TTM 16": (ow.assign(D[i, j, n], B[i, j, k] * W[k, n]), lambda: tall @ columns, None),
     }
 
 
-def sparse_results(quick: bool, budget: float) -> str:
+def sparse_results(quick: bool, budget: float, library: Any) -> str:
     """The table, and the geometric means below it."""
     lines = [
         "| operation | input | SciPy, ms | 1 thread, ms | x SciPy | 2 threads, ms | x SciPy "
-        "| again |",
-        "|---|---|---|---|---|---|---|---|",
+        "| again | x MKL |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    ratios: dict[str, list[tuple[float, float, float]]] = {}
-    cases = [(name, operations(matrix)) for name, matrix in square_matrices(quick)]
+    ratios: dict[str, list[tuple[float, ...]]] = {}
+    cases = [(name, operations(matrix, library)) for name, matrix in square_matrices(quick)]
     cases += [(name, tensor_operations(tensor)) for name, tensor in matrices.tensors(quick)]
     for name, found in cases:
-        for operation, (stmt, theirs) in found.items():
-            cells, speeds = _result_row(stmt, theirs, budget)
+        for operation, (stmt, theirs, by_mkl) in found.items():
+            cells, speeds = _result_row(stmt, theirs, by_mkl, budget)
             lines.append(f"| {operation} | {name} | {' | '.join(cells)} |")
             ratios.setdefault(operation, []).append(speeds)
     for operation, speeds in ratios.items():
         means = [geometric_mean(column) for column in zip(*speeds, strict=True)]
-        told = f"{means[0]:.2f} | | {means[1]:.2f} | {means[2]:.2f}"
+        told = f"{means[0]:.2f} | | {' | '.join(f'{mean:.2f}' for mean in means[1:])}"
+        told += " | -" * (4 - len(means))
         lines.append(f"| **{operation}** | geometric mean of {len(speeds)} | | | {told} |")
     return "\n".join(lines)
 
 
 def _result_row(
-    stmt: ow.Statement, theirs: Callable[[], Any], budget: float
-) -> tuple[list[str], tuple[float, float, float]]:
+    stmt: ow.Statement,
+    theirs: Callable[[], Any],
+    by_mkl: Callable[[], Any] | None,
+    budget: float,
+) -> tuple[list[str], tuple[float, ...]]:
     kernel = stmt.compile()
     cells, speeds = [], []
     for threads in (1, 2):
@@ -139,12 +153,17 @@ def _result_row(
         calls: dict[str, Callable[[], object]] = {"ours": kernel, SCIPY: theirs}
         if threads == 2:
             calls["again"] = kernel.symbolic()
+            if by_mkl is not None:
+                calls[MKL] = by_mkl
         turns = interleave(calls, budget)
         cells += [f"{turns.median(SCIPY) * 1e3:.2f}"] if threads == 1 else []
         speeds.append(turns.speed("ours", SCIPY))
         cells += [f"{turns.median('ours') * 1e3:.2f}", f"{speeds[-1]:.2f}"]
-    again = turns.speed("again", "ours")
-    return [*cells, f"{again:.2f}"], (speeds[0], speeds[1], again)
+    speeds.append(turns.speed("again", "ours"))
+    if by_mkl is not None:
+        speeds.append(turns.speed("ours", MKL))
+    more = [f"{speed:.2f}" for speed in speeds[2:]]
+    return [*cells, *more, *["-"] * (2 - len(more))], tuple(speeds)
 
 
 # -- conversions --------------------------------------------------------------------------------
@@ -264,11 +283,12 @@ def near_blocks(rows: int) -> Any:
     return matrix
 
 
-def products(quick: bool, budget: float) -> str:
+def products(quick: bool, budget: float, library: Any) -> str:
     """The table."""
-    lines = ["| matrix | CSR, ms, 1 and 2 threads | formats |", "|---|---|---|"]
+    lines = ["| matrix | CSR, ms, 1 and 2 threads | formats | x MKL |", "|---|---|---|---|"]
     i, j = ow.indices("i j")
     best: list[float] = []
+    beside: list[float] = []
     for name, matrix, formats in suited(quick):
         x = np.random.default_rng(8).random(matrix.shape[1])
         A, y = ow.tensor(matrix, name="A"), ow.empty((matrix.shape[0],), name="y")
@@ -295,8 +315,16 @@ def products(quick: bool, budget: float) -> str:
             f"**{c}**" if told == winner else c for told, c in zip(formats, cells, strict=True)
         ]
         times = " / ".join(f"{each * 1e3:.2f}" for each in seconds)
-        lines.append(f"| {name} | {times} | {'; '.join(cells)} |")
-    lines.append(f"| **best, 2 threads** | geometric mean | {geometric_mean(best):.2f} |")
+        told = "-"
+        if library is not None:
+            inspected = mkl.Matrix(library, matrix).inspect().times_dense(x)
+            turns = interleave({winner: kernels[winner], MKL: inspected}, budget)
+            beside.append(turns.speed(winner, MKL))
+            told = f"{beside[-1]:.2f}"
+        lines.append(f"| {name} | {times} | {'; '.join(cells)} | {told} |")
+    told = f"{geometric_mean(beside):.2f}" if beside else "-"
+    mean = f"{geometric_mean(best):.2f}"
+    lines.append(f"| **best, 2 threads** | geometric mean | {mean} | {told} |")
     return "\n".join(lines)
 
 
@@ -304,10 +332,15 @@ def measure(quick: bool) -> str:
     """The page."""
     before, budget = room_for_two(), 0.05 if quick else 0.5
     start = time.perf_counter()
+    try:
+        library = mkl.load(2)
+        said = f"{mkl.version(library)}."
+    except OSError as error:
+        library, said = None, f"MKL is absent: {error}."
     parts = {
-        "results": sparse_results(quick, budget),
+        "results": sparse_results(quick, budget, library),
         "conversions": conversions(quick, budget),
-        "products": products(quick, budget),
+        "products": products(quick, budget, library),
     }
     ow.set_num_threads(None)
     print(f"{time.perf_counter() - start:.0f} s")
@@ -316,6 +349,7 @@ def measure(quick: bool) -> str:
         environment=environment(),
         before=before,
         after=room_for_two(),
+        mkl=said,
         **parts,
     )
 

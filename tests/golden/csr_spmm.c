@@ -24,7 +24,7 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
 }
 
 // As many elements as the processor has lanes for: 64, 32 or 16 bytes.
-#ifdef __AVX512F__
+#if defined __AVX512F__
 #define LANES_float64 (64 / (int64_t)sizeof(double))
 #elif defined __AVX__
 #define LANES_float64 (32 / (int64_t)sizeof(double))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openwork.algebra.operators import BUILTIN
 from openwork.algebra.types import SUPPORTED
-from openwork.program.lanes import NARROW
+from openwork.program.lanes import NARROW, WIDE
 from openwork.render.spelling import CTYPES, constant, half_of, is_complex, size_of
 
 _WORD = """\
@@ -58,20 +58,14 @@ _LANES = """\
 
 _VECTOR = """\
 // As many elements as the processor has lanes for: {sizes} bytes.
-{wide}if defined __AVX__
-#define LANES_{type} (32 / (int64_t)sizeof({ctype}))
-#else
-#define LANES_{type} (16 / (int64_t)sizeof({ctype}))
-#endif
+{lanes}
 typedef {ctype} vector_{type} __attribute__((vector_size(LANES_{type} * sizeof({ctype}))));
 // The same anywhere in an array.
 typedef vector_{type} near_{type} __attribute__((aligned(sizeof({ctype})), may_alias));
 """
 
-_WIDE = """\
-#ifdef __AVX512F__
-#define LANES_{type} (64 / (int64_t)sizeof({ctype}))
-#el"""
+# The bytes of a vector, and the macro by which compilers tell that the processor has such.
+_SIZES = {WIDE: "__AVX512F__", NARROW: "__AVX__"}
 
 _SUM = """\
 // The sum of all lanes of some vectors.
@@ -192,10 +186,17 @@ def _element(kind: str) -> str:
 
 def _vector_text(kind: str) -> str:
     """The types of vectors, up to the widest or narrow ones."""
-    ctype, wide, sizes = CTYPES[_element(kind)], "#", "32 or 16"
-    if kind == _element(kind):
-        wide, sizes = _WIDE.format(type=kind, ctype=ctype), "64, 32 or 16"
-    return _VECTOR.format(type=kind, ctype=ctype, wide=wide, sizes=sizes)
+    ctype = CTYPES[_element(kind)]
+    most = WIDE if kind == _element(kind) else NARROW
+    sizes = [size for size in _SIZES if size <= most]
+    lines: list[str] = []
+    for size in (*sizes, 16):
+        word = "elif" if lines else "if"
+        lines.append(f"#{word} defined {_SIZES[size]}" if size in sizes else "#else")
+        lines.append(f"#define LANES_{kind} ({size} / (int64_t)sizeof({ctype}))")
+    lines.append("#endif")
+    told = f"{', '.join(map(str, sizes))} or 16"
+    return _VECTOR.format(type=kind, ctype=ctype, lanes="\n".join(lines), sizes=told)
 
 
 def _stream_text(type: str, ctype: str) -> str:
