@@ -24,8 +24,14 @@ def operands(columns: int, dtype: str = "float64") -> tuple[Any, Any, ow.Stateme
     return a, x, stmt
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "complex128"])
-@pytest.mark.parametrize("columns", [1, 3, 4, 8, 12, 31, 32, 33, 63, 64, 127, 128, 131, 257, 400])
+@pytest.mark.parametrize(
+    ("columns", "dtype"),
+    [
+        *((n, "float64") for n in (1, 3, 4, 12, 32, 33, 64, 127, 131)),
+        *((n, "float32") for n in (4, 8, 64, 400)),
+        *((n, type) for type in ("int32", "complex128") for n in (8, 300)),
+    ],
+)
 def test_any_number_of_columns_gives_the_product(columns: int, dtype: str) -> None:
     a, x, stmt = operands(columns, dtype)
     np.testing.assert_array_equal(stmt.compile()().to_numpy(), a @ x)
