@@ -35,14 +35,19 @@ typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(
 // The same anywhere in an array.
 typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
-// Bring memory closer that a gather will need soon, where the processor does not see it coming.
-static inline void gather_soon(const void *at) {
-#if defined __aarch64__
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
   // Some cores ignore a prefetch whose address is a sum of two registers.
   __asm__("" : "+r"(at));
+#endif
   __builtin_prefetch(at);
-#elif !defined __AVX512F__
-  __builtin_prefetch(at);
+}
+
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#ifndef __AVX512F__
+  ask_for(at);
 #endif
 }
 

@@ -43,14 +43,19 @@ static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t en
   return begin;
 }
 
-// Bring memory closer that a gather will need soon, where the processor does not see it coming.
-static inline void gather_soon(const void *at) {
-#if defined __aarch64__
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
   // Some cores ignore a prefetch whose address is a sum of two registers.
   __asm__("" : "+r"(at));
+#endif
   __builtin_prefetch(at);
-#elif !defined __AVX512F__
-  __builtin_prefetch(at);
+}
+
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#ifndef __AVX512F__
+  ask_for(at);
 #endif
 }
 

@@ -157,9 +157,9 @@ def entangled(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) 
     That is so for several operands, for one that does not decide alone where there is work, and
     for one whose coordinates may come several times.
     """
-    now = _completes(loop, around, provenance)
-    # Nothing is complete yet, or several are: such loops are cut into parts.
-    return merged(loop, around, provenance) if len(now) == 1 else []
+    # Where nothing is complete yet, or several are, the loop is cut into parts.
+    one = len(_completes(loop, around, provenance)) == 1
+    return merged(loop, around, provenance) if one else []
 
 
 def merged(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[Access]:
@@ -179,8 +179,8 @@ def walked_together(
     loop: Forall, around: tuple[Forall, ...], provenance: Provenance
 ) -> list[Access]:
     """The operands that are walked by the loop itself, rather than looked up at its coordinate."""
-    now = _completes(loop, around, provenance)
-    return _walked(loop, around, provenance) if len(now) == 1 else []
+    one = len(_completes(loop, around, provenance)) == 1
+    return _walked(loop, around, provenance) if one else []
 
 
 def _completes(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[IndexVar]:

@@ -13,10 +13,11 @@ from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
 from openwork.loops.nodes import Sequence as Then
-from openwork.loops.relations import Bound, BoundType
+from openwork.loops.relations import Bound
 from openwork.loops.result import accesses_of
 from openwork.program import nodes as p
 from openwork.program.atomic import atomic_update
+from openwork.program.constants import promised_extents
 from openwork.program.context import Context
 from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
 from openwork.program.scope import Scope, Tile
@@ -83,7 +84,7 @@ class Accumulating:
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
         columns = self.ctx.everything(column, scope)
-        exact = self._promised(column) or columns.fixed
+        exact = promised_extents(self.ctx.provenance).get(column) or columns.fixed
         widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.most)
         first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
@@ -160,15 +161,6 @@ class Accumulating:
             if isinstance(relation, Bound) and relation.parent == var:
                 var = relation.child
         return var
-
-    def _promised(self, var: IndexVar) -> int | None:
-        """The extent of `var`, if somebody promises it."""
-        for relation in self.ctx.provenance.relations:
-            if isinstance(relation, Bound) and relation.parent == var:
-                if relation.kind is BoundType.MaxExact:
-                    return relation.value
-                var = relation.child
-        return None
 
     def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
         """Where an accumulation starts: from nothing, or from what is stored."""

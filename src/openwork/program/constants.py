@@ -21,19 +21,26 @@ def with_promised_extents(
     """`program` for the extents that bounds give exactly; they are checked before each call."""
     provenance = Provenance(relations_of(plan.loops))
     sizes = dict(zip(variables, program.sizes, strict=True))
-    table: dict[Node, Node] = {}
+    promised = promised_extents(provenance)
+    table: dict[Node, Node] = {sizes[v]: Value(n) for v, n in promised.items() if v in sizes}
+    if not table:
+        return program
+    body = _fold(substitute(program.body, table))
+    return replace(program, body=cast(p.Block, body))
+
+
+def promised_extents(provenance: Provenance) -> dict[IndexVar, int]:
+    """The extents of variables of the statement that bounds give exactly."""
+    found: dict[IndexVar, int] = {}
     for relation in provenance.relations:
         if not isinstance(relation, Bound) or relation.kind is not BoundType.MaxExact:
             continue
         var = relation.parent
         while isinstance(above := provenance.above.get(var), (Bound, Precompute)):
             var = above.parent
-        if above is None and var in sizes:
-            table[sizes[var]] = Value(relation.value)
-    if not table:
-        return program
-    body = _fold(substitute(program.body, table))
-    return replace(program, body=cast(p.Block, body))
+        if above is None:
+            found[var] = relation.value
+    return found
 
 
 def _known(node: Node) -> Node | None:

@@ -102,7 +102,9 @@ class _Renderer(Writer):
             case p.Shelf() | p.Put() | p.Take():
                 return shelved(self, s)
             case p.Prefetch(array=array, index=index, lines=1, gather=gather):
-                ask = self.use("gather_soon" if gather else "ask_for", "")
+                ask = self.use("ask_for", "")
+                if gather:
+                    ask = self.use("gather_soon", "")
                 return [f"{ask}(&{array.name}[{self.text(index)}]);"]
             case p.Prefetch(array=array, index=index, lines=lines):
                 ask = self.use("ask_for_lines", "")

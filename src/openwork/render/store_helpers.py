@@ -118,12 +118,8 @@ static inline void ask_for(const void *at) {
 _GATHER_SOON = """\
 // Bring memory closer that a gather will need soon, where the processor does not see it coming.
 static inline void gather_soon(const void *at) {
-#if defined __aarch64__
-  // Some cores ignore a prefetch whose address is a sum of two registers.
-  __asm__("" : "+r"(at));
-  __builtin_prefetch(at);
-#elif !defined __AVX512F__
-  __builtin_prefetch(at);
+#ifndef __AVX512F__
+  ask_for(at);
 #endif
 }
 """
