@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import openwork as ow
+from openwork.render import store_helpers
 
 i, j, k = ow.indices("i j k")
-LOOKS = "const int64_t ahead = pA2_end < A2_size && pB2_end < B2_size;"
+LOOKS = "if (without_branches() && pA2_end < A2_size && pB2_end < B2_size) {"
 
 
 def rows(*runs: list[int], width: int = 9) -> np.ndarray[Any, Any]:
@@ -47,9 +48,15 @@ FORMATS = {
 }
 
 
+@pytest.mark.parametrize("branches", [True, False])
 @pytest.mark.parametrize("formats", FORMATS)
 @pytest.mark.parametrize("name", PAIRS)
-def test_whatever_the_last_runs_are(name: str, formats: str) -> None:
+def test_whatever_the_last_runs_are(
+    name: str, formats: str, branches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on processors that would rather branch, and as on those that would rather select."""
+    text = f"static inline _Bool without_branches(void) {{ return {int(not branches)}; }}\n"
+    monkeypatch.setattr(store_helpers, "_WITHOUT_BRANCHES", text)
     one, other = PAIRS[name]
     first, second = FORMATS[formats]
     A, B = ow.tensor(one, format=first, name="A"), ow.tensor(other, format=second, name="B")
@@ -83,9 +90,11 @@ def test_who_looks_ahead() -> None:
     A, B = (ow.tensor(matrix, format=ow.CSR, name=n) for n in "AB")
     C = ow.empty(matrix.shape, format=ow.CSR, name="C")
     text = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().source
-    assert LOOKS in text and "int32_t jA = 0;" in text
+    assert LOOKS in text and "} else if (jA < jB) {" in text
     a, b = (ow.tensor(matrix[0], format=ow.Format([ow.Compressed]), name=n) for n in "ab")
     c = ow.empty(matrix.shape[1:], format=ow.Format([ow.Compressed]), name="c")
-    assert "ahead" not in ow.assign(c[i], a[i] + b[i]).compile().source  # all is one run
+    assert "one ahead" not in ow.assign(c[i], a[i] + b[i]).compile().source  # all is one run
     gallops = ow.assign(C[i, j], A[i, j] * B[i, j]).mergeby(j, "gallop").compile().source
-    assert "ahead" not in gallops
+    assert "one ahead" not in gallops
+    times = ow.assign(C[i, j], A[i, j] * B[i, j]).compile().source  # nothing to select
+    assert "one ahead" in times and "without_branches" not in times

@@ -110,38 +110,49 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         R_vals = resize(R_vals, R2_room, sizeof(double), &status);
         if (status) goto done;
       }
-      // coordinates are read one ahead if something lies beyond both runs
-      const int64_t ahead = pA2_end < A2_size && pB2_end < B2_size;
-      int32_t jA = 0;
-      int32_t jB = 0;
-      if (ahead) {
-        jA = A_crd2[pA2];
-        jB = B_crd2[pB2];
-      }
-      // j of A and B, in order
-      while (pA2 < pA2_end && pB2 < pB2_end) {
-        if (ahead == 0) {
-          jA = A_crd2[pA2];
-          jB = B_crd2[pB2];
+      if (pA2_end < A2_size && pB2_end < B2_size) {
+        // coordinates are read one ahead, as something lies beyond both runs
+        int32_t jA = A_crd2[pA2];
+        int32_t jB = B_crd2[pB2];
+        // j of A and B, in order
+        while (pA2 < pA2_end && pB2 < pB2_end) {
+          if (jA == jB) {
+            const int64_t j = jA;
+            R_vals[nR2] = A_vals[pA2] * B_vals[pB2];
+            R_crd2[nR2] = j;
+            nR2++;
+            jA = A_crd2[pA2 + 1];
+            jB = B_crd2[pB2 + 1];
+            pA2++;
+            pB2++;
+          } else {
+            const int32_t jA_next = A_crd2[pA2 + 1];
+            const int32_t jB_next = B_crd2[pB2 + 1];
+            const int64_t j = jA < jB ? jA : jB;
+            pA2 += jA < jB;
+            pB2 += jB < jA;
+            const int32_t jA_then = jA < jB ? jA_next : jA;
+            jB = jA < jB ? jB : jB_next;
+            jA = jA_then;
+          }
         }
-        if (jA == jB) {
-          const int64_t j = jA;
-          R_vals[nR2] = A_vals[pA2] * B_vals[pB2];
-          R_crd2[nR2] = j;
-          nR2++;
-          jA = A_crd2[pA2 + ahead];
-          jB = B_crd2[pB2 + ahead];
-          pA2++;
-          pB2++;
-        } else {
-          const int32_t jA_next = A_crd2[pA2 + ahead];
-          const int32_t jB_next = B_crd2[pB2 + ahead];
-          const int64_t j = jA < jB ? jA : jB;
-          pA2 += jA < jB;
-          pB2 += jB < jA;
-          const int32_t jA_then = jA < jB ? jA_next : jA;
-          jB = jA < jB ? jB : jB_next;
-          jA = jA_then;
+      } else {
+        // j of A and B, in order
+        while (pA2 < pA2_end && pB2 < pB2_end) {
+          const int64_t jA = A_crd2[pA2];
+          const int64_t jB = B_crd2[pB2];
+          if (jA == jB) {
+            const int64_t j = jA;
+            R_vals[nR2] = A_vals[pA2] * B_vals[pB2];
+            R_crd2[nR2] = j;
+            nR2++;
+            pA2++;
+            pB2++;
+          } else {
+            const int64_t j = jA < jB ? jA : jB;
+            pA2 += jA == j;
+            pB2 += jB == j;
+          }
         }
       }
       if (nR2_start < nR2) {

@@ -4,16 +4,15 @@ Where two operands stand next depends on which of them is first now. A coordinat
 only then is late, and nothing can be done meanwhile. So both that can follow are read at once, and
 what is known of the present ones decides which of them to take over:
 
-    ahead = pA_end < A_size && pB_end < B_size;    // beyond the last run there is nothing to read
-    if (ahead) { jA = A_crd[pA]; jB = B_crd[pB]; }
-    while (pA < pA_end && pB < pB_end) {
-      if (ahead == 0) { jA = A_crd[pA]; jB = B_crd[pB]; }
-      if (jA == jB) { ...; jA = A_crd[pA + ahead]; jB = B_crd[pB + ahead]; pA++; pB++; }
-      else { ...; pA += jA < jB; pB += jB < jA; jA = jA < jB ? A_crd[pA + 1] : jA; ... }
-    }
+    if (pA_end < A_size && pB_end < B_size) {    // beyond the last run there is nothing to read
+      jA = A_crd[pA]; jB = B_crd[pB];
+      while (pA < pA_end && pB < pB_end) {
+        if (jA == jB) { ...; jA = A_crd[pA + 1]; jB = B_crd[pB + 1]; pA++; pB++; }
+        else { ...; pA += jA < jB; pB += jB < jA; jA = jA < jB ? A_crd[pA + 1] : jA; ... }
+      }
+    } else while (pA < pA_end && pB < pB_end) { jA = A_crd[pA]; ... }
 
-Compilers make two loops of it, one for each value of `ahead`. Coordinates have the width they are
-stored in, which saves an instruction for each.
+Coordinates have the width they are stored in, which saves an instruction for each.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from openwork.program.nodes import (
     Comment,
     Declare,
     Expr,
+    Helper,
     If,
     Load,
     Name,
     Set,
     Stmt,
-    Value,
     block,
     compare,
     every,
@@ -50,26 +49,21 @@ class Ahead:
 
     `tried`: which of them has the case that is tried first. Compilers see that one comparison
     decides everything if all choices are spelled by that one, or else may put a branch there.
-    `can`: 1 if what follows their runs, as `fits` says, can be read, else 0. `nexts`: the
-    coordinates that follow; `then`: what one of them will be.
+    `fits`: whether what follows their runs can be read. `nexts`: the coordinates that follow;
+    `then`: what one of them will be.
     """
 
     walkers: tuple[Walker, Walker]
     tried: int
-    can: Name
     fits: Expr
     nexts: tuple[Name, Name]
     then: Name
 
-    def begin(self) -> list[Stmt]:
-        """Before the loop: the first coordinates, which may not be there."""
-        first = [Declare(w.coordinate, Value(0)) for w in self.walkers]
-        told = Comment("coordinates are read one ahead if something lies beyond both runs")
-        return [told, Declare(self.can, self.fits, fixed=True), *first, If(self.can, self._here())]
-
-    def again(self) -> Stmt:
-        """At the begin of an iteration: in the last run nothing was read beforehand."""
-        return If(compare("==", self.can, Value(0)), self._here())
+    def around(self, loop: Stmt, plain: Stmt) -> Stmt:
+        """The loop with the first coordinates before it, and where it may not be run, another."""
+        told = Comment("coordinates are read one ahead, as something lies beyond both runs")
+        first = [Declare(w.coordinate, Load(_stored(w), w.position)) for w in self.walkers]
+        return If(self.fits, block(told, *first, loop), block(plain))
 
     def load(self) -> list[Stmt]:
         """What may come next."""
@@ -100,42 +94,46 @@ class Ahead:
             Set(one, self.then),
         ]
 
-    def _here(self) -> Stmt:
-        return block(*(Set(w.coordinate, Load(_stored(w), w.position)) for w in self.walkers))
-
     def _following(self, walker: Walker) -> Expr:
-        return Load(_stored(walker), walker.position + self.can)
+        return Load(_stored(walker), walker.position + 1)
 
 
 def look_ahead(
-    ctx: Context, walkers: list[Walker], tried: int, scope: Scope
+    ctx: Context, walkers: list[Walker], tried: int, selects: bool, scope: Scope
 ) -> tuple[Ahead, Scope]:
-    """Let two walkers look ahead, of which that number `tried` has the case that is tried first."""
-    can, scope = scope.fresh("ahead", lasting=True)
-    (one, other), scope = renamed(walkers, scope, lasting=True)
-    fits = every([compare("<", w.end, ctx.positions(w.part.access, w.level)) for w in walkers])
+    """Let two walkers look ahead, of which that number `tried` has the case that is tried first.
+
+    `selects`: whether something is to be selected at a coordinate, by which of them is first.
+    """
+    (one, other), scope = renamed(walkers, scope, stored=True)
+    fits = every(
+        [
+            *([Helper("without_branches", ())] if selects else []),
+            *(compare("<", w.end, ctx.positions(w.part.access, w.level)) for w in walkers),
+        ]
+    )
     if fits is None:
         raise InternalError("nobody looks ahead")
     names: list[Name] = []
     for w, what in ((one, "next"), (other, "next"), ((one, other)[tried], "then")):
         name, scope = scope.fresh(f"{w.coordinate.name}_{what}", w.coordinate.type)
         names.append(name)
-    return Ahead((one, other), tried, can, fits, (names[0], names[1]), names[2]), scope
+    return Ahead((one, other), tried, fits, (names[0], names[1]), names[2]), scope
 
 
 def renamed(
-    walkers: list[Walker], scope: Scope, lasting: bool = False
+    walkers: list[Walker], scope: Scope, stored: bool = False
 ) -> tuple[list[Walker], Scope]:
     """The walkers with names for their coordinates that no loop beside this one has declared.
 
-    `lasting`: they are declared before the loop, in the width of what is stored.
+    `stored`: they have the width of what is stored.
     """
     found: list[Walker] = []
     for w in walkers:
         base = w.coordinate.name
-        type = _stored(w).type if lasting else w.coordinate.type
+        type = _stored(w).type if stored else w.coordinate.type
         scope = replace(scope, taken=scope.taken - {base})
-        name, scope = scope.fresh(base, type, lasting=lasting)
+        name, scope = scope.fresh(base, type)
         found.append(replace(w, coordinate=name))
     return found, scope
 

@@ -327,4 +327,5 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "sort_pairs": sort_pairs,
     "in_turn": in_turn,
     "many_registers": lambda part: 1,
+    "without_branches": lambda part: 1,
 }

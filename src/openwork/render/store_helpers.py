@@ -135,9 +135,21 @@ static inline _Bool many_registers(void) {
 }
 """
 
+_WITHOUT_BRANCHES = """\
+// Whether it is better to select than to branch: on x86, compilers seldom select when asked to.
+static inline _Bool without_branches(void) {
+#ifdef __x86_64__
+  return 0;
+#else
+  return 1;
+#endif
+}
+"""
+
 STORE_HELPERS = (
     "word", "fence", "ask_for", "ask_for_lines", "gather_soon", "vector", "sum", "stream",
     "lanes_min", "lanes_max", "many_registers",
+    "without_branches",
 )  # fmt: skip
 
 
@@ -153,6 +165,8 @@ def store_text(name: str, type: str) -> str:
             return _ASK_FOR
         case "many_registers":
             return _MANY_REGISTERS
+        case "without_branches":
+            return _WITHOUT_BRANCHES
         case "gather_soon":
             return _GATHER_SOON
         case "ask_for_lines":
