@@ -155,7 +155,8 @@ SPMM4: dict[str, Recipe] = {
 }
 SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (1, 2, 4, 8, 16)}
 MTTKRP: dict[str, Recipe] = {
-    f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)
+    "rows": r.spmm_rows,
+    **{f"pos{n}": (lambda s, n=n: r.spmm_positions(s, n)) for n in (8, 16, 32, 64, 128)},
 }
 
 

@@ -124,9 +124,10 @@ def test_tensors(dtype: str) -> None:
     F, G = (rng.standard_normal((n, 32)).astype(dtype) for n in shape[1:])
     x, f, g = X.to("cuda"), ow.tensor(cp.asarray(F), name="F"), ow.tensor(cp.asarray(G), name="G")
     M = ow.empty((40, 32), dtype=dtype, name="M")
-    stmt = r.spmm_positions(ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=x, F=f, G=g))
-    got = stmt.compile(target="cuda")().to_numpy()
-    agrees(got, np.einsum("ikl,kj,lj->ij", dense, F, G), dtype)
+    for mttkrp in (r.spmm_positions, r.spmm_rows):
+        stmt = mttkrp(ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=x, F=f, G=g))
+        got = stmt.compile(target="cuda")().to_numpy()
+        agrees(got, np.einsum("ikl,kj,lj->ij", dense, F, G), dtype)
     T = ow.empty((40, 50, 32), dtype=dtype, name="T")
     ttm = r.spmm_positions(ow.parse("T(i,j,l) = X(i,j,k) * G(k,l)", T=T, X=x, G=g))
     agrees(ttm.compile(target="cuda")().to_numpy(), np.einsum("ijk,kl->ijl", dense, G), dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import threading
 import time
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 from tests.gpu import stand_in
 
-from openwork.runtime.cuda import Cuda
-from openwork.runtime.relaunch import Relaunch, Slices
+from openwork.runtime.cuda import Cuda, DeviceStorage
+from openwork.runtime.relaunch import Ready, Relaunch, Slices
 
 
 class Refused(Exception):
@@ -53,8 +54,12 @@ class Function:
         self.calls.append((grid, block, args))
 
 
+def place(address: int) -> Any:
+    return SimpleNamespace(ptr=address)
+
+
 def array(address: int) -> Any:
-    return SimpleNamespace(data=SimpleNamespace(ptr=address))
+    return SimpleNamespace(data=place(address))
 
 
 KINDS = [ctypes.c_int32, ctypes.c_int64, ctypes.c_int8, *[ctypes.c_uint64] * 4]
@@ -76,16 +81,17 @@ def do(action: Any) -> Any:
 
 def test_the_result_is_replaced_and_nothing_else() -> None:
     driver, function, result, operand, launched = made()
-    ready = launched.ready(result, 7, do)
+    ready = Ready([launched], result, 7, do)
     for address in (512, 1024):
-        ready.into(array(address))
+        ready.into(place(address))
         ready()
         expected = [-3, 2**35, 1, address, 2**63 + 8, address, 0]
         assert driver.launches.pop() == (4711, (70000, 2, 1, 96, 1, 1, 0), 7, expected)
-    other = launched.ready(operand, 0, do)
-    other.into(array(64))
+    other = Ready([launched, launched], operand, 0, do)
+    other.into(place(64))
     other()
-    assert driver.launches.pop()[3][3:6] == [2**40, 64, 2**40]
+    for _ in range(2):
+        assert driver.launches.pop()[3][3:6] == [2**40, 64, 2**40]
     assert not function.calls
 
 
@@ -93,9 +99,9 @@ def test_threads_do_not_see_the_results_of_others() -> None:
     driver, _, result, _, launched = made(slow=True)
 
     def many(first: int) -> None:
-        ready = launched.ready(result, first, do)
+        ready = Ready([launched], result, first, do)
         for n in range(10):
-            ready.into(array(first + n))
+            ready.into(place(first + n))
             ready()
 
     threads = [threading.Thread(target=many, args=(1000 * n,)) for n in range(1, 5)]
@@ -110,27 +116,26 @@ def test_threads_do_not_see_the_results_of_others() -> None:
 
 def test_what_the_driver_refuses_goes_through_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     driver, function, result, operand, launched = made()
-    new = array(256)
     monkeypatch.setattr(Cuda, "_tried", lambda self, action: action())
-    ready = object.__new__(Cuda).ready(launched, result, 3)
-    ready.into(new)
+    ready = object.__new__(Cuda).ready([launched], result, 3)
+    ready.into(place(256))
     driver.refuses = True
     ready()
     ((grid, block, args),) = function.calls
     assert (grid, block) == ((70000, 2, 1), (96, 1, 1))
-    assert args[3] is new and args[5] is new and args[4] is operand
+    assert args[3] == args[5] == np.uint64(256) and args[4] is operand
     driver.refuses = False
     ready()
     assert len(function.calls) == 1 and driver.launches[-1][3][3] == 256
 
 
 def test_a_cupy_without_a_driver_to_call_is_no_hindrance() -> None:
-    function, result, new = Function(), array(8), array(16)
+    function, result = Function(), array(8)
     cp = SimpleNamespace(cuda=SimpleNamespace(driver=SimpleNamespace()))
-    ready = Relaunch(cp, function, (1, 1), 32, [result]).ready(result, 0, do)
-    ready.into(new)
+    ready = Ready([Relaunch(cp, function, (1, 1), 32, [result])], result, 0, do)
+    ready.into(place(16))
     ready()
-    assert function.calls == [((1, 1, 1), (32, 1, 1), (new,))]
+    assert function.calls == [((1, 1, 1), (32, 1, 1), (np.uint64(16),))]
 
 
 @pytest.mark.parametrize("count", [0, 1, 64, 1000, 10**6])
@@ -142,7 +147,7 @@ def test_memory_of_small_results_is_their_own(count: int) -> None:
 
     def take() -> None:
         for _ in range(12):
-            made.append(another())
+            made.append(another.array(another()))
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
@@ -154,3 +159,19 @@ def test_memory_of_small_results_is_their_own(count: int) -> None:
         assert array.dtype == np.float32
         array[...] = number
     assert all((array == number).all() for number, array in enumerate(made))
+
+
+def test_an_array_is_made_when_somebody_asks_for_it() -> None:
+    asked: list[str] = []
+
+    def array(place: str) -> str:
+        asked.append(place)
+        return f"array at {place}"
+
+    storage = DeviceStorage.later({"shape": (3,), "fill": 0}, array, "home")
+    assert storage.shape == (3,) and not asked
+    assert storage.values == storage.values == "array at home" and asked == ["home"]
+    with pytest.raises(AttributeError, match="'DeviceStorage' object has no attribute 'value'"):
+        storage.value  # noqa: B018
+    with pytest.raises(AttributeError):
+        copy.copy(DeviceStorage.__new__(DeviceStorage)).values  # noqa: B018

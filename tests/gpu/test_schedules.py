@@ -28,6 +28,9 @@ A, x = ow.tensor(MATRIX, name="A"), ow.tensor(VECTOR, name="x")
 X = ow.tensor((COORDS, rng.random(400)), shape=(20, 30, 25), format=ow.CSF(3), name="X")
 F, G = (ow.tensor(rng.random((n, 32)), name=name) for n, name in ((30, "F"), (25, "G")))
 S, Q = rng.random((90, 32)), rng.random((70, 32))
+COORDS4 = rng.integers(0, [[20], [30], [25], [30]], (4, 500))
+ROWS_OF_TREES = ow.Format([ow.Dense, *[ow.Compressed] * 3])
+X4 = ow.tensor((COORDS4, rng.random(500)), shape=(20, 30, 25, 30), name="Y")
 
 
 def spmv() -> Any:
@@ -43,6 +46,12 @@ def spmm(columns: int = 128) -> Any:
 def mttkrp() -> Any:
     M = ow.empty((20, 32), name="M")
     return ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=X, F=F, G=G)
+
+
+def mttkrp4(format: Any = None) -> Any:
+    N, Y = ow.empty((20, 32), name="N"), X4.to(format or ow.CSF(4))
+    text = "N(i,j) = Y(i,k,l,m) * F(k,j) * G(l,j) * F(m,j)"
+    return ow.parse(text, N=N, Y=Y.rename("Y"), F=F, G=G)
 
 
 def sddmm() -> Any:
@@ -107,7 +116,14 @@ RECIPES = {
     "SpMM staged": lambda: r.spmm_staged(spmm(4), 2, 8),
     "SpMM staged, 5 columns": lambda: r.spmm_staged(spmm(5), 1, 2),
     "MTTKRP": lambda: r.spmm_positions(mttkrp()),
+    "MTTKRP rows": lambda: r.spmm_rows(mttkrp()),
+    "MTTKRP of order 4": lambda: r.spmm_positions(mttkrp4()),
+    "MTTKRP of order 4, rows": lambda: r.spmm_rows(mttkrp4()),
+    "MTTKRP of order 4, dense rows": lambda: r.spmm_rows(
+        mttkrp4(ow.Format([ow.Dense, *[ow.Compressed] * 3]))
+    ),
     "TTM": lambda: r.spmm_positions(ttm()),
+    "TTM rows": lambda: r.spmm_rows(ttm()),
     "SDDMM": lambda: r.sddmm(sddmm(), 4),
     "16 nnz, 4 col": lambda: r.atomic_parallel(spmm(4), nnz=16, col=4),
     "1 nnz, 4 col, 32": lambda: r.atomic_parallel(spmm(4), nnz=1, col=4, group=32),
@@ -129,6 +145,7 @@ def expected(stmt: Any) -> Any:
     return {
         "y": lambda: MATRIX @ VECTOR,
         "M": lambda: np.einsum("ikl,kj,lj->ij", dense, f, g),
+        "N": lambda: np.einsum("iklm,kj,lj,mj->ij", X4.to_numpy(), f, g, f, optimize=True),
         "D": lambda: MATRIX.toarray() * (S @ Q.T),
         "V": lambda: np.einsum("ijk,k->ij", dense, g[:, 0]),
         "T": lambda: np.einsum("ijk,kl->ijl", dense, g),
@@ -239,3 +256,15 @@ def test_schedules_read_back() -> None:
     for stmt in (r.group_per_row(spmv(), 8), r.spmm_positions(spmm(32)), r.sddmm(sddmm())):
         base = type(stmt)(stmt.assignment)
         assert str(base.schedule(stmt.commands).loops) == str(stmt.loops)
+
+
+def test_which_recipe_a_tensor_gets() -> None:
+    """Rows that are alike are walked by a few threads each; along others, threads share entries."""
+    rows = np.repeat(np.arange(20_000), 60)
+    for lengths, walks in ((rows, False), (rows // 200, True)):
+        coords = np.stack([lengths, *rng.integers(0, [[30], [25]], (2, len(rows)))])
+        many = ow.tensor((coords, rng.random(len(rows))), shape=(20_000, 30, 25), name="X")
+        M = ow.empty((20_000, 32), name="M")
+        stmt = ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=many.to(ow.CSF(3)), F=F, G=G)
+        source = stmt.compile(target="cuda").source
+        assert ("GPUThread, Atomics" in source) == walks

@@ -20,10 +20,11 @@ from openwork.loops.nodes import Assign, Forall
 from openwork.program import nodes as p
 from openwork.program.driver import Driver
 from openwork.program.header import Header
+from openwork.program.held import Held
 from openwork.program.nodes import Declare, If, Name, Value, arithmetic, block, compare
 from openwork.program.scope import Range, Scope
 from openwork.program.segments import Segments
-from openwork.program.tracked import Held, Tracked, at_each
+from openwork.program.tracked import Tracked, at_each
 from openwork.tree import walk
 
 _THREADS = 256  # of a block

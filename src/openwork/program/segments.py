@@ -21,9 +21,10 @@ from openwork.errors import InternalError
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
 from openwork.program.driver import Driver
+from openwork.program.held import Held
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 from openwork.program.scope import Range, Scope
-from openwork.program.tracked import Held, Tracked, at_each
+from openwork.program.tracked import Tracked, at_each
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Segments:
         at, scope = scope.fresh(f"{position.name}_at", lasting=True)
         stop, scope = scope.fresh(f"{position.name}_stop", lasting=True)
         end = self._end(parents, m)
-        step, inner = tracked.reach(driver, parents, position, scope, first=m + 1)
+        kept = tracked.keeps_parents(driver, m)
+        step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
         work = tracked.each(held, at_each(driver.variables, held.body), inner)
         comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
@@ -98,7 +100,8 @@ class Segments:
 
     def _advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
         """Move all parents on to those of the position after a segment."""
-        return self.tracked.move(self.driver, [*parents, position], 1)
+        kept = self.tracked.keeps_parents(self.driver, self.chooser)
+        return self.tracked.move(self.driver, [*parents, position], 1, kept)
 
     def _end(self, parents: list[Expr | None], m: int) -> Expr:
         return self.edge(parents, m, 1)

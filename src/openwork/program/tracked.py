@@ -17,33 +17,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from openwork.errors import InternalError
-from openwork.format.formats import dense
-from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
 from openwork.loops.relations import Pos, Split
 from openwork.program import nodes as p
-from openwork.program.accumulate import update
 from openwork.program.at import At
-from openwork.program.context import Context
 from openwork.program.driver import Driver as Driver
 from openwork.program.header import Header
+from openwork.program.held import Held, Holding
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
 from openwork.program.recover import Recovery
 from openwork.program.scope import Place, Range, Scope
 from openwork.tree import Node, children, walk
 
-_MOST_HELD = 32  # sums that stay in registers together
 _FEW = 16  # positions for which a search for the parents of the first takes longest
-
-Lower = Callable[[Stmt, Scope], p.Block]
 
 
 @dataclass(frozen=True)
-class Tracked:
+class Tracked(Holding):
     """The lowering of loops along positions."""
 
-    ctx: Context
-    lower: Lower
     segments: Callable[..., Any] | None = None  # how segments of one entry are walked, if apart
 
     def loop(self, loop: Forall, driver: Driver, window: Range | None, scope: Scope) -> p.Block:
@@ -70,7 +63,10 @@ class Tracked:
             body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
         header, here = self._header(loop, position, window, scope)
-        tracking, inner = self.reach(driver, parents, position, header.scope, looks_up=looks_up)
+        kept = self.keeps_parents(driver)
+        tracking, inner = self.reach(
+            driver, parents, position, header.scope, looks_up=looks_up, kept=kept
+        )
         body = at_each(driver.variables, loop.body if held is None else held.body)
         work = self.lower(body, inner) if held is None else self.each(held, body, inner)
         if held is None:
@@ -196,23 +192,27 @@ class Tracked:
         track: bool = True,
         first: int = 0,
         looks_up: bool = False,
+        kept: bool = False,
     ) -> tuple[list[p.Stmt], Scope]:
         """Move the parents on to those of `position`; reach all levels and their coordinates.
 
-        Parents above `first` stay the same here.
+        Parents above `first` stay the same here. `looks_up`: all of them are kept with the operand,
+        and read; `kept`: the last of them is.
         """
         chain: list[Expr | None] = [*parents, position]
         code: list[p.Stmt] = []
         if looks_up:
             code = self._look_up(driver, chain, position)
         elif track:
-            code = self.move(driver, chain, first + 1)
+            code = self.move(driver, chain, first + 1, kept)
         more, scope = self.reach_down(driver, chain, scope, len(chain) - 1)
         for var in driver.counters(self.ctx.provenance):
             scope = scope.bind(var, position)  # which the place of a strided entry does not tell
         return [*code, *more], scope
 
-    def move(self, driver: Driver, chain: list[Expr | None], first: int) -> list[p.Stmt]:
+    def move(
+        self, driver: Driver, chain: list[Expr | None], first: int, kept: bool
+    ) -> list[p.Stmt]:
         """Move parents on to those of the last of `chain`, those of its places from `first` on."""
         access, code = driver.access, list[p.Stmt]()
         for n in reversed(range(first, len(chain))):
@@ -223,6 +223,8 @@ class Tracked:
                 continue
             view = self.ctx.view(access, level)
             formula = kind.parent(view, child)
+            if formula is None and kept and level == driver.last:
+                formula = self.ctx.tile_starts(access, level - 1, level, 1)[child]
             if formula is not None:
                 code.append(Set(parent, formula))
                 continue
@@ -234,6 +236,17 @@ class Tracked:
             else:
                 code.append(p.While(passed, block(Set(parent, parent + 1))))
         return code
+
+    def keeps_parents(self, driver: Driver, chooser: int = -1) -> bool:
+        """Whether what is right above each position is kept with the operand, and read.
+
+        So it is on a GPU for runs below runs, which are short as a rule: each step would wait for
+        the one before, which tells where the next run begins. Not so where the level above is the
+        one that chooses the entry: its runs are walked one by one.
+        """
+        last, boundaries = driver.last, driver.kinds[-1].boundaries
+        apart = last > 1 and driver.first + chooser < last - 1
+        return self.ctx.on_gpu and apart and boundaries is not None
 
     def _look_up(self, driver: Driver, chain: list[Expr | None], position: Expr) -> list[p.Stmt]:
         """Read the parents of `position`, which an inspector has found."""
@@ -299,67 +312,6 @@ class Tracked:
 
     # -- sums that last while a parent lasts ----------------------------------------------------
 
-    def held(self, body: Stmt, driver: Driver, scope: Scope) -> Held | None:
-        """What can be summed up in a register while the parents stay the same."""
-        tile, body = self.tile(body)
-        if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
-            return None
-        if any(not kind.unique for kind in driver.kinds[:-1]):
-            return None  # another position may have the same parents
-        lhs = body.lhs
-        if lhs in scope.accumulators or self.ctx.lists(lhs) or driver.variables[-1] in lhs.vars:
-            return None
-        known = {*driver.variables[:-1], *scope.coords}
-        if tile is not None:
-            known = {*self.ctx.provenance.recoverable({*known, tile[0]})}
-        if not set(lhs.vars) <= known or not set(lhs.vars) & set(driver.variables):
-            return None
-        dtype = lhs.dtype
-        total = TensorVar(f"{lhs.tensor.name} sum", dense(0), dtype, body.op.identity_of(dtype))
-        access = Access(total, ())
-        return Held(body, access, replace(body, lhs=access), tile)
-
-    def tile(self, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
-        """The loop that `body` is, if it is written out, and what is inside of it."""
-        if not isinstance(body, Forall) or body.tag is not None or body.unroll is None:
-            return None, body
-        width = self.ctx.names.extent(body.var)
-        if not isinstance(width, Value) or int(width.value.real) > _MOST_HELD:
-            return None, body
-        return (body.var, int(width.value.real)), body.body
-
-    def start(self, held: Held, scope: Scope) -> tuple[list[p.Stmt], Scope]:
-        base = f"{self.ctx.names.of(held.original.lhs.tensor)}_sum"
-        type = held.total.dtype.name
-        name, scope = scope.fresh(base, type, lasting=True)
-        if held.tile is None:
-            scope = scope.accumulate(held.total, name)
-            return [Declare(name, Value(held.total.tensor.fill, type))], scope
-        at, scope = scope.fresh(f"{self.ctx.names.variables[held.tile[0]]}_at", lasting=True)
-        scope = scope.accumulate(held.total, p.Load(p.Array(name.name, type), at))
-        return [p.Local(p.Array(name.name, type), held.tile[1]), self.restart(held, scope)], scope
-
-    def restart(self, held: Held, scope: Scope) -> p.Stmt:
-        place = scope.accumulators[held.total]
-        nothing = Value(held.total.tensor.fill, held.total.dtype.name)
-        return self._written_out(held, block(update(place, nothing, None)), scope)
-
-    def each(self, held: Held, body: Stmt, scope: Scope) -> p.Block:
-        """The body for every column of the tile that is held."""
-        if held.tile is None:
-            return self.lower(body, scope)
-        place = scope.accumulators[held.total]
-        if not isinstance(place, p.Load):
-            raise InternalError("a tile without a place")
-        inner = self.lower(At(held.tile[0], body, value=place.index), scope)
-        return block(self._written_out(held, inner, scope))
-
-    def _written_out(self, held: Held, body: p.Block, scope: Scope) -> p.Stmt:
-        place = scope.accumulators[held.total]
-        if held.tile is None or not isinstance(place, p.Load) or not isinstance(place.index, Name):
-            return body
-        return p.For(place.index, Value(0), Value(held.tile[1]), body, unrolled=True)
-
     def _flush(
         self, held: Held, driver: Driver, parents: list[Expr | None], window: Range, scope: Scope
     ) -> p.Block:
@@ -379,19 +331,6 @@ class Tracked:
         """R[i] += sum;"""
         put = replace(held.original, rhs=held.total)
         return self.each(held, at_each(driver.variables[:-1], put), replace(scope, reducing=True))
-
-
-@dataclass(frozen=True)
-class Held:
-    """A sum kept in `total` while `original` would add to one entry; `body` adds to the sum.
-
-    `tile`: there is one for each value of a variable that has so many, in a loop around them.
-    """
-
-    original: Assign
-    total: Access
-    body: Assign
-    tile: tuple[IndexVar, int] | None = None
 
 
 def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:

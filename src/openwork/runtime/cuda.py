@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -62,6 +62,23 @@ def address_of(array: Any) -> int:
 @dataclass(eq=False)
 class DeviceStorage(Storage):
     """A tensor's arrays in a GPU's memory: they are CuPy's."""
+
+    @classmethod
+    def later(cls, facts: Mapping[str, Any], array: Callable[[Any], Any], place: Any) -> Self:
+        """With values at a place, of which an array is made when somebody asks for it.
+
+        `facts`: all but the values, by their names.
+        """
+        made = cls.__new__(cls)
+        made.__dict__ = {**facts, "_later": (array, place)}
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "values" or "_later" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        array, place = self.__dict__["_later"]
+        self.values = array(place)
+        return self.values
 
     @classmethod
     def of(cls, storage: Storage) -> DeviceStorage:
@@ -174,14 +191,14 @@ class Cuda:
         self._tried(lambda: run(shape, threads, tuple(held)))
         return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held)
 
-    def another(self, array: Any) -> Callable[[], Any]:
-        """What gives a new array like a small one, soon, for the current stream."""
+    def another(self, array: Any) -> Slices:
+        """What gives places for arrays like a small one, soon, for the current stream."""
         alloc = self.cp.cuda.alloc
         return Slices(self.cp, array, lambda size: self._tried(lambda: alloc(size)))
 
-    def ready(self, launched: Relaunch, old: Any, stream: int) -> Ready:
-        """What runs a kernel again on a stream, with another array in the place of one."""
-        return launched.ready(old, stream, self._tried)
+    def ready(self, launched: Sequence[Relaunch], old: Any, stream: int) -> Ready:
+        """What runs kernels again on a stream, with another array in the place of one."""
+        return Ready(launched, old, stream, self._tried)
 
     @cached_property
     def stream(self) -> Callable[[], int]:

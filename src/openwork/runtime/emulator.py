@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,12 +153,12 @@ class Emulator:
             )
         return function, grid, kernel, args, wide
 
-    def another(self, array: Any) -> Callable[[], Any]:
-        """What gives a new array like one there is."""
-        return lambda: self.empty(array.size, array.dtype)
+    def another(self, array: Any) -> Another:
+        """What gives places for arrays like one there is."""
+        return Another(self, array)
 
-    def ready(self, launched: Any, old: Any, stream: int) -> Ready:
-        """What runs a kernel again, with another array in the place of one."""
+    def ready(self, launched: Sequence[Any], old: Any, stream: int) -> Ready:
+        """What runs kernels again, with another array in the place of one."""
         return Ready(self, launched, old)
 
     def stream(self) -> int:
@@ -176,20 +176,37 @@ class Emulator:
         return 3
 
 
+class Another:
+    """New arrays like one there is; each is its own place."""
+
+    def __init__(self, emulator: Emulator, array: Any) -> None:
+        self._emulator, self._like = emulator, array
+
+    def __call__(self) -> Any:
+        return self._emulator.empty(self._like.size, self._like.dtype)
+
+    def array(self, place: Any) -> Any:
+        """The array at a place."""
+        return place
+
+
 class Ready:
-    """A launch whose result may be put elsewhere each time."""
+    """Launches whose result may be put elsewhere each time."""
 
-    def __init__(self, emulator: Emulator, launched: Any, old: Any) -> None:
-        self._emulator, self._launched, self._old, self._new = emulator, launched, old, old
+    stream = 0
 
-    def into(self, new: Any) -> None:
+    def __init__(self, emulator: Emulator, launched: Sequence[Any], old: Any) -> None:
+        self._emulator, self._launched, self._old = emulator, launched, old
+        self.place = old
+
+    def into(self, place: Any) -> None:
         """Where the next result goes."""
-        self._new = new
+        self.place = place
 
     def __call__(self) -> None:
-        function, grid, kernel, args, wide = self._launched
-        args = [self._new if arg is self._old else arg for arg in args]
-        self._emulator.launch(function, grid, kernel, args, wide)
+        for function, grid, kernel, args, wide in self._launched:
+            given = [self.place if arg is self._old else arg for arg in args]
+            self._emulator.launch(function, grid, kernel, given, wide)
 
 
 def _poisoned(count: int, dtype: np.dtype[Any]) -> Array:

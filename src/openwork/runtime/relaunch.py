@@ -43,12 +43,9 @@ class Relaunch:
         """The arguments as the driver wants them; most launches are never repeated."""
         return [_value(arg) for arg in self._args]
 
-    def ready(self, old: Any, stream: int, tried: Callable[[Any], Any]) -> Ready:
-        """The launch on a stream, with something else in the place of `old`.
-
-        `tried` does what it is given, and says what a GPU's errors mean.
-        """
-        address = ctypes.c_uint64()
+    def on(self, stream: int, old: Any, address: Any) -> tuple[Any, Any, Any]:
+        """The launch on a stream with an address in the place of `old`; the same through CuPy;
+        and the memory that the driver reads, which has to stay."""
         places = (ctypes.c_void_p * len(self._values))(
             *[
                 ctypes.addressof(address if arg is old else value)
@@ -56,38 +53,48 @@ class Relaunch:
             ]
         )
         launch = partial(self._launch, *self._shape, stream, ctypes.addressof(places), 0)
-        slowly = partial(self.slowly, old)
-        return Ready(launch, slowly, tried, address, (places, self._values))
+        return launch, partial(self._slowly, old), (places, self._values)
 
-    def slowly(self, old: Any, new: Any) -> None:
-        """The same through CuPy, which sees to all that a thread needs first."""
+    def _slowly(self, old: Any, new: int) -> None:
+        """Through CuPy, which sees to all that a thread needs first."""
         _, x, y, z, threads, *_ = self._shape
-        args = tuple([new if arg is old else arg for arg in self._args])
+        args = tuple([np.uint64(new) if arg is old else arg for arg in self._args])
         self._function((x, y, z), (threads, 1, 1), args)
 
 
 class Ready:
-    """A launch whose result may be put elsewhere each time, by one thread at a time."""
+    """Launches on a stream whose result may be put elsewhere each time, by one thread at a time.
 
-    __slots__ = ("_address", "_held", "_launch", "_new", "_slowly", "_tried")
+    Args:
+        launched: what was launched before.
+        old: where the result was then.
+        stream: where to launch.
+        tried: does what it is given, and says what a GPU's errors mean.
+    """
+
+    __slots__ = ("_address", "_held", "_launches", "_tried", "place", "stream")
 
     def __init__(
-        self, launch: Any, slowly: Any, tried: Callable[[Any], Any], address: Any, held: Any
+        self, launched: Sequence[Relaunch], old: Any, stream: int, tried: Callable[[Any], Any]
     ) -> None:
-        self._launch, self._slowly, self._tried = launch, slowly, tried
-        self._address, self._held = address, held  # memory that the driver reads
-        self._new: Any = None
+        self.stream, self._tried = stream, tried
+        self.place: Any = None
+        self._address = ctypes.c_uint64()  # memory that the driver reads
+        found = [each.on(stream, old, self._address) for each in launched]
+        self._launches = [(launch, slowly) for launch, slowly, _ in found]
+        self._held = [held for *_, held in found]
 
-    def into(self, new: Any) -> None:
+    def into(self, place: Any) -> None:
         """Where the next result goes."""
-        self._new = new
-        self._address.value = new.data.ptr
+        self.place = place
+        self._address.value = place.ptr
 
     def __call__(self) -> None:
-        try:
-            self._launch()
-        except Exception:  # in a thread that has not used the GPU before, for one
-            self._tried(lambda: self._slowly(self._new))
+        for launch, slowly in self._launches:
+            try:
+                launch()
+            except Exception:  # in a thread that has not used the GPU before, for one
+                self._tried(partial(slowly, self.place.ptr))
 
 
 class Slices:
@@ -107,14 +114,18 @@ class Slices:
         self._places: list[Any] = []
 
     def __call__(self) -> Any:
-        """A new array; taking a place is a single step, so that threads may call at once."""
+        """A new place; taking one is a single step, so that threads may call at once."""
         try:
-            place = self._places.pop()
+            return self._places.pop()
         except IndexError:
             piece = self._alloc(self._size * self._each)
             places = [piece + n * self._size for n in range(self._each)]
             place = places.pop()
             self._places = places
+            return place
+
+    def array(self, place: Any) -> Any:
+        """The array at a place; making it takes as long as the smallest kernels do."""
         return self._ndarray(self._shape, self._dtype, place)
 
 

@@ -300,39 +300,35 @@ class Repeat(Repeated):
         self, kernel: DeviceKernel, binding: Binding, levels: Any, launched: Any, values: Any
     ) -> None:
         super().__init__(binding, kernel._templates.values(), kernel._result)
-        self._kernel, self._levels = kernel, levels
-        self._launched, self._values = launched, values
+        self._kernel, self._launched, self._values = kernel, launched, values
         self._stream = kernel._device.stream
-        self._ready: list[tuple[int, Any, Any]] = []  # on which stream, the memory, the launches
+        self._ready: list[Any] = []  # to be launched, each with memory for its result
         self._another: tuple[int | None, Any] = (None, None)  # on which stream, and what gives it
         self._small = values.nbytes <= _SMALL
+        result = kernel._plan.result
+        self._facts = {
+            "shape": binding.shape,
+            "format": result.format,
+            "dtype": result.dtype,
+            "levels": levels,
+            "fill": result.fill,
+        }
 
     def _made(self) -> Any:
         stream = self._stream()
         try:
-            on, values, launches = self._ready.pop()
+            ready = self._ready.pop()
         except IndexError:
-            on = None
-        if on != stream:
-            values, launches = self._memory(stream), self._launches(stream)
-            for launch in launches:
-                launch.into(values)
-        for launch in launches:
-            launch()
+            ready = None
+        if ready is None or ready.stream != stream:
+            ready = self._kernel._device.ready(self._launched, self._values, stream)
+            ready.into(self._memory(stream))
+        ready()
+        storage = DeviceStorage.later(self._facts, self._another[1].array, ready.place)
         if self._small:
-            more = self._memory(stream)
-            for launch in launches:
-                launch.into(more)
-            self._ready.append((stream, more, launches))
-        result, shape = self._kernel._plan.result, self._binding.shape
-        storage = DeviceStorage(
-            shape, result.format, result.dtype, self._levels, values, result.fill
-        )
+            ready.into(self._memory(stream))
+            self._ready.append(ready)
         return self._template.__openwork_result__(storage)
-
-    def _launches(self, stream: int) -> list[Any]:
-        device = self._kernel._device
-        return [device.ready(launched, self._values, stream) for launched in self._launched]
 
     def _memory(self, stream: int) -> Any:
         binding, device = self._binding, self._kernel._device
@@ -340,10 +336,10 @@ class Repeat(Repeated):
         if on != stream:
             another = device.another(self._values)
             self._another = stream, another
-        values = another()
+        place = another()
         if binding.compiled.initial is not None and binding.count:
-            device.fill(values, binding.compiled.initial)
-        return values
+            device.fill(another.array(place), binding.compiled.initial)
+        return place
 
 
 def _first(array: Any, count: int, type: str, device: Device, stays: bool) -> Any:

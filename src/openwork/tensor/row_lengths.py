@@ -1,4 +1,4 @@
-"""How long the rows of a matrix are, found once for its data."""
+"""How long the rows of a matrix or a tensor are, found once for its data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ _known: WeakKeyDictionary[Storage, int] = WeakKeyDictionary()
 
 
 def longest_row(storage: Storage) -> int:
-    """Entries of the longest row of a matrix whose second level has runs."""
+    """Entries of the longest row of a tensor whose levels have runs, from the second on."""
     found = _known.get(storage)
     if found is None:
-        pos = storage.levels[1]["pos"]
-        found = int((pos[1:] - pos[:-1]).max()) if pos.size > 1 else 0
+        ends = storage.levels[1]["pos"]
+        for level in storage.levels[2:]:
+            ends = level["pos"][ends]
+        found = int((ends[1:] - ends[:-1]).max()) if ends.size > 1 else 0
         _known[storage] = found
     return found
 

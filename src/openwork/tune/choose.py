@@ -69,7 +69,7 @@ _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
 
 
 def rows_of(storage: Storage) -> Rows:
-    """The statistics of a matrix in rows, found once."""
+    """The statistics of a matrix or a tensor in rows, found once."""
     found = _known.get(storage)
     if found is None:
         count = int(storage.levels[1]["pos"].size) - 1
@@ -97,8 +97,7 @@ def choose(stmt: Statement) -> Statement | None:
         if levels == (Dense, Compressed):
             return _matrix(stmt, parts, rows_of(storage))
         if parts.columns:
-            columns = parts.extent(parts.one_column) or 32
-            return recipes.spmm_positions(stmt, _entries(columns, 1.0, storage.nnz))
+            return _tensor(stmt, parts, storage)
         return recipes.position_staged(stmt)
     except ScheduleError:
         return None
@@ -123,6 +122,18 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
             return recipes.position_segments(stmt, 1)
         return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
     return recipes.thread_per_row(stmt) if lanes == 1 else recipes.group_per_row(stmt, lanes)
+
+
+def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
+    """A sparse tensor times matrices, or a matrix in another format than rows."""
+    columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
+    mean = 1.0
+    if len(storage.levels) > 2 and all(level == Compressed for level in storage.format.levels[1:]):
+        rows = rows_of(storage)
+        if parts.one_row and columns * size > _FEW_COLUMNS and rows.even(columns * size):
+            return recipes.spmm_rows(stmt)
+        mean = rows.mean
+    return recipes.spmm_positions(stmt, _entries(columns, mean, storage.nnz))
 
 
 def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement:

@@ -54,6 +54,13 @@ class Parts:
         return tuple(dict.fromkeys(v for a in reads for v in a.vars if v not in known))
 
     @property
+    def one_row(self) -> bool:
+        """Whether all that lies below a coordinate of the outermost level adds to the same."""
+        first, *inner = self.inside
+        chosen = self.stmt.assignment.lhs.vars
+        return first in chosen and not set(inner) & set(chosen)
+
+    @property
     def one_column(self) -> IndexVar:
         """The columns, where there is one variable of them."""
         if len(self.columns) != 1:
@@ -75,9 +82,9 @@ class Parts:
         return None
 
 
-def positions(stmt: Statement, parts: Parts) -> Statement:
-    """All loops over the sparse operand's variables as one along its positions."""
-    first, *rest = parts.inside
+def positions(stmt: Statement, parts: Parts, above: int = 0) -> Statement:
+    """All loops over the sparse operand's variables, but those `above`, as one along positions."""
+    first, *rest = parts.inside[above:]
     fused: IndexVar | str = first
     for n, var in enumerate(rest):
         new = f"fused{n}" if n + 1 < len(rest) else "fused"

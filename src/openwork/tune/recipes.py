@@ -9,10 +9,13 @@ variables that are summed and that the sparse operand has not.
 from __future__ import annotations
 
 from openwork.errors import ScheduleError
+from openwork.format.levels import Compressed
 from openwork.index.nodes import IndexVar
 from openwork.tensor.statement import Statement
 from openwork.tune.atomic import atomic_parallel as atomic_parallel
 from openwork.tune.parts import SHARED, THREADS, VECTOR, WARP, Parts, ordered, positions
+
+_ROWS = 8  # of a tensor at once in a block: it is not known how many are stored among them
 
 
 def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
@@ -154,18 +157,25 @@ def _columns(stmt: Statement, parts: Parts, vector: int | None) -> tuple[Stateme
 
 
 def spmm_rows(
-    stmt: Statement, vector: int | None = None, unroll: int = 4, threads: int = THREADS
+    stmt: Statement, vector: int | None = None, unroll: int | None = None, threads: int = THREADS
 ) -> Statement:
-    """Some threads for each row, side by side along the columns, that walk it together."""
+    """Some threads for each row, side by side along the columns, that walk it together.
+
+    All of a tensor that adds to one row of the result is walked as one, along positions.
+    """
     parts = Parts(stmt)
-    row, *inner = parts.inside
+    row, inner = parts.inside[0], list[IndexVar | str](parts.inside[1:])
     stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
     *strip, lane, part = columns
-    product = stmt.assignment.rhs
-    stmt = stmt.split(row, "block", "warp", threads // lanes)
+    product, rows = stmt.assignment.rhs, threads // lanes
+    levels = parts.sparse.tensor.format.levels
+    if len(inner) > 1 and parts.one_row and all(level == Compressed for level in levels[1:]):
+        stmt, inner = positions(stmt, parts, above=1), ["place"]
+        rows, unroll = min(rows, _ROWS), unroll or 8
+    stmt = stmt.split(row, "block", "warp", rows)
     stmt = stmt.order("block", *strip, "warp", lane, *inner, part)
     stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
-    stmt = stmt.unroll(inner[-1], unroll)
+    stmt = stmt.unroll(inner[-1], unroll or 4)
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
     return (
