@@ -65,14 +65,17 @@ def module() -> types.ModuleType:
     cupy.bincount = lambda a, minlength=0: _on_gpu(np.bincount(a, minlength=minlength))
     cupy.searchsorted = lambda *args, **more: _on_gpu(np.searchsorted(*args, **more))
     runtime = types.SimpleNamespace(
-        getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 33, 1 << 33), CUDARuntimeError=Failure
+        getDeviceCount=lambda: 1,
+        getDevice=lambda: 0,
+        memGetInfo=lambda: (1 << 33, 1 << 33),
+        CUDARuntimeError=Failure,
     )
     cupy.cuda = types.SimpleNamespace(
         alloc=alloc,
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),
         memory=types.SimpleNamespace(OutOfMemoryError=Failure),
-        get_current_stream=lambda: types.SimpleNamespace(ptr=0),
+        get_current_stream=lambda gpu=-1: types.SimpleNamespace(ptr=0),
     )
     return cupy
 

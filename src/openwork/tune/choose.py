@@ -127,13 +127,11 @@ def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
 def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
     """A sparse tensor times matrices, or a matrix in another format than rows."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
-    mean = 1.0
     if len(storage.levels) > 2 and all(level == Compressed for level in storage.format.levels[1:]):
         rows = rows_of(storage)
         if parts.one_row and columns * size > _FEW_COLUMNS and rows.even(columns * size):
             return recipes.spmm_rows(stmt)
-        mean = rows.mean
-    return recipes.spmm_positions(stmt, _entries(columns, mean, storage.nnz))
+    return recipes.spmm_positions(stmt, _entries(columns, 1.0, storage.nnz))
 
 
 def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement:
