@@ -358,12 +358,13 @@ def main() -> None:
     """Measure, print the page, and keep it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")
+    parser.add_argument("--into", type=Path, default=RESULTS, help="the folder of the page")
     given = parser.parse_args()
     page = measure(given.quick)
     print(page)
     if not given.quick:
         date = datetime.date.today().isoformat()
-        (RESULTS / f"formats-{date}.md").write_text(page, encoding="utf-8")
+        (given.into / f"formats-{date}.md").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """Merges: loops over the coordinates of several operands, in order.
 
-while (pA < pA_end && pB < pB_end) { j = min(jA, jB); cases; advance }
+    while (pA < pA_end && pB < pB_end) { j = min(jA, jB); cases; advance }
+
+Two operands are told apart by whether they meet. Which of them is first where they do not is
+selected, one coordinate ahead, or branched on: as suits the processor, if both are to be added.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class Merging(Visit):
         """One loop of a merge: all of `walkers` have entries left, the others have none."""
         if not self._looks_ahead(walkers):
             return block(self._in_order(walkers, scope))
-        selects = self._alone(walkers) == 2
+        selects = self._all_work_alone(walkers)
         ahead, inner = look_ahead(self.ctx, walkers, self._tried(walkers), selects, scope)
         quick = self._in_order(list(ahead.walkers), inner, ahead)
         plain = self._in_order(walkers, scope, branches=selects)
@@ -79,16 +82,11 @@ class Merging(Visit):
             and all(w.looks_ahead for w in walkers)
         )
 
-    def _alone(self, walkers: list[Walker]) -> int:
-        """How many of the walkers have a case with something to do where the others are absent."""
-        every_one = {w.part.access for w in walkers}
-        working = {
-            access
-            for point in self.cases
-            if point.body is not None and len(point.present & every_one) == 1
-            for access in point.present & every_one
-        }
-        return len(working)
+    def _all_work_alone(self, walkers: list[Walker]) -> bool:
+        """Whether there is something to do for each of the walkers where the others are absent."""
+        together = {w.part.access for w in walkers}
+        working = [point.present & together for point in self.cases if point.body is not None]
+        return all({access} in working for access in together)
 
     def _tried(self, walkers: list[Walker]) -> int:
         """Which of two walkers has a case of its own that is tried before that of the other."""

@@ -14,6 +14,7 @@ import numpy as np
 from openwork.errors import DataError, ToolchainError
 from openwork.program.device import Kernel
 from openwork.runtime import cache
+from openwork.runtime.memory import address
 from openwork.runtime.relaunch import Ready, Relaunch, Slices
 from openwork.runtime.storage import Storage
 
@@ -56,7 +57,7 @@ def address_of(array: Any) -> int:
     """Where an array begins."""
     if is_on_gpu(array):
         return int(array.__cuda_array_interface__["data"][0])
-    return int(array.__array_interface__["data"][0])
+    return address(array)
 
 
 @dataclass(eq=False)
