@@ -32,8 +32,15 @@ def kick():
     sent = time.perf_counter()
     os.kill(os.getpid(), signal.SIGINT)
 def kick_soon(delay=0.05):
-    timer = threading.Timer(delay, kick)
+    # The time runs from when the thread is known to have started: that alone can take as long.
+    started = threading.Event()
+    def later():
+        started.wait()
+        time.sleep(delay)
+        kick()
+    timer = threading.Thread(target=later)
     timer.start()
+    started.set()
     return timer
 """
 
