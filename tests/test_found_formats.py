@@ -200,3 +200,22 @@ def test_a_vector_seen_in_blocks_and_as_it_is(text: str) -> None:
     blocks = ow.Format([ow.Compressed(unique=False), ow.Singleton], order=(0, 0), tiles=(3,))
     tensors = {"A": ow.tensor(a, format=blocks), "b": ow.tensor(b), "y": ow.empty((5,))}
     assert np.array_equal(run(text, **tensors), (a @ b) * b)
+
+
+@pytest.mark.parametrize("schedule", ["", "stream(Y)", "parallelize(kk,CPUThread,NoRaces)"])
+def test_what_lies_beyond_the_shape_stays_out_of_copies_in_another_order(schedule: str) -> None:
+    # Rows of the copy had entries for all of a block, also where the mode has ended: each wrote
+    # into the rows after it, and the last beyond the result.
+    d = np.zeros((3, 6, 1))
+    d[[0, 0, 0, 1, 2, 2], [0, 2, 5, 3, 1, 5], 0] = 4.0, -2.5, -2.5, 1.5, -4.0, 1.0
+    levels = [ow.Hashed, ow.Dense, ow.Compressed, ow.Dense]
+    D = ow.tensor(
+        sparse.coo_array(d), format=ow.Format(levels, order=(0, 1, 2, 2), tiles=(0, 0, 3)), name="D"
+    )
+    stmt = ow.parse("Y(i,k) = sum(j, D(i,j,k))", Y=ow.empty((3, 1), dtype="complex128"), D=D)
+    kernel = (stmt.schedule(schedule) if schedule else stmt).compile()
+    assert kernel.explain().count("converted") == 1
+    room = np.full(9, -1.0 + 0j)
+    kernel(out=ow.tensor(room[3:6].reshape(3, 1)))
+    assert np.array_equal(room[3:6], d.sum(axis=1).ravel())
+    assert (room[:3] == -1.0).all() and (room[6:] == -1.0).all()

@@ -36,8 +36,9 @@ static inline void stream_{type}({ctype} *at, {ctype} value) {{
 }}
 """
 
+# Sanitizers do not see what this instruction stores: for them it is a plain store.
 _STREAM_GCC = """\
-#elif defined(__x86_64__)
+#elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   {word} bits;
   __builtin_memcpy(&bits, &value, sizeof bits);
   __builtin_ia32_movnti{suffix}(({word} *)at, bits);

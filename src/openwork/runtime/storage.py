@@ -125,7 +125,8 @@ class Storage:
         """The coordinates of all entries, of shape (modes, entries), and where each value lies."""
         places, columns = self.entries()
         shape, format = self.shape, self.format
-        coords = np.empty((len(shape), len(places)), dtype=index_dtype(max((*shape, 1)) - 1))
+        most = max((*shape, 1)) - 1 + max((*format.tiles, 0))  # blocks may reach beyond the shape
+        coords = np.empty((len(shape), len(places)), dtype=index_dtype(most))
         for (mode, part), column in zip(format.parts, columns, strict=True):
             if part == 1:
                 coords[mode] += column.astype(coords.dtype)

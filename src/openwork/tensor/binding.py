@@ -22,7 +22,7 @@ from openwork.runtime.library import load
 from openwork.runtime.memory import address
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.bounds import check_size, entries, room_for
-from openwork.tensor.pack import convert, seen_in_blocks
+from openwork.tensor.pack import convert, convert_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
 from openwork.tree import walk
@@ -206,7 +206,7 @@ class Binder:
         if derived is not None:
             source = self.operand(derived.source, given, old)
             if derived.var.format.ndim != source.format.ndim:
-                source = seen_in_blocks(source)
+                return convert_blocks(source, derived.var.format)
             return convert(source, derived.var.format, exact=True)
         if name in self._names:
             return given[self._names.index(name)]

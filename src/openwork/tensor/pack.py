@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
-from openwork.errors import FormatError
+from openwork.errors import FormatError, InternalError
 from openwork.format.formats import Format
 from openwork.format.levels import Entries
 from openwork.format.width import index_dtype
@@ -169,14 +169,26 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
     return coords, storage.values if everything else storage.values[places]
 
 
-def seen_in_blocks(storage: Storage) -> Storage:
-    """The same arrays as a tensor with two modes for each that is stored in blocks."""
-    format = storage.format
-    extents = dict(zip(format.parts, storage.extents, strict=True))
-    modes = sorted(extents, key=lambda part: (part[0], part[1] or 0))
-    order = [modes.index(part) for part in format.parts]
+def convert_blocks(storage: Storage, format: Format) -> Storage:
+    """The tensor with two modes for each that is stored in blocks, in the `format` of that.
+
+    Blocks may reach beyond the shape. What is stored there is no entry, and as long as the modes
+    are whole this can be seen: so they are taken apart after the conversion.
+    """
+    modes = _seen(storage.format)
+    order = tuple(modes[mode][0] for mode in format.order)
+    found = convert(storage, Format(format.levels, order, storage.format.tiles), exact=True)
+    extents = dict(zip(found.format.parts, found.extents, strict=True))
     shape = tuple(extents[part] for part in modes)
-    return replace(storage, shape=shape, format=Format(format.levels, order))
+    order = tuple(modes.index(part) for part in found.format.parts)
+    if order != format.order:
+        raise InternalError(f"{storage.format!r} cannot be seen as {format!r}")
+    return replace(found, shape=shape, format=format)
+
+
+def _seen(format: Format) -> list[tuple[int, int | None]]:
+    """What the modes of a tensor are once those in blocks are taken apart."""
+    return sorted(format.parts, key=lambda part: (part[0], part[1] or 0))
 
 
 def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage:
