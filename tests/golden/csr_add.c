@@ -70,6 +70,17 @@ static inline _Bool without_branches(void) {
 #endif
 }
 
+// Get some lines of 64 bytes that will be written soon.
+static inline void write_soon(void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 4
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n), 1);
+}
+
 // Whether all pieces before `piece`, which has just been counted, are; if so, it begins where each
 // of `firsts` says, and those that waited for it have their turn. It may be a moment before.
 static int64_t in_turn(int64_t *turns, int64_t piece, int64_t levels, int64_t *const *firsts) {
@@ -81,6 +92,16 @@ static int64_t in_turn(int64_t *turns, int64_t piece, int64_t levels, int64_t *c
     bit = 1;
   }
   return at > piece;
+}
+
+// Copy the first `count` elements to where `to` has its element `begin`.
+static inline void put_at_int32(int32_t *to, int64_t begin, const int32_t *from, int64_t count) {
+  __builtin_memcpy(to + begin, from, (size_t)count * sizeof *to);
+}
+
+// Copy the first `count` elements to where `to` has its element `begin`.
+static inline void put_at_float64(double *to, int64_t begin, const double *from, int64_t count) {
+  __builtin_memcpy(to + begin, from, (size_t)count * sizeof *to);
 }
 
 // forall i:
@@ -151,6 +172,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       int32_t *own_crd2 = 0;
       double *own_vals = 0;
       int64_t own2_room = 0;
+      int64_t own_placed = 0;
+      int64_t own_end = 0;
+      int64_t own_each = room / pieces;
       for (;;) {
         const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
         if (piece_first >= piece_chunks_end || *stop) break;
@@ -166,6 +190,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             own_vals = resize(own_vals, own2_room, sizeof(double), &status);
             if (status) goto leave_1;
           }
+          const int64_t own_soon = own_end + (piece - own_placed) * own_each;
           const int64_t i_lo = piece_lo;
           const int64_t i_hi = piece_hi;
           // i of this run
@@ -258,6 +283,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               pA2++;
             }
             R_pos2[i + 1] = own2;
+            if (own_soon + own2 < R2_room) {
+              write_soon(&R_crd2[own_soon + own2], 1);
+              write_soon(&R_vals[own_soon + own2], 2);
+            }
           }
           R2_first[piece + 1] = own2;
           const int64_t R_known = in_turn(R_turns, piece, 1, (int64_t *[]){R2_first});
@@ -266,15 +295,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
               R_pos2[R_at + 1] += R2_first[piece];
             }
-#pragma omp simd
-            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-              R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
-            }
-#pragma omp simd
-            for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-              R_vals[R2_first[piece] + R_at] = own_vals[R_at];
-            }
+            put_at_int32(R_crd2, R2_first[piece], own_crd2, R2_first[piece + 1] - R2_first[piece]);
+            put_at_float64(R_vals, R2_first[piece], own_vals, R2_first[piece + 1] - R2_first[piece]);
             R_turns[piece] = 0;
+            own_placed = piece + 1;
+            own_end = R2_first[piece + 1];
+            own_each = own2;
           } else {
             own_crd2_shelf[piece] = own_crd2;
             own_crd2 = 0;
@@ -341,14 +367,8 @@ leave_1:;
               for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
                 R_pos2[R_at + 1] += R2_first[piece];
               }
-#pragma omp simd
-              for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-                R_crd2[R2_first[piece] + R_at] = own_crd2[R_at];
-              }
-#pragma omp simd
-              for (int64_t R_at = 0; R_at < R2_first[piece + 1] - R2_first[piece]; R_at++) {
-                R_vals[R2_first[piece] + R_at] = own_vals[R_at];
-              }
+              put_at_int32(R_crd2, R2_first[piece], own_crd2, R2_first[piece + 1] - R2_first[piece]);
+              put_at_float64(R_vals, R2_first[piece], own_vals, R2_first[piece + 1] - R2_first[piece]);
               __builtin_free(own_crd2);
               __builtin_free(own_vals);
             }

@@ -311,6 +311,12 @@ def in_turn(part: int | None, turns: Memory, piece: int, *firsts: Memory) -> int
         at, bit = at + 1, 1
 
 
+def put_at(part: int | None, to: Memory, begin: int, source: Memory, count: int) -> None:
+    """Copy the first elements of an array to some place in another."""
+    for at in range(count):
+        to.store(begin + at, source.load(at, part), part)
+
+
 # Each takes the part of the parallel loop that calls it, then the arguments of the call.
 HELPERS: dict[str, Callable[..., Any]] = {
     "search": search,
@@ -326,6 +332,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "list_keys": list_keys,
     "sort_pairs": sort_pairs,
     "in_turn": in_turn,
+    "put_at": put_at,
     "many_registers": lambda part: 1,
     "without_branches": lambda part: 1,
 }

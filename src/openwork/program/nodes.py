@@ -308,12 +308,14 @@ class Prefetch(Stmt):
 
     `lines`: of the cache, from there on; some may lie behind the end of the array. `gather`: nobody
     has asked for it, and processors that look far ahead by themselves are better off without.
+    `written`: nobody reads it before it is written.
     """
 
     array: Array
     index: Expr
     lines: int = 1
     gather: bool = False
+    written: bool = False
 
 
 @dataclass(frozen=True)

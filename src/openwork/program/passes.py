@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from openwork.format.levels import ArrayFact
 from openwork.program.assemble import ROOM, Appender
 from openwork.program.nodes import (
@@ -21,6 +23,7 @@ from openwork.program.nodes import (
     If,
     Load,
     Name,
+    Prefetch,
     Put,
     Set,
     Stmt,
@@ -36,6 +39,13 @@ PIECE, PIECES = Name("piece"), Name("pieces")
 # Of each piece: 1 when those before it are counted, 2 when it is itself, and 0 once it is in place.
 TURNS = Array("R_turns", "int64")
 Rows = tuple[Expr, Expr]  # the parents of the outermost sparse level that a piece has
+
+
+# Of the last piece that a thread has put into place: the number of the next, where that begins, and
+# how many entries it had; and where the piece at hand will begin if all have as many.
+_PLACED, _END, _EACH = Name("own_placed"), Name("own_end"), Name("own_each")
+_SOON = Name("own_soon")
+_ENTRY = 4  # for so many bytes of each entry a line is asked for at the end of each run
 
 
 def first_of(level: int) -> Array:
@@ -140,7 +150,9 @@ class Owning(Pass):
     """Entries are appended to arrays of the piece alone, which number them from zero.
 
     A thread uses them again for its next piece if it can put the last one into place at once. That
-    is when all pieces before are counted, and while the piece is still in the cache.
+    is when all pieces before are counted, and while the piece is still in the cache. Where the next
+    one will begin is then known roughly, if pieces are alike: its place is asked for as it grows,
+    for else the copy would take most of its time to wait for memory.
     """
 
     def room(self, level: int) -> Name:
@@ -159,8 +171,11 @@ class Owning(Pass):
 
     def setup(self) -> list[Stmt]:
         """The arrays of a thread, empty at first."""
-        rooms: list[Stmt] = [Declare(self.room(level), Value(0)) for level in self.sparse]
-        return [*rooms, *(Allocate(array, Value(0)) for array in self.arrays)]
+        code: list[Stmt] = [Declare(self.room(level), Value(0)) for level in self.sparse]
+        if self.asks:
+            first = ((_PLACED, Value(0)), (_END, Value(0)), (_EACH, ROOM / PIECES))
+            code += [Declare(name, value) for name, value in first]
+        return [*code, *(Allocate(array, Value(0)) for array in self.arrays)]
 
     def cleanup(self) -> list[Stmt]:
         """Give the arrays of a thread back."""
@@ -176,7 +191,36 @@ class Owning(Pass):
                 Store(self.array(level, fact), Value(0), Value(0))
                 for fact in self.facts(level, "parent")
             ]
+        if self.asks:
+            code.append(Declare(_SOON, _END + (PIECE - _PLACED) * _EACH, fixed=True))
         return code
+
+    @property
+    def copies(self) -> bool:
+        """Whether pieces may be put into place at once, and others use their arrays again."""
+        growing = (growing for level in self.sparse for growing in self.growing(level))
+        return not any(each.zeroed for each in growing)  # a piece may need arrays of zeros
+
+    @property
+    def asks(self) -> bool:
+        """Whether their places are asked for, whenever a run of the last level ends."""
+        return self.copies and self.sparse[-1] > 0
+
+    def close(self, level: int, parent: Expr) -> list[Stmt]:
+        code = super().close(level, parent)
+        if level != self.sparse[-1] or not self.asks:
+            return code
+        there = _SOON + self.count(level)
+        soon = [
+            Prefetch(
+                of_result(growing.array),
+                there * growing.per,
+                max(1, np.dtype(growing.array.type).itemsize // _ENTRY),
+                written=True,
+            )
+            for growing in self.growing(level)
+        ]
+        return [*code, If(compare("<", there, super().room(level)), block(*soon))]
 
     @property
     def arrays(self) -> list[Array]:
@@ -197,12 +241,16 @@ class Owning(Pass):
             compare("<", Load(first_of(level), PIECE + 1), result.room(level))
             for level in self.sparse
         ]
-        if any(growing.zeroed for level in self.sparse for growing in self.growing(level)):
-            return [Do(turn), *shelve]  # the next piece needs arrays of zeros
-        place = block(*self.shifted(rows), Store(TURNS, PIECE, Value(0)))
+        if not self.copies:
+            return [Do(turn), *shelve]
+        place = [*self.shifted(rows), Store(TURNS, PIECE, Value(0))]
+        if self.asks:
+            last = self.sparse[-1]
+            end = Load(first_of(last), PIECE + 1)
+            place += [Set(_PLACED, PIECE + 1), Set(_END, end), Set(_EACH, self.count(last))]
         for condition in fits:
             ready = compare("&&", ready, condition)
-        return [Declare(known, turn, fixed=True), If(ready, place, block(*shelve))]
+        return [Declare(known, turn, fixed=True), If(ready, block(*place), block(*shelve))]
 
     def shifted(self, rows: Rows) -> list[Stmt]:
         """Copy a piece to where it begins in the result, its positions counted from there."""
@@ -221,9 +269,8 @@ class Owning(Pass):
                     span = Value(0), count * per
                     code += self._moved(below, array, of_result(array), begin * per, span)
                     continue
-                at = Name("R_at")
-                copy = Store(of_result(array), begin * per + at, Load(array, at))
-                code.append(For(at, Value(0), count * per, block(copy), simd=True))
+                copy = Helper("put_at", (of_result(array), begin * per, array, count * per))
+                code.append(Do(copy))
         return code
 
     def _moved(self, level: int, array: Array, to: Array, begin: Expr, span: Rows) -> list[Stmt]:

@@ -101,6 +101,9 @@ class _Renderer(Writer):
                 return free(self, array)
             case p.Shelf() | p.Put() | p.Take():
                 return shelved(self, s)
+            case p.Prefetch(array=array, index=index, lines=lines, written=True):
+                ask = self.use("write_soon", "")
+                return [f"{ask}(&{array.name}[{self.text(index)}], {lines});"]
             case p.Prefetch(array=array, index=index, lines=1, gather=gather):
                 ask = self.use("ask_for", "")
                 if gather:

@@ -105,6 +105,19 @@ static inline void ask_for_lines(const void *at, int32_t lines) {
 }
 """
 
+_WRITE_SOON = """\
+// Get some lines of 64 bytes that will be written soon.
+static inline void write_soon(void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 4
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n), 1);
+}
+"""
+
 _ASK_FOR = """\
 // Bring memory closer that will be needed soon.
 static inline void ask_for(const void *at) {
@@ -147,8 +160,15 @@ static inline _Bool without_branches(void) {
 }
 """
 
+_PUT_AT = """\
+// Copy the first `count` elements to where `to` has its element `begin`.
+static inline void put_at_{type}({ctype} *to, int64_t begin, const {ctype} *from, int64_t count) {{
+  __builtin_memcpy(to + begin, from, (size_t)count * sizeof *to);
+}}
+"""
+
 STORE_HELPERS = (
-    "word", "fence", "ask_for", "ask_for_lines", "gather_soon", "vector", "sum", "stream",
+    "put_at", "word", "fence", "ask_for", "ask_for_lines", "write_soon", "gather_soon", "vector", "sum", "stream",
     "lanes_min", "lanes_max", "many_registers",
     "without_branches",
 )  # fmt: skip
@@ -160,6 +180,8 @@ def store_text(name: str, type: str) -> str:
     match name:
         case "word":
             return _WORD.format(type=type, ctype=ctype)
+        case "put_at":
+            return _PUT_AT.format(type=type, ctype=ctype)
         case "fence":
             return _FENCE
         case "ask_for":
@@ -172,6 +194,8 @@ def store_text(name: str, type: str) -> str:
             return _GATHER_SOON
         case "ask_for_lines":
             return _ASK_FOR_LINES
+        case "write_soon":
+            return _WRITE_SOON
         case "vector":
             return _vector_text(type)
         case "sum":

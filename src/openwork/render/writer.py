@@ -38,7 +38,7 @@ _SIGNS = {
 }  # fmt: skip
 # Helpers that exist for several element types, and the argument that tells which.
 _TYPED_BY = {
-    "search": 0, "find": 2, "sort_pairs": 0,
+    "search": 0, "find": 2, "sort_pairs": 0, "put_at": 0,
     "lower_bound": 0, "last_at_most": 0, "gallop": 0, "balanced_cut": 0, "cut": 0,
 }  # fmt: skip
 
