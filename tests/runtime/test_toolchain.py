@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -142,7 +143,9 @@ def test_a_named_compiler_may_have_arguments(
 
 
 @needs_cc
-@pytest.mark.parametrize("flag", ["-fopenmp", "-fcx-fortran-rules", "-m*=native"])
+@pytest.mark.parametrize(
+    "flag", ["-fopenmp", "-fcx-fortran-rules", "-m*=native", "*-mbranches-within*"]
+)
 def test_what_a_compiler_does_not_accept_is_not_used(
     flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,9 +156,24 @@ def test_what_a_compiler_does_not_accept_is_not_used(
     assert (less.openmp, less.complex_fast, less.native) == (
         full.openmp and flag != "-fopenmp",
         full.complex_fast and flag != "-fcx-fortran-rules",
-        () if flag == "-m*=native" else full.native,
+        tuple(each for each in full.native if not fnmatch(each, flag)),
     )
     assert library.load("int f(void) { return 42; }").f() == 42
+
+
+@needs_cc
+def test_jumps_are_aligned_where_the_processor_is_picky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A compiler that takes the second spelling, whatever the one at hand takes.
+    take = """n=$#; while [ $n -gt 0 ]; do a="$1"; shift; n=$((n - 1)); case "$a" in
+      -mbranches-within-32B-boundaries) ;; -Wa,*) exit 1;; *) set -- "$@" "$a";; esac; done"""
+    monkeypatch.setattr(toolchain, "jumps_are_picky", lambda: True)
+    monkeypatch.setenv("OPENWORK_CC", str(wrapper(tmp_path / "cc", take)))
+    assert found().native[-1] == "-mbranches-within-32B-boundaries"
+    monkeypatch.setattr(toolchain, "jumps_are_picky", lambda: False)
+    monkeypatch.setenv("OPENWORK_CC", str(wrapper(tmp_path / "other", take)))
+    assert "-mbranches-within-32B-boundaries" not in found().native
 
 
 WARM = """

@@ -168,9 +168,8 @@ static inline void put_at_{type}({ctype} *to, int64_t begin, const {ctype} *from
 """
 
 STORE_HELPERS = (
-    "put_at", "word", "fence", "ask_for", "ask_for_lines", "write_soon", "gather_soon", "vector", "sum", "stream",
-    "lanes_min", "lanes_max", "many_registers",
-    "without_branches",
+    "put_at", "word", "fence", "ask_for", "ask_for_lines", "write_soon", "gather_soon",
+    "vector", "sum", "stream", "lanes_min", "lanes_max", "many_registers", "without_branches",
 )  # fmt: skip
 
 

@@ -18,13 +18,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast
 
 from openwork.errors import InternalError, ToolchainError
 from openwork.runtime import cache
+from openwork.runtime.cpu import cpu_identity, jumps_are_picky
 from openwork.runtime.waiting import shorten_waits
 
 Kind = Literal["gcc", "clang", "zig"]
@@ -67,7 +67,7 @@ class Toolchain:
     kind: Kind
     version: str  # all that `--version` says
     cpu: str  # a digest of the features that the native flag turns on
-    native: tuple[str, ...]  # the flag for this CPU, or nothing
+    native: tuple[str, ...]  # the flags for this CPU, or nothing
     openmp: bool
     complex_fast: bool
 
@@ -174,23 +174,6 @@ def no_toolchain() -> ToolchainError:
     return ToolchainError("no C compiler was found", code="E601", hint=HOW_TO_GET_ONE)
 
 
-@once
-def cpu_identity() -> str:
-    """A text that differs between CPUs with different features."""
-    facts = [platform.machine()]
-    try:
-        with open("/proc/cpuinfo") as lines:
-            # The first processor speaks for all: Linux reports what every core has.
-            for line in lines:
-                if not line.strip():
-                    break
-                if not line.startswith(("processor", "cpu MHz", "bogomips", "BogoMIPS")):
-                    facts.append(" ".join(line.split()))
-    except OSError:
-        facts += [platform.processor(), platform.release()]
-    return "\n".join(facts)
-
-
 # In-process memory. `_found` is by what the environment asks for, `_probes` by the compiler's
 # files; a failure is remembered as its text, and only until the file changes.
 _found: dict[tuple[str, str], Toolchain] = {}
@@ -274,7 +257,10 @@ def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
     else:
         return f"it cannot preprocess an empty file: {answer}"
     kind = _kind(command, macros)
-    extras = _accepted(command, kind, native)
+    for jumps in _jump_flags():
+        extras = _accepted(command, kind, (*native, *jumps))
+        if not isinstance(extras, str):
+            break
     if isinstance(extras, str):
         return extras
     features = f"{macros}\n{cpu_identity()}"
@@ -283,13 +269,13 @@ def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
         kind=kind,
         version=version.stdout,
         cpu=hashlib.sha256(features.encode()).hexdigest(),
-        native=native,
+        native=(*native, *jumps),
         openmp=_OPENMP in extras,
         complex_fast=_COMPLEX in extras,
     )
     facts = asdict(found)
     del facts["command"]
-    cache.write_note(f"toolchain-{mark}", {**facts, "native": list(native)})
+    cache.write_note(f"toolchain-{mark}", {**facts, "native": list(found.native)})
     return found
 
 
@@ -298,6 +284,12 @@ def _native_flags() -> tuple[tuple[str, ...], ...]:
     names = ("-march=native", "-mcpu=native")
     arm = platform.machine().lower() in ("aarch64", "arm64")
     return (*((name,) for name in (reversed(names) if arm else names)), ())
+
+
+def _jump_flags() -> tuple[tuple[str, ...], ...]:
+    """Spellings of "no jump across a line of 32 bytes", where that makes a difference."""
+    name = "-mbranches-within-32B-boundaries"
+    return ((f"-Wa,{name}",), (name,), ()) if jumps_are_picky() else ((),)
 
 
 def _kind(command: tuple[str, ...], macros: str) -> Kind:
