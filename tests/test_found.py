@@ -138,6 +138,23 @@ def test_a_sum_over_nothing_is_a_number_where_no_entry_can_be_missing(
     np.testing.assert_array_equal(stmt.compile()().to_numpy(), [np.nan, -np.inf])
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Y = sum(i, B(i) / A(i)) * min(i, sqrt(abs(B(i))))", np.nan),  # B is there, 0 / 0 is NaN
+        ("Y = sum(i, B(i) * A(i)) * min(i, sqrt(abs(B(i))))", 0.0),
+        ("Y = (sum(i, B(i) / A(i)) + sum(i, B(i) * A(i))) * min(i, B(i))", np.nan),
+    ],
+)
+def test_a_sum_over_nothing_of_what_is_there_without_entries(text: str, expected: float) -> None:
+    B = ow.tensor(np.zeros(0), name="B")
+    A = ow.tensor(np.zeros(0), format="Compressed", name="A")
+    stmt = ow.parse(text, A=A, B=B, Y=ow.empty(()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENWORK_CHECK", "1")  # with the reference's answer
+        np.testing.assert_array_equal(stmt.compile()().to_numpy(), expected)
+
+
 def test_a_written_branch_that_an_absent_condition_picks_is_absent() -> None:
     """Whether the other branch has an entry cannot matter."""
     b, c = np.array([0.0, 0, 2, 0]), np.array([0.0, 3, 5, 0])

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import openwork as ow
+from openwork.runtime import launch
 
 D2 = np.array([[0.0, 2, 0, 3, 0], [0, 0, 0, 0, 0], [4, 5, 0, 0, 6], [0, 0, 7, 0, 0]])
 D3 = np.arange(24.0).reshape(3, 4, 2) % 5
@@ -219,3 +220,25 @@ def test_what_lies_beyond_the_shape_stays_out_of_copies_in_another_order(schedul
     kernel(out=ow.tensor(room[3:6].reshape(3, 1)))
     assert np.array_equal(room[3:6], d.sum(axis=1).ravel())
     assert (room[:3] == -1.0).all() and (room[6:] == -1.0).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "strategy", ["", *(f"assemble({s})" for s in ("append", "count", "serial"))]
+)
+def test_rows_that_blocks_have_beyond_the_shape_are_closed(
+    strategy: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where runs begin that nobody visits, was never written.
+    monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
+    levels = [ow.Compressed, ow.Compressed, ow.Dense, ow.Compressed]
+    b = np.arange(1.0, 36.0).reshape(5, 7) % 4
+    Y = ow.empty((5, 7), format=ow.Format(levels, order=(0, 1, 0, 1), tiles=(3, 3)), name="Y")
+    stmt = ow.parse("Y(i,j) = B(i,j) + 1", B=ow.tensor(b, name="B"), Y=Y)
+    kernel = (stmt.schedule(strategy) if strategy else stmt).compile()
+    ow.set_num_threads(threads)
+    try:
+        for _ in range(3):  # in memory that has been used
+            assert np.array_equal(kernel().to_numpy(), b + 1)
+    finally:
+        ow.set_num_threads(None)

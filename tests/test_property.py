@@ -24,7 +24,7 @@ from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.pipeline import Compiled
 from openwork.render.c import render_all
-from openwork.runtime import launch
+from openwork.runtime import launch, toolchain
 from openwork.runtime.library import load
 from openwork.runtime.reference import Masked, to_masked
 from openwork.runtime.threads import set_num_threads
@@ -196,6 +196,20 @@ def test_scheduled_kernels_agree_with_the_reference(chunk: int) -> None:
     if failures:
         count = f"{len(failures)} of {len(cases)} scheduled cases differ from the reference"
         pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_answers_without_a_compiler(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("OPENWORK_CC", raising=False)
+    monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
+    for seed in range(chunk, 400, 4):
+        case = case_of(seed)
+        with pytest.warns(UserWarning, match="no C compiler was found"):
+            kernel = statement_of(case).compile()
+        result = answer(kernel)
+        assert not isinstance(result, Exception), f"seed {seed}: {case.text}: {result!r}"
+        compare(case, result)
 
 
 # --- The cases themselves ----------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Plan:
-    """Loops for one statement.
+    """Loops for one statement, which is `written` by the user and computed as the `assignment`.
 
     `result` is what the loops write; the user's result differs from it in format only when
     `converts_result`. `derived` operands are conversions of the user's. `otherwise`: the plan for
@@ -50,11 +50,16 @@ class Plan:
     assembly: Assembly
     derived: tuple[Derived, ...]
     result: TensorVar
-    user_result: TensorVar
+    written: Assignment
     streams: bool = False  # the result is written past the cache
     blocks: tuple[Block, ...] = ()
     native: Format | None = None  # of the result as the user stores it, seen through the blocks
     otherwise: Plan | None = None
+
+    @property
+    def user_result(self) -> TensorVar:
+        """The result as the user stores it."""
+        return self.written.lhs.tensor
 
     @property
     def converts_result(self) -> bool:
@@ -74,9 +79,9 @@ def plan(
     `sizes` gives the number of stored entries of operands, where it is known. `wanted`: the order
     of the loops that a schedule asks for; then nothing is converted.
     """
-    user_result = assignment.lhs.tensor
+    written = assignment
     derived: list[Derived] = []
-    if assignment.op is not None and not user_result.format.is_dense:
+    if assignment.op is not None and not assignment.lhs.tensor.format.is_dense:
         assignment, old = _read_old_value(assignment)
         derived.append(old)
     assignment, in_order = sorted_operands(assignment, trace)
@@ -114,7 +119,7 @@ def plan(
         assembly,
         (*derived, *more),
         assignment.lhs.tensor,
-        user_result,
+        written,
         blocks=tiled.blocks,
         native=tiled.native,
     )

@@ -49,6 +49,15 @@ class Appender:
     names: Names
     gaps: set[int] = field(default_factory=set)  # levels whose parents are not all visited
 
+    def __post_init__(self) -> None:
+        variables, levels = self.result.level_vars, self.result.tensor.format.levels
+        for level in self.sparse:
+            above = level - 1
+            while above >= 0 and levels[above].full:
+                if self.names.ends_early(variables[above]):
+                    self.gaps.add(level)
+                above -= 1
+
     @property
     def sparse(self) -> list[int]:
         """The levels that are appended to."""

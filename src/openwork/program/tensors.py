@@ -120,10 +120,15 @@ class Names:
         """The block that each variable within blocks belongs to."""
         return {block.inner: block for block in self.blocks}
 
+    def ends_early(self, var: IndexVar) -> bool:
+        """Whether a mode may end before the last block does within which `var` runs."""
+        block = self.inner_blocks.get(var)
+        return block is not None and self.widths.get((block.var.name, -1, "blocks")) != "whole"
+
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
         """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
         block = self.inner_blocks.get(var)
-        if block is None or self.widths.get((block.var.name, -1, "blocks")) == "whole":
+        if block is None or not self.ends_early(var):
             return self.extent(var)
         if outer is None:
             raise InternalError(f"{var} runs within a block that is not known")

@@ -178,20 +178,23 @@ def _element(expr: Expr, space: _Space) -> _Element:
             return _obey(op, args, kinds, expr.dtype)
         case Reduce(op=op, var=var, expr=inner):
             made = _combine(op, _element(inner, space), space, var, expr.dtype)
-            if space.extents[var] == 0 and _has_all_entries(inner):
+            if space.extents[var] == 0 and _has_all_entries(inner, space):
                 # A sum over nothing is a number like any other, unless entries could be missing.
                 made = replace(made, present=_all(made.present, True))
             return made
     raise InternalError(f"the reference evaluator has no rule for {type(expr).__name__}")
 
 
-def _has_all_entries(expr: Expr) -> bool:
-    """Whether nothing in `expr` can be absent, whatever the data are."""
-    return not any(
-        isinstance(node, Absent)
-        or (isinstance(node, Access) and not all(kind.full for kind in node.tensor.format.levels))
-        for node in walk(expr)
-    )
+def _has_all_entries(expr: Expr, space: _Space) -> bool:
+    """Whether `expr` is present even at a point where no sparse tensor has an entry."""
+    nowhere: dict[str, Masked] = {}
+    for access in (node for node in walk(expr) if isinstance(node, Access)):
+        tensor, shape = access.tensor, (1,) * len(access.vars)
+        full = all(kind.full for kind in tensor.format.levels)
+        value = np.array(number(1 if full else tensor.fill, tensor.dtype), tensor.dtype)
+        nowhere[tensor.name] = Masked(np.full(shape, value), np.full(shape, full))
+    point = _Space(nowhere, dict.fromkeys(space.extents, 1), space.axes)
+    return bool(_element(expr, point).present.all())
 
 
 def _read(tensor: Masked, variables: Sequence[IndexVar], space: _Space) -> _Element:

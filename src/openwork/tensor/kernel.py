@@ -353,15 +353,14 @@ class Kernel:
 
     def _refer(self, given: tuple[Storage, ...], shape: Shape, old: Storage | None) -> Storage:
         """The result by the reference evaluator."""
-        binder, assignment = self._binder, self._plan.assignment
-        operands = {v.name: to_masked(binder.operand(v.name, given, old)) for v in binder.operands}
-        before = None if old is None or assignment.op is None else to_masked(old)
-        extents = binder.extents(given, shape)
-        result = evaluate(assignment, operands, extents, before)
-        user = self._plan.user_result
+        written, user = self._plan.written, self._plan.user_result
+        pairs = zip(self._templates, given, strict=True)
+        operands = {name: to_masked(storage) for name, storage in pairs}
+        before = None if old is None or written.op is None else to_masked(old)
+        result = evaluate(written, operands, self._binder.extents(given, shape), before)
         coords, values = masked_to_coo(result)
         if user.format.is_dense:
-            coords = np.indices(result.values.shape).reshape(user.ndim, -1)
+            coords = np.indices(result.values.shape).reshape(user.ndim, result.values.size)
             values = result.values.reshape(-1)
         return pack(coords, values, result.values.shape, user.format, user.fill)
 
