@@ -155,6 +155,27 @@ def test_a_sum_over_nothing_of_what_is_there_without_entries(text: str, expected
         np.testing.assert_array_equal(stmt.compile()().to_numpy(), expected)
 
 
+@pytest.mark.parametrize("c_format", [ow.DCSR, ow.dense(2), ow.Format([ow.Compressed, ow.Dense])])
+@pytest.mark.parametrize(
+    "inner", [[ow.Compressed] * 2, [ow.Dense] * 2, [ow.Dense, ow.Compressed]], ids=str
+)
+def test_a_workspace_over_positions_of_what_its_values_do_not_need(
+    inner: list[ow.Level], c_format: ow.Format
+) -> None:
+    # `C >= B` is there without B, but the workspace has places for positions of B alone.
+    c = np.array([[0, 1.0], [0, 0], [2, 0], [0, 3], [0, 0]])
+    b = np.arange(30).reshape(3, 2, 5) % 4 - 1.0
+    b[1] = 0
+    B = ow.tensor(b, format=ow.Format([ow.Compressed, *inner]), name="B")
+    C = ow.tensor(c, format=c_format, name="C")
+    text = "Y = j ** 1 * (C(j,i) >= B(l,i,j)) * B(l,i,j) ** 3"
+    stmt = ow.parse(text, B=B, C=C, Y=ow.empty((), name="Y")).schedule(
+        "pos(l,lp,B(l,i,j)), precompute(j ** 1 * (C(j,i) >= B(l,i,j)),[i,j,lp],[iw,jw,lw])"
+    )
+    expected = (np.arange(5) * (b <= c.T) * b**3).sum()
+    np.testing.assert_allclose(stmt.compile()().to_numpy(), expected)
+
+
 def test_a_written_branch_that_an_absent_condition_picks_is_absent() -> None:
     """Whether the other branch has an entry cannot matter."""
     b, c = np.array([0.0, 0, 2, 0]), np.array([0.0, 3, 5, 0])

@@ -18,6 +18,8 @@ from openwork.tree import walk
 def restrict(stmt: Stmt, absent: Collection[Access]) -> Stmt | None:
     """What is left of `stmt` where the accesses in `absent` have no entry; None if nothing."""
     match stmt:
+        case Assign(lhs=lhs) if lhs in absent:
+            return None  # a workspace over positions has no place for it
         case Assign(lhs=lhs, rhs=rhs, op=op):
             left = without(rhs, absent)
             if isinstance(left, Absent):
@@ -50,24 +52,7 @@ def reads_of(stmt: Stmt, tensor: TensorVar) -> list[Access]:
 
 def vanishes(body: Stmt, access: Access, provenance: Provenance) -> bool:
     """Whether nothing is left of `body` where `access` has no entry."""
-    gone = followers(body, access, provenance)
-    return _nothing_left(body, [access, *gone], gone)
-
-
-def _nothing_left(stmt: Stmt, absent: Collection[Access], gone: Collection[Access]) -> bool:
-    """Whether nothing is left of `stmt`, where nobody needs what is written to those in `gone`."""
-    match stmt:
-        case Assign(lhs=lhs) if lhs in gone:
-            return True
-        case Forall(body=body):
-            return _nothing_left(body, absent, gone)
-        case Where(consumer=consumer, producer=producer, temporary=temporary):
-            if _nothing_left(producer, absent, gone):
-                absent = [*absent, *reads_of(consumer, temporary)]
-            return _nothing_left(consumer, absent, gone)
-        case Then(first=first, then=then):
-            return _nothing_left(first, absent, gone) and _nothing_left(then, absent, gone)
-    return restrict(stmt, absent) is None
+    return restrict(body, [access, *followers(body, access, provenance)]) is None
 
 
 def followers(body: Stmt, access: Access, provenance: Provenance) -> list[Access]:

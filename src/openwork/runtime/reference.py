@@ -65,11 +65,15 @@ class _Element:
 
 @dataclass(frozen=True)
 class _Space:
-    """The iteration space: the tensors, and the axis and extent of each variable."""
+    """The iteration space: the tensors, and the axis and extent of each variable.
+
+    `numbers`: a sum over nothing is a number where its terms would be present without any entry.
+    """
 
     operands: Mapping[str, Masked]
     extents: Mapping[IndexVar, int]
     axes: Mapping[IndexVar, int]
+    numbers: bool = True
 
     def coordinates(self, var: IndexVar) -> Array:
         """0, 1, 2, ... along the axis of `var`."""
@@ -118,7 +122,8 @@ def evaluate(
 
     Returns:
         The values in the result's element type, and which of them are entries: those where the
-        right side is present, or is not the value that absent entries of the result have.
+        right side is present, or is not the value that absent entries of the result have. Where
+        all that is present is a sum over nothing, the result need not have an entry.
     """
     variables = dict.fromkeys(n for n in walk(assignment) if isinstance(n, IndexVar))
     axes = {var: axis for axis, var in enumerate(variables)}
@@ -130,7 +135,10 @@ def evaluate(
     values, present = np.full(shape, fill), np.zeros(shape, dtype=bool)
     with np.errstate(all="ignore"):
         new = _element(assignment.rhs, space)
-        new = _Element(convert(new.values, dtype), new.present, new.literal)
+        there = new.present
+        if any(isinstance(n, Reduce) and extents[n.var] == 0 for n in walk(assignment.rhs)):
+            there = _element(assignment.rhs, replace(space, numbers=False)).present
+        new = _Element(convert(new.values, dtype), there, new.literal)
         if assignment.op is not None:
             if out is not None:
                 present = out.present.copy()
@@ -178,8 +186,7 @@ def _element(expr: Expr, space: _Space) -> _Element:
             return _obey(op, args, kinds, expr.dtype)
         case Reduce(op=op, var=var, expr=inner):
             made = _combine(op, _element(inner, space), space, var, expr.dtype)
-            if space.extents[var] == 0 and _has_all_entries(inner, space):
-                # A sum over nothing is a number like any other, unless entries could be missing.
+            if space.numbers and space.extents[var] == 0 and _has_all_entries(inner, space):
                 made = replace(made, present=_all(made.present, True))
             return made
     raise InternalError(f"the reference evaluator has no rule for {type(expr).__name__}")
