@@ -242,3 +242,20 @@ def test_rows_that_blocks_have_beyond_the_shape_are_closed(
             assert np.array_equal(kernel().to_numpy(), b + 1)
     finally:
         ow.set_num_threads(None)
+
+
+def test_rows_that_turn_out_to_be_left_out_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    # That a level has gaps is known after some of its rows were closed.
+    monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
+    rng = np.random.default_rng(4)
+    a, c, d = (rng.integers(0, 2, (3,) * n).astype(float) for n in (2, 2, 4))
+    levels = [ow.Compressed, ow.Dense, ow.Compressed, ow.Compressed]
+    Y = ow.empty((3,) * 4, format=ow.Format(levels, order=(2, 1, 0, 3)), name="Y")
+    A, C = ow.tensor(a, format=ow.DCSR, name="A"), ow.tensor(c, name="C")
+    levels = [ow.Compressed, ow.Dense, ow.Dense, ow.Compressed]
+    D = ow.tensor(d, format=ow.Format(levels, order=(3, 1, 2, 0)), name="D")
+    got = run(
+        "Y(k,j,m,i) = A(m,m) + j * D(j,k,m,i) * C(k,i)", "assemble(append)", Y=Y, A=A, C=C, D=D
+    )
+    expected = np.einsum("j,jkmi,ki->kjmi", np.arange(3), d, c) + np.diag(a)[None, None, :, None]
+    assert np.array_equal(got, expected)

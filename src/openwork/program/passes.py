@@ -155,6 +155,8 @@ class Owning(Pass):
     for else the copy would take most of its time to wait for memory.
     """
 
+    asks: bool = False  # for the place of the piece, whenever a run of the last level ends
+
     def room(self, level: int) -> Name:
         return Name(f"{OWN}{level + 1}_room")
 
@@ -172,7 +174,7 @@ class Owning(Pass):
     def setup(self) -> list[Stmt]:
         """The arrays of a thread, empty at first."""
         code: list[Stmt] = [Declare(self.room(level), Value(0)) for level in self.sparse]
-        if self.asks:
+        if self.asks and self.copies:
             first = ((_PLACED, Value(0)), (_END, Value(0)), (_EACH, ROOM / PIECES))
             code += [Declare(name, value) for name, value in first]
         return [*code, *(Allocate(array, Value(0)) for array in self.arrays)]
@@ -192,7 +194,9 @@ class Owning(Pass):
                 for fact in self.facts(level, "parent")
             ]
         if self.asks:
-            code.append(Declare(_SOON, _END + (PIECE - _PLACED) * _EACH, fixed=True))
+            nowhere = super().room(self.sparse[-1])
+            guess = _END + (PIECE - _PLACED) * _EACH if self.copies else nowhere
+            code.append(Declare(_SOON, guess, fixed=True))
         return code
 
     @property
@@ -201,15 +205,11 @@ class Owning(Pass):
         growing = (growing for level in self.sparse for growing in self.growing(level))
         return not any(each.zeroed for each in growing)  # a piece may need arrays of zeros
 
-    @property
-    def asks(self) -> bool:
-        """Whether their places are asked for, whenever a run of the last level ends."""
-        return self.copies and self.sparse[-1] > 0
-
     def close(self, level: int, parent: Expr) -> list[Stmt]:
         code = super().close(level, parent)
-        if level != self.sparse[-1] or not self.asks:
+        if level != self.sparse[-1] or level == 0 or not self.copies:
             return code
+        self.asks = True  # even if it turns out later that nothing can be put into place at once
         there = _SOON + self.count(level)
         soon = [
             Prefetch(
