@@ -945,6 +945,19 @@ def test_errors_of_ours_pass_through_split_points() -> None:
         kernel()
 
 
+@pytest.mark.parametrize(("var", "fused"), [("b", ""), ("f", "fuse(b,j,f), ")])
+def test_a_part_of_a_level_without_stored_coordinates_is_not_searched_for(
+    var: str, fused: str
+) -> None:
+    """Nor where the part is fused with what is below it."""
+    B = ow.tensor(PATTERN, format=ow.Format([ow.Range, ow.Compressed]), name="B")
+    stmt = ow.assign(y[i], B[i, j] * x[j])
+    problem = "a part of the run of a level Range cannot be searched for"
+    message = f"{var} has no run of positions in B: {problem}"
+    text = f"divide(i,a,b,2), {fused}pos({var},p,B(i,j))"
+    refused(lambda: stmt.schedule(text), "E305", message)
+
+
 # -- known faults -------------------------------------------------------------------------------
 
 

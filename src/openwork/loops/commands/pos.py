@@ -72,7 +72,7 @@ def check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:
     variables = provenance.underived(var)
     tensor = access.tensor
     kinds = access.tensor.format.levels[first : first + len(variables)]
-    fault = _no_positions(kinds, derived=var in provenance.above)
+    fault = _no_positions(kinds, part=_outermost(var, provenance) in provenance.above)
     within = {block.inner for block in plan.blocks}
     if any(v in within and kind.full for v, kind in zip(variables, kinds, strict=True)):
         fault = "places of the last block may lie beyond the end of the mode"
@@ -91,8 +91,18 @@ def check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:
         )
 
 
-def _no_positions(kinds: Sequence[Level], derived: bool) -> str | None:
-    """Why levels have no positions that can be counted through, or None if they have."""
+def _outermost(var: IndexVar, provenance: Provenance) -> IndexVar:
+    """Of the variables that `var` fuses, the one whose level is the first."""
+    while isinstance(relation := provenance.above.get(var), Fuse):
+        var = relation.outer
+    return var
+
+
+def _no_positions(kinds: Sequence[Level], part: bool) -> str | None:
+    """Why levels have no positions that can be counted through, or None if they have.
+
+    `part`: not all coordinates of the first level are meant, but some that have to be found.
+    """
     for kind in kinds:
         if not kind.walks:
             return f"not every place of a level {kind} holds an entry"
@@ -100,11 +110,7 @@ def _no_positions(kinds: Sequence[Level], derived: bool) -> str | None:
             return f"the runs of a level {kind} do not lie one after another"
     if not kinds[-1].unique:
         return f"a coordinate may have several positions in a level {kinds[-1]}"
-    if (
-        derived
-        and len(kinds) == 1
-        and not ((kinds[0].searches and kinds[0].ordered) or kinds[0].locates)
-    ):
+    if part and not ((kinds[0].searches and kinds[0].ordered) or kinds[0].locates):
         return f"a part of the run of a level {kinds[0]} cannot be searched for"
     return None
 
