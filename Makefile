@@ -20,7 +20,7 @@ SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTION
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz test-gpu bench-gpu sanitize tsan golden bench docs doctor clean
+.PHONY: help setup demo test check fuzz test-gpu bench-gpu sanitize guard tsan golden bench docs doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,12 @@ study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json dr
 
 sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
+
+guard: setup ## run random cases in memory that is watched from outside, whoever writes to it
+	mkdir -p build
+	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard.c
+	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/test_property.py tests/test_found.py \
+	  tests/test_found_formats.py tests/assembly
 
 tsan: setup ## run parallel kernels, and races put in, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))

@@ -78,10 +78,19 @@ def _find_children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """`node` and everything below it, parents first."""
-    waiting = [node]
+    """`node` and everything below it, parents first.
+
+    Who walks to the end leaves a list for the next: the same trees are asked many questions.
+    """
+    known: tuple[Node, ...] | None = node.__dict__.get("_below")
+    return _walk(node) if known is None else iter(known)
+
+
+def _walk(root: Node) -> Iterator[Node]:
+    waiting, seen = [root], list[Node]()
     while waiting:
         node = waiting.pop()
+        seen.append(node)
         yield node
         # `children`, without a call for each node.
         below = node.__dict__.get("_children")
@@ -89,6 +98,7 @@ def walk(node: Node) -> Iterator[Node]:
             below = _find_children(node)
         if below:
             waiting += below[::-1]
+    root.__dict__["_below"] = tuple(seen)
 
 
 def map_children(node: N, change: Rewrite) -> N:
