@@ -215,7 +215,8 @@ def _candidate(name: str, command: tuple[str, ...] | None) -> Candidate:
 
 def _fingerprint(command: tuple[str, ...]) -> str:
     """A digest that changes when the compiler, the CPU or our own demands change."""
-    facts: list[object] = [cache.ABI, cpu_identity(), command]
+    tried = (_BASE, _native_flags(), _jump_flags(), _OPENMP, _COMPLEX, _PROBE)
+    facts: list[object] = [cache.ABI, cpu_identity(), command, tried]
     for path in map(shutil.which, command):
         if path is not None:
             status = os.stat(path)
