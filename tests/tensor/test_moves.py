@@ -48,6 +48,25 @@ def test_there_and_back(
     np.testing.assert_array_equal(made.to(ow.CSR).to_numpy(), A.toarray())
 
 
+def scatter_all(monkeypatch: pytest.MonkeyPatch, largest_key: int, threads: int) -> list[int]:
+    """Take all entries, however few, for scattered ones; the list gets an entry for each time."""
+    seen: list[int] = []
+    really = moves._in_groups
+
+    def in_groups(*args: Any) -> Any:
+        seen.append(len(args))
+        return really(*args)
+
+    monkeypatch.setattr(moves, "_in_groups", in_groups)
+    for name in ("_SERIAL_BELOW", "_FEW_COLUMNS", "_MANY_ENTRIES"):
+        monkeypatch.setattr(moves, name, 0)
+    monkeypatch.setattr(moves, "_NEAR", -1)
+    monkeypatch.setattr(moves, "_GROUP", 8)
+    monkeypatch.setattr(moves, "_LARGEST_KEY", largest_key)
+    monkeypatch.setattr(moves, "thread_count", lambda: threads)
+    return seen
+
+
 @pytest.mark.parametrize("largest_key", [0, moves._LARGEST_KEY])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "complex128", "int8"])
@@ -59,16 +78,43 @@ def test_scattered_entries_are_transposed_in_groups(
     largest_key: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in (("_SERIAL_BELOW", 0), ("_FEW_COLUMNS", 0), ("_NEAR", -1), ("_GROUP", 8)):
-        monkeypatch.setattr(moves, name, value)
-    monkeypatch.setattr(moves, "_LARGEST_KEY", largest_key)
-    monkeypatch.setattr(moves, "thread_count", lambda: threads)
+    seen = scatter_all(monkeypatch, largest_key, threads)
     A = (matrix(shape) * 9).astype(dtype)
     got, wanted = ow.tensor(A, name="A").to(ow.CSC).storage, A.tocsc()
+    assert len(seen) == (A.nnz > 9)
     wanted.sort_indices()
     np.testing.assert_array_equal(got.levels[1]["pos"], wanted.indptr)
     np.testing.assert_array_equal(got.levels[1]["crd"], wanted.indices)
     np.testing.assert_array_equal(got.values, wanted.data)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("largest_key", [2**32, 0])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(1, 1), (40, 3), (3, 40), (57, 61)])
+def test_scattered_entries_are_gathered_in_groups(
+    shape: tuple[int, int],
+    dtype: str,
+    largest_key: int,
+    threads: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = scatter_all(monkeypatch, largest_key, threads)
+    rng = np.random.default_rng(7)
+    given = matrix(shape)
+    row, column = given.nonzero()
+    order = rng.permutation(len(row))
+    row, column = row[order].astype(np.int32), column[order].astype(np.int32)
+    values = rng.integers(1, 100, len(row)).astype(dtype)
+    found = moves.gathered(row, column, values, shape)
+    assert found is not None and len(seen) == (len(row) > 1)
+    expected = sp.coo_array((values, (row, column)), shape=shape).tocsr()
+    expected.sort_indices()
+    for one, other in zip(found, (expected.indptr, expected.indices, expected.data), strict=True):
+        np.testing.assert_array_equal(one, other)
+    if len(row) > 1:  # an entry that is there twice is somebody else's business
+        row[0], column[0] = row[-1], column[-1]
+        assert moves.gathered(row, column, values, shape) is None
 
 
 def test_empty_matrices_and_rows() -> None:

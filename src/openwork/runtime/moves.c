@@ -83,34 +83,12 @@ typedef struct __attribute__((packed, aligned(4))) {
 
 int64_t entry_size(void) { return sizeof(Entry); }
 
-// The same for entries that are scattered: they are first brought near to each other, in groups of
-// `1 << shift` columns. `counts` has threads * groups zeros, `spare` a place for each entry.
-void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict pos,
-                         const CRD_IN *restrict crd, const VALUE *restrict values,
-                         POS *restrict out_pos, CRD *restrict out_crd, VALUE *restrict out_values,
-                         POS *restrict counts, POS *restrict ends, Entry *restrict spare,
-                         int64_t shift, int64_t threads) {
+// Entries that are in groups of `1 << shift` columns, as `ends` says, into their columns.
+static void settle(int64_t columns, POS *restrict out_pos, CRD *restrict out_crd,
+                   VALUE *restrict out_values, const POS *restrict ends,
+                   const Entry *restrict spare, int64_t shift, int64_t threads) {
   const int64_t groups = ((columns - 1) >> shift) + 1;
   const KEY mask = ((KEY)1 << shift) - 1;
-  PARALLEL
-  for (int64_t t = 0; t < threads; t++) {
-    POS *mine = counts + t * groups;
-    const int64_t end = pos[cut(pos, rows, t + 1, threads)];
-    for (int64_t p = pos[cut(pos, rows, t, threads)]; p < end; p++) mine[crd[p] >> shift]++;
-  }
-  starts(counts, ends, groups, threads);
-  PARALLEL
-  for (int64_t t = 0; t < threads; t++) {
-    POS *mine = counts + t * groups;
-    const int64_t last = cut(pos, rows, t + 1, threads);
-    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
-      for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
-        const POS to = mine[crd[p] >> shift]++;
-        __builtin_prefetch(&spare[to + 8], 1);
-        spare[to] = (Entry){(KEY)i << shift | ((KEY)crd[p] & mask), values[p]};
-      }
-    }
-  }
   _Pragma("omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)")
   for (int64_t group = 0; group < groups; group++) {
     const int64_t first = group << shift;
@@ -141,6 +119,37 @@ void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict p
     }
   }
   out_pos[0] = 0;
+}
+
+// The same for entries that are scattered: they are first brought near to each other, in groups of
+// `1 << shift` columns. `counts` has threads * groups zeros, `spare` a place for each entry.
+void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict pos,
+                         const CRD_IN *restrict crd, const VALUE *restrict values,
+                         POS *restrict out_pos, CRD *restrict out_crd, VALUE *restrict out_values,
+                         POS *restrict counts, POS *restrict ends, Entry *restrict spare,
+                         int64_t shift, int64_t threads) {
+  const int64_t groups = ((columns - 1) >> shift) + 1;
+  const KEY mask = ((KEY)1 << shift) - 1;
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * groups;
+    const int64_t end = pos[cut(pos, rows, t + 1, threads)];
+    for (int64_t p = pos[cut(pos, rows, t, threads)]; p < end; p++) mine[crd[p] >> shift]++;
+  }
+  starts(counts, ends, groups, threads);
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * groups;
+    const int64_t last = cut(pos, rows, t + 1, threads);
+    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+      for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
+        const POS to = mine[crd[p] >> shift]++;
+        __builtin_prefetch(&spare[to + 8], 1);
+        spare[to] = (Entry){(KEY)i << shift | ((KEY)crd[p] & mask), values[p]};
+      }
+    }
+  }
+  settle(columns, out_pos, out_crd, out_values, ends, spare, shift, threads);
 }
 
 static void sort_row(CRD *crd, VALUE *values, int64_t n, CRD *spare, VALUE *spare_values) {
@@ -178,29 +187,9 @@ static void sort_row(CRD *crd, VALUE *values, int64_t n, CRD *spare, VALUE *spar
   }
 }
 
-// Entries in any order as rows of runs, each sorted. `counts` has threads * rows zeros. Returns 1
-// if a coordinate is twice in a row, -1 if there is no memory, else 0.
-int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
-                    const CRD_IN *restrict column, const VALUE *restrict values,
-                    POS *restrict pos, CRD *restrict crd, VALUE *restrict out_values,
-                    POS *restrict counts, int64_t threads) {
-  PARALLEL
-  for (int64_t t = 0; t < threads; t++) {
-    POS *mine = counts + t * rows;
-    const int64_t end = entries / threads * (t + 1) + (t + 1 == threads ? entries % threads : 0);
-    for (int64_t p = entries / threads * t; p < end; p++) mine[row[p]]++;
-  }
-  starts(counts, pos, rows, threads);
-  PARALLEL
-  for (int64_t t = 0; t < threads; t++) {
-    POS *mine = counts + t * rows;
-    const int64_t end = entries / threads * (t + 1) + (t + 1 == threads ? entries % threads : 0);
-    for (int64_t p = entries / threads * t; p < end; p++) {
-      const POS to = mine[row[p]]++;
-      crd[to] = (CRD)column[p];
-      out_values[to] = values[p];
-    }
-  }
+// Sort each row. Returns 1 if a coordinate is twice in a row, -1 if there is no memory, else 0.
+static int64_t sort_rows(int64_t rows, const POS *restrict pos, CRD *restrict crd,
+                         VALUE *restrict values, int64_t threads) {
   int64_t repeated = 0, failed = 0;
   DYNAMIC
   for (int64_t i = 0; i < rows; i++) {
@@ -211,7 +200,7 @@ int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
       CRD *spare = n > 24 ? __builtin_malloc((size_t)(n / 2 + 1) * sizeof(CRD)) : 0;
       VALUE *other = n > 24 ? __builtin_malloc((size_t)(n / 2 + 1) * sizeof(VALUE)) : 0;
       if (n <= 24 || (spare && other)) {
-        sort_row(crd + begin, out_values + begin, n, spare, other);
+        sort_row(crd + begin, values + begin, n, spare, other);
       } else {
         __atomic_store_n(&failed, 1, __ATOMIC_RELAXED);
       }
@@ -222,6 +211,75 @@ int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
     if (same) __atomic_store_n(&repeated, 1, __ATOMIC_RELAXED);
   }
   return failed ? -1 : repeated;
+}
+
+// Where part `part` of `parts` of so many entries begins.
+static int64_t share(int64_t entries, int64_t part, int64_t parts) {
+  return part == parts ? entries : entries / parts * part;
+}
+
+// Entries in any order as rows of runs, each sorted. `counts` has threads * rows zeros.
+int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
+                    const CRD_IN *restrict column, const VALUE *restrict values,
+                    POS *restrict pos, CRD *restrict crd, VALUE *restrict out_values,
+                    POS *restrict counts, int64_t threads) {
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * rows;
+    const int64_t end = share(entries, t + 1, threads);
+    for (int64_t p = share(entries, t, threads); p < end; p++) mine[row[p]]++;
+  }
+  starts(counts, pos, rows, threads);
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * rows;
+    const int64_t end = share(entries, t + 1, threads);
+    for (int64_t p = share(entries, t, threads); p < end; p++) {
+      const POS to = mine[row[p]]++;
+      crd[to] = (CRD)column[p];
+      out_values[to] = values[p];
+    }
+  }
+  return sort_rows(rows, pos, crd, out_values, threads);
+}
+
+// Whether most entries are in rows further than `near` from the one before, by a sample of them.
+int64_t jumps_about(int64_t entries, const CRD_IN *restrict row, int64_t near) {
+  int64_t far = 0, seen = 0;
+  for (int64_t p = entries / 257 + 1; p < entries; p += entries / 257 + 1, seen++) {
+    const int64_t step = (int64_t)row[p] - (int64_t)row[p - 1];
+    far += step > near || -step > near;
+  }
+  return 2 * far > seen;
+}
+
+// The same for entries whose rows are scattered: see `transpose_scattered`.
+int64_t gather_scattered(int64_t rows, int64_t entries, const CRD_IN *restrict row,
+                         const CRD_IN *restrict column, const VALUE *restrict values,
+                         POS *restrict pos, CRD *restrict crd, VALUE *restrict out_values,
+                         POS *restrict counts, POS *restrict ends, Entry *restrict spare,
+                         int64_t shift, int64_t threads) {
+  const int64_t groups = ((rows - 1) >> shift) + 1;
+  const KEY mask = ((KEY)1 << shift) - 1;
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * groups;
+    const int64_t end = share(entries, t + 1, threads);
+    for (int64_t p = share(entries, t, threads); p < end; p++) mine[row[p] >> shift]++;
+  }
+  starts(counts, ends, groups, threads);
+  PARALLEL
+  for (int64_t t = 0; t < threads; t++) {
+    POS *mine = counts + t * groups;
+    const int64_t end = share(entries, t + 1, threads);
+    for (int64_t p = share(entries, t, threads); p < end; p++) {
+      const POS to = mine[row[p] >> shift]++;
+      __builtin_prefetch(&spare[to + 8], 1);
+      spare[to] = (Entry){(KEY)column[p] << shift | ((KEY)row[p] & mask), values[p]};
+    }
+  }
+  settle(rows, pos, crd, out_values, ends, spare, shift, threads);
+  return sort_rows(rows, pos, crd, out_values, threads);
 }
 
 // Where each row begins in a list of entries that is sorted by rows, whose values are copied.

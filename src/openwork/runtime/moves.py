@@ -63,8 +63,22 @@ def transposed(rows: Rows, columns: int) -> Rows | None:
 
 
 def _transpose_scattered(given: tuple[Array, ...], columns: int) -> None:
-    pos, crd, values, out_pos, out_crd = given[:5]
-    rows, shift = len(pos) - 1, 0
+    pos, crd = given[:2]
+    rows = len(pos) - 1
+    move, room, shift, threads = _in_groups(given, pos, crd, rows, columns)
+    more = _addresses(*given, *room)
+    move.transpose_scattered(*_numbers(rows, columns), *more, *_numbers(shift, threads))
+
+
+def _in_groups(
+    given: tuple[Array, ...], pos: Array, crd: Array, rows: int, columns: int
+) -> tuple[Any, tuple[Array, ...], int, int]:
+    """The library that brings entries near to each other, in groups of their columns.
+
+    Also the arrays for that, two to the power of what columns a group has, and the threads.
+    """
+    values, out_pos, out_crd = given[2:5]
+    shift = 0
     while (columns - 1) >> shift >= min(_MOST_GROUPS, len(crd) // _GROUP + 1):
         shift += 1
     groups = ((columns - 1) >> shift) + 1
@@ -76,8 +90,7 @@ def _transpose_scattered(given: tuple[Array, ...], columns: int) -> None:
     counts = np.zeros(threads * groups, dtype=out_pos.dtype)
     ends = np.empty(groups + 1, dtype=out_pos.dtype)
     spare = allocate(len(crd) * move.entry_size(), np.dtype(np.uint8))
-    more = _addresses(*given, counts, ends, spare)
-    move.transpose_scattered(*_numbers(rows, columns), *more, *_numbers(shift, threads))
+    return move, (counts, ends, spare), shift, threads
 
 
 def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -> Rows | None:
@@ -92,11 +105,18 @@ def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -
     move = _compiled(pos, row, values, pos, crd)
     if move is None:
         return None
-    threads = _threads(len(row), rows)
-    counts = np.zeros(threads * rows, dtype=pos.dtype)
     made = allocate(len(row), values.dtype)
-    given = (row, column, values, pos, crd, made, counts)
-    status = move.gather_rows(*_numbers(rows, len(row)), *_addresses(*given), *_numbers(threads))
+    given = (row, column, values, pos, crd, made)
+    sizes = _numbers(rows, len(row))
+    many = rows > _FEW_COLUMNS and len(row) >= _MANY_ENTRIES
+    if many and move.jumps_about(*_numbers(len(row)), *_addresses(row), *_numbers(_NEAR)):
+        move, room, shift, threads = _in_groups(given, pos, row, columns, rows)
+        more = _addresses(*given, *room)
+        status = move.gather_scattered(*sizes, *more, *_numbers(shift, threads))
+    else:
+        threads = _threads(len(row), rows)
+        counts = np.zeros(threads * rows, dtype=pos.dtype)
+        status = move.gather_rows(*sizes, *_addresses(*given, counts), *_numbers(threads))
     return None if status else (pos, crd, made)
 
 
@@ -226,6 +246,7 @@ def _library(
         head += [f"#define HIGH {block[0]}", f"#define WIDE {block[1]}"]
     text = Path(__file__).with_name("moves.c" if block is None else "blocks.c").read_text()
     library = load("\n".join([*head, text]))
-    for name in ("gather_rows", "entry_size", "is_scattered") if block is None else ():
+    whole = ("gather_rows", "gather_scattered", "entry_size", "is_scattered", "jumps_about")
+    for name in whole if block is None else ():
         getattr(library, name).restype = ctypes.c_int64
     return library
