@@ -33,7 +33,7 @@ from openwork.tensor.tensor import Tensor
 from openwork.tensor.validate import validate
 from openwork.tree import Node, bottom_up, walk
 
-CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "1000"))
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "800"))
 SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "3000"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 20

@@ -12,8 +12,25 @@ from scipy import sparse
 from openwork.algebra import operators as ops
 from openwork.algebra.types import NAMES
 from openwork.errors import OpenworkError, ParseError, ShapeError
-from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
-from openwork.format.levels import Compressed, Dense
+from openwork.format.formats import (
+    BANDED,
+    BITMAP,
+    BSR,
+    COO,
+    CSB,
+    CSC,
+    CSF,
+    CSR,
+    DCSC,
+    DCSR,
+    DIA,
+    ELL,
+    LIL,
+    SELL,
+    Format,
+    dense,
+)  # fmt: skip
+from openwork.format.levels import Compressed, Dense, Hashed
 from openwork.format.width import INT32_LIMIT
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.tensor.create import placeholder, tensor
@@ -49,6 +66,39 @@ def test_formats_in_pairs(left: str, right: str, op: Any) -> None:
     sparse_pair = "dense" not in (left, right)
     one_sparse = op is operator.mul and (left, right) != ("dense", "dense")
     assert result.format.is_dense != (sparse_pair or one_sparse)
+
+
+ALL_FORMATS = {
+    **{
+        repr(f): f
+        for f in (COO(2), COO(2, (1, 0)), CSR, CSC, DCSR, DCSC, BSR(3, 2), CSB(4, 4), ELL)
+    },
+    **{repr(f): f for f in (SELL(4), SELL(2, 4), DIA, LIL, BANDED, BITMAP, dense(2, (1, 0)))},
+    "hashed": Format([Dense, Hashed]),
+    "narrow": Format([Compressed(bits=8), Compressed(bits=16)]),
+}
+
+
+@pytest.mark.parametrize("format", ALL_FORMATS.values(), ids=ALL_FORMATS)
+def test_every_format(format: Format) -> None:
+    """With vectors and matrices; a list of entries once gave A @ x a list of rows."""
+    A, x = tensor(A0, format=format), RNG.random(5)
+    agrees(A @ x, A0 @ x)
+    agrees(A @ tensor(S0, format=CSR), A0 @ S0)
+    agrees(A + tensor(B0, format=CSR), A0 + B0)
+    agrees(2 * A, 2 * A0)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_lists_of_entries_and_vectors(order: tuple[int, ...], ndim: int) -> None:
+    T0 = numbers(3, 4, 5)
+    T = tensor(T0, format=COO(3, order))
+    v = RNG.random(5)
+    agrees(T @ v, T0 @ v)
+    agrees(
+        T @ S0 if ndim == 2 else T @ tensor(v, format="Compressed"), T0 @ (S0 if ndim == 2 else v)
+    )
 
 
 FOREIGN: dict[str, Any] = {

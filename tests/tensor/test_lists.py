@@ -201,3 +201,25 @@ def test_nothing_goes_through_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     for A, target in product(tensors, MATRICES):
         if not (A.format.is_dense and target.is_dense):
             assert A.to(target).format == target
+
+
+_C, _S, _D = ow.Compressed, ow.Singleton, ow.Dense
+REPEATING = [
+    ow.Format([_C(unique=False), *below])
+    for below in ([_S, _D], [_D, _D], [_D, _C], [_S(unique=False), _D], [_S, _C], [_C, _D])
+] + [ow.Format([_D, _C(unique=False), _D]), ow.Format([_D, _C(unique=False), _S])]
+
+
+@pytest.mark.parametrize("least", [0, 1 << 18])
+@pytest.mark.parametrize("format", REPEATING, ids=str)
+def test_blocks_below_coordinates_that_may_repeat(
+    format: ow.Format, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries with the same coordinates above share a block, whose rest would hide the others."""
+    monkeypatch.setattr(lists, "LEAST_ENTRIES", least)
+    rng = np.random.default_rng(7)
+    a = np.where(rng.random((3, 4, 3)) < 0.4, rng.integers(1, 9, (3, 4, 3)), 0).astype(float)
+    made = ow.tensor(a, format=ow.CSF(3)).to(format)
+    assert np.array_equal(made.to_numpy(), a)
+    assert np.array_equal(made.to(ow.COO(3)).to_numpy(), a)
+    assert np.array_equal((made @ np.arange(1.0, 4.0)).to_numpy(), a @ np.arange(1.0, 4.0))

@@ -82,6 +82,8 @@ def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
         or len(set(operand.level_vars)) != len(operand.level_vars)
     ):
         return None
+    if depth < len(operand.level_vars) and not levels[depth - 1].unique:
+        return None  # positions with the same coordinates are one entry of the result
     left = without(assignment.rhs, (operand,))
     if not (isinstance(left, Absent) and left.value == result.tensor.fill):
         return None

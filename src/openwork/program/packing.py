@@ -88,9 +88,14 @@ class Packing:
 
     @staticmethod
     def suits(format: Format) -> bool:
-        """Whether levels are appended to, are looked up, or repeat what is above them."""
+        """Whether levels are appended to, are looked up, or repeat what is above them.
+
+        Below a level that repeats coordinates there is a list, with one position for each entry.
+        """
         once = False
         for level in format.levels:
+            if once and not single(level):
+                return False
             once |= not level.unique
             if not level.ordered or not (appended(level) or located(level) or single(level)):
                 return False

@@ -89,7 +89,7 @@ def _entries(expr: Expr, operands: Mapping[str, Storage], extents: Extents) -> E
     match expr:
         case Access(tensor=tensor, vars=variables):
             stored = operands[tensor.name].nnz
-            apart = len(set(variables)) == len(variables)
+            apart = len(set(variables)) == len(variables) and _tells_apart(expr)
             return Entries(stored if apart else 0, stored, frozenset(variables))
         case Cast(expr=inner):
             return _entries(inner, operands, extents)
@@ -105,8 +105,8 @@ def _entries(expr: Expr, operands: Mapping[str, Storage], extents: Extents) -> E
             if _unites(op, expr):
                 return _sum(left, right, either, size, extents)
             if _meets(op, expr):
-                most = _joined(left_arg, right_arg, left, right, operands)
-                return Entries(0, min(most, size), either)
+                least, most = _joined(left_arg, right_arg, left, right, operands)
+                return Entries(least, min(most, size), either)
             return Entries(0, size, either)
     found = frozenset(v for v in extents if any(node == v for node in walk(expr)))
     return Entries(0, math.prod(extents[v] for v in found), found)
@@ -135,17 +135,25 @@ def _sum(
 
 def _joined(
     one: Expr, other: Expr, left: Entries, right: Entries, operands: Mapping[str, Storage]
-) -> int:
-    """How many pairs of entries meet, at most."""
+) -> tuple[int, int]:
+    """How many pairs of entries meet, at least and at most."""
+    if not left.vars & right.vars:
+        return left.least * right.least, left.most * right.most
     if left.vars >= right.vars or right.vars >= left.vars:
         # Each entry of the larger one meets at most one of the other.
-        return min(e.most for e in (left, right) if e.vars >= left.vars | right.vars)
+        return 0, min(e.most for e in (left, right) if e.vars >= left.vars | right.vars)
     if isinstance(one, Access) and isinstance(other, Access):
         for a, b in ((one, other), (other, one)):
             pairs = _pairs(a, b, operands)
             if pairs is not None:
-                return pairs
-    return left.most * right.most
+                return pairs if _tells_apart(a) and _tells_apart(b) else 0, pairs
+    return 0, left.most * right.most
+
+
+def _tells_apart(access: Access) -> bool:
+    """Whether no two stored entries have the same coordinates."""
+    levels = access.tensor.format.levels
+    return not levels or levels[-1].unique
 
 
 def _pairs(a: Access, b: Access, operands: Mapping[str, Storage]) -> int | None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import FormatError, InternalError
 from openwork.format.formats import Format
-from openwork.format.levels import Entries
+from openwork.format.levels import Entries, Level
 from openwork.format.width import index_dtype
 from openwork.runtime.cuda import DeviceStorage
 from openwork.runtime.moves import gathered
@@ -107,6 +107,14 @@ def narrow(array: Array, largest: int) -> Array:
     return np.ascontiguousarray(array, dtype=index_dtype(largest))
 
 
+def _told_apart(levels: Sequence[Level], n: int) -> int:
+    """The level whose coordinates tell the positions of level `n` apart: itself, or one below."""
+    if levels[n].unique:
+        return n
+    sparse = [m for m in range(n, len(levels)) if not levels[m].full]
+    return next((m for m in sparse if levels[m].unique), sparse[-1])
+
+
 def _pack_sorted(
     columns: Sequence[Array],
     values: Array,
@@ -132,8 +140,8 @@ def _pack_sorted(
             first, parent = first[order], parent[order]
         column = columns[n]
         first[1:] |= column[1:] != column[:-1]
-        if not level.unique:
-            first[:] = True
+        for other in columns[n + 1 : _told_apart(format.levels, n) + 1]:
+            first[1:] |= other[1:] != other[:-1]
         starts = np.flatnonzero(first)
         below = np.diff(starts, append=count)
         entries = Entries(

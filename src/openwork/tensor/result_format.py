@@ -163,6 +163,14 @@ def _uses(node: Node, var: IndexVar) -> bool:
     return any(part == var for part in walk(node) if isinstance(part, IndexVar))
 
 
+def _prefix(levels: tuple[Level, ...], count: int) -> tuple[Level, ...]:
+    """The first levels of an operand as those of a result: a part of a list is none."""
+    prefix = levels[:count]
+    if count == len(levels) or all(level.unique for level in prefix):
+        return prefix
+    return tuple(level if level.full else Compressed for level in prefix)
+
+
 def _pattern(
     rhs: Expr,
     kept: Sequence[IndexVar],
@@ -173,7 +181,7 @@ def _pattern(
     """Levels for the variables `kept`, and their order: as one operand has them, if one decides."""
     count = len(kept)
     prefixes = {
-        a: (a.tensor.format.levels[:count], a.level_vars[:count])
+        a: (_prefix(a.tensor.format.levels, count), a.level_vars[:count])
         for a in operands
         if set(a.level_vars[:count]) == set(kept) and len(set(a.vars)) == len(a.vars)
     }
