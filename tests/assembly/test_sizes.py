@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime import memory
+from openwork.runtime import memory, memory_watch
 from openwork.tensor import bounds as bounds_of
 from openwork.tensor.bounds import entries
 
@@ -85,6 +88,24 @@ def test_what_was_counted_is_refused_before_it_is_computed(monkeypatch: pytest.M
         kernel()
     monkeypatch.setattr(bounds_of, "available", lambda: 12 * count)
     assert kernel().nnz == count
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_outgrows_memory_is_stopped(monkeypatch: pytest.MonkeyPatch, elsewhere: bool) -> None:
+    A = matrix("A", 20_000, 20_000, 1_000_000)
+    C = ow.empty((20_000, 20_000), format=ow.CSR, name="C")
+    kernel = ow.assign(C[i, k], A[i, j] * A[j, k]).compile()
+    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
+        patch.setattr(bounds_of, "available", lambda: 1 << 28)  # enough to begin with
+        patch.setattr(memory_watch, "available", lambda: 1 << 20)
+        run = pool.submit(kernel) if elsewhere else kernel
+        start = time.monotonic()
+        with pytest.raises(MemoryError, match="more memory than there is"):
+            run.result() if isinstance(run, Future) else run()
+        assert time.monotonic() - start < 0.5
+    few = ow.tensor(sp.eye_array(20_000, format="csr"), name="A")
+    assert kernel(A=few).nnz == 20_000  # it is as good as new
 
 
 @pytest.mark.needs_cc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,3 +69,19 @@ def test_small_and_huge_arrays_are_plain_ones() -> None:
 def test_an_impossible_array_is_refused() -> None:
     with pytest.raises(MemoryError, match="GiB"):
         memory.allocate(10**13, FLOAT64)
+
+
+def test_a_container_has_less_than_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [str(tmp_path / name) for name in ("max", "current", "stat")]
+    monkeypatch.setattr(memory, "_CONTAINER", files)
+    whole = memory.available()
+    assert whole
+    for limit, left in (("5000000\n", 3_000_100), ("1000000\n", 0)):
+        texts = (limit, "2000000\n", "file 9\ninactive_file 100\n")
+        for path, text in zip(files, texts, strict=True):
+            Path(path).write_text(text)
+        assert memory.available() == left
+    Path(files[0]).write_text("max\n")
+    assert memory.available() > whole // 2

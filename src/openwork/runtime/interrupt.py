@@ -19,7 +19,7 @@ from openwork.runtime.support import support_library
 # What kernels poll when nobody may stop them: without a compiler, on threads other than the main
 # one (which Python never interrupts), and in calls too short to be watched.
 _quiet = ctypes.c_int32(0)
-_QUIET_ADDRESS = ctypes.addressof(_quiet)
+QUIET = ctypes.addressof(_quiet)
 
 
 class _Switch:
@@ -65,10 +65,10 @@ class watching:
         global _depth
         self._watched = False
         if get_ident() != _main:
-            return _QUIET_ADDRESS
+            return QUIET
         switch = _switch or _find_switch()
         if switch is None:
-            return _QUIET_ADDRESS
+            return QUIET
         # Each level lowers the flag anew and puts the handler back if it is gone, so that a level
         # whose end was cut short by an exception leaves nothing behind that could stop a kernel.
         # Nothing below can be interrupted: Python looks for signals at calls and jumps back.
@@ -76,7 +76,7 @@ class watching:
             self._watched = True
             _depth += 1
             return switch.address
-        return _QUIET_ADDRESS
+        return QUIET
 
     def __exit__(
         self,
@@ -104,7 +104,7 @@ def stop_flag() -> int:
     raises, everywhere else one that stays zero.
     """
     watched = _depth > 0 and get_ident() == _main
-    return _switch.address if watched and _switch is not None else _QUIET_ADDRESS
+    return _switch.address if watched and _switch is not None else QUIET
 
 
 def _find_switch() -> _Switch | None:

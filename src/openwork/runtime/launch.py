@@ -20,6 +20,7 @@ from openwork.render.c import (
     OVERFLOWED,
 )
 from openwork.runtime.interrupt import stop_flag, watching
+from openwork.runtime.memory_watch import memory_watch
 from openwork.runtime.storage import Array
 from openwork.runtime.threads import thread_count
 
@@ -70,7 +71,12 @@ class Executable:
         self._first_length = first
 
     def run(
-        self, pointers: Sequence[int], extents: Sequence[int], work: float, room: int
+        self,
+        pointers: Sequence[int],
+        extents: Sequence[int],
+        work: float,
+        room: int,
+        tight: bool = False,
     ) -> list[Array]:
         """Call the kernel.
 
@@ -79,23 +85,22 @@ class Executable:
             extents: the extents of the index variables.
             work: about how many elements will be looked at.
             room: how many entries of a new result to make room for at first.
+            tight: all its entries may be more than memory can hold.
 
         Returns:
             The arrays that the kernel made, in the order of its arguments.
         """
         sizes = self.sizes(threads_for(work), room, extents)
-        arrays = self.launch(pointers, sizes, work)
+        arrays = self.frame(pointers)
+        if tight:
+            self._call_with_care(arrays, sizes)
+        else:
+            self.call(arrays, sizes, work)
         return self.collect(arrays, sizes) if self._made else []
 
     def sizes(self, threads: int, room: int, extents: Sequence[int]) -> Any:
         """The sizes of a call; a kernel that makes no arrays only reads them."""
         return self._sizes(threads, room, *extents)
-
-    def launch(self, pointers: Sequence[int], sizes: Any, work: float) -> Any:
-        """Call the function with the arrays at `pointers`."""
-        arrays = self.frame(pointers)
-        self.call(arrays, sizes, work)
-        return arrays
 
     def frame(self, pointers: Sequence[int]) -> Any:
         """The arrays of a call, which may be used for another; not by two threads at a time."""
@@ -110,6 +115,16 @@ class Executable:
             with watching() as flag:
                 arrays[0] = flag
                 status = self._function(arrays, sizes)
+        if status != OK:
+            _refuse(status)
+
+    def _call_with_care(self, arrays: Any, sizes: Any) -> None:
+        """Call the function, with an eye on Ctrl-C and on memory."""
+        with watching() as flag, memory_watch(flag) as memory:
+            arrays[0] = memory.address
+            status = self._function(arrays, sizes)
+        if status == INTERRUPTED and memory.raised:
+            status = NO_MEMORY
         if status != OK:
             _refuse(status)
 
@@ -130,7 +145,7 @@ def threads_for(work: float) -> int:
 def _refuse(status: int) -> None:
     """Raise what a kernel's status means."""
     if status == NO_MEMORY:
-        raise MemoryError("the kernel ran out of memory")
+        raise MemoryError("the result needs more memory than there is")
     if status == OVERFLOWED:
         raise PositionOverflow
     if status == BROKEN_BOUND:

@@ -23,6 +23,8 @@ Array = np.ndarray[Any, Any]
 _SMALL = 1 << 28
 LARGE = 1 << 25  # blocks below this size are the allocator's business
 _KEPT_BYTES = 1 << 28
+# Where Linux tells a container what it may take.
+_CONTAINER = tuple(f"/sys/fs/cgroup/memory.{name}" for name in ("max", "current", "stat"))
 # Blocks that nobody uses, by size. Taking from a queue and adding to one are each a single step, so
 # threads, and finalizers that run in the middle of anything, need no lock.
 _kept: dict[int, deque[Array]] = {}
@@ -93,6 +95,20 @@ def check_memory(size: int, what: str) -> None:
 
 def available() -> int | None:
     """Memory that can be had without swapping, in bytes; None where the system does not say."""
+    left = _of_system()
+    within = _of_container(*_CONTAINER)
+    return left if within is None else within if left is None else min(left, within)
+
+
+def installed() -> int:
+    """The memory of the machine, in bytes; 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
+def _of_system() -> int | None:
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -100,7 +116,18 @@ def available() -> int | None:
                     return int(line.split()[1]) * 1024
     except OSError:
         pass
+    return installed() or None
+
+
+def _of_container(limit: str, used: str, details: str) -> int | None:
+    """What a container may still take; None if there is none, or it has no limit."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
+        with open(limit, encoding="ascii") as file:
+            most = int(file.read())  # the word "max" where there is no limit
+        with open(used, encoding="ascii") as file:
+            taken = int(file.read())
+        with open(details, encoding="ascii") as file:  # pages of files make room when asked to
+            given_up = [int(line.split()[1]) for line in file if line.startswith("inactive_file ")]
+    except (OSError, ValueError):
         return None
+    return max(0, most - taken + sum(given_up))

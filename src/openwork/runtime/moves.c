@@ -288,8 +288,7 @@ void runs_of_list(int64_t rows, int64_t entries, const CRD_IN *restrict row,
                   int64_t threads) {
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
-    const int64_t begin = entries / threads * t;
-    const int64_t end = t + 1 == threads ? entries : entries / threads * (t + 1);
+    const int64_t begin = share(entries, t, threads), end = share(entries, t + 1, threads);
     int64_t before = begin ? row[begin - 1] : -1;
     for (int64_t p = begin; p < end; p++) {
       for (; before < (int64_t)row[p]; before++) pos[before + 1] = (POS)p;

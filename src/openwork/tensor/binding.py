@@ -21,7 +21,7 @@ from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.memory import address
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.bounds import check_size, entries, room_for
+from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for
 from openwork.tensor.pack import convert, convert_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
@@ -56,6 +56,7 @@ class Binding:
     sizes: tuple[int, ...]
     work: float
     room: int
+    tight: bool  # the result may need more memory than there is
     shape: tuple[int, ...]
     extents: tuple[int, ...]  # of the modes that the kernel sees
     count: int
@@ -134,9 +135,9 @@ class Binder:
         if self._shared is not None:
             position, depth = self._shared
             count, below = operands[position].positions(depth - 1), below[depth:]
-        room = 0
+        room, tight = 0, False
         if isinstance(plan.assembly, Append):
-            room = self._room(operands, extents, int(work) + 8, wide)
+            room, tight = self._room(operands, extents, int(work) + 8, wide)
         elif isinstance(plan.assembly, InPlace):
             # Blocks of the result may reach beyond its shape.
             blocks = plan.native is not None and plan.user_result.format.tiled
@@ -153,6 +154,7 @@ class Binder:
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
             room=room,
+            tight=tight,
             shape=shape,
             extents=tuple(extents[var] for var in lhs.vars),
             count=count,
@@ -165,14 +167,18 @@ class Binder:
             *(address(array) for array in cuts),
         )
 
-    def _room(self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool) -> int:
-        """For how many entries of a new result to make room at first, if it can be held at all."""
+    def _room(
+        self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool
+    ) -> tuple[int, bool]:
+        """For how many entries of a new result to make room at first, if it can be held at all;
+        and whether it may still turn out to be too large."""
         assignment = self._plan.assignment
         held = {var.name: storage for var, storage in zip(self.operands, operands, strict=True)}
         found = entries(assignment, held, extents)
         check_size(assignment, found, extents)
         room = room_for(found, assignment.lhs.dtype.itemsize + 8, usual)
-        return min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
+        room = min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
+        return room, may_not_fit(found, assignment.lhs, extents)
 
     def widen(self, overflowed: Binding) -> None:
         """From now on, count the positions of results in 64 bits."""

@@ -85,6 +85,17 @@ def room_for(found: Entries, entry: int, least: int) -> int:
     return max(least, min(found.most, most))
 
 
+def may_not_fit(found: Entries, lhs: Access, extents: Extents) -> bool:
+    """Whether a result with the most entries would be more than memory can hold.
+
+    While pieces of it are put together, entries may be there twice.
+    """
+    if found.most <= _MANY:
+        return False
+    left = available()
+    return left is not None and 2 * found.most * _entry(lhs, extents) > left
+
+
 def _entries(expr: Expr, operands: Mapping[str, Storage], extents: Extents) -> Entries:
     match expr:
         case Access(tensor=tensor, vars=variables):

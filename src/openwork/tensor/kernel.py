@@ -268,7 +268,7 @@ class Kernel:
                 binding = self._latest = binder.bind(given, operands, shape, fixed)
                 storage = self._appended(binding)
             if not fixed and not self._check and not self._converts_result:
-                suits = WarmAppended.suits(plan.assembly, binder)
+                suits = WarmAppended.suits(plan.assembly, binding, binder)
                 repeated = (binding, plan.user_result, self._templates.values(), self._result)
                 self._warm = WarmAppended(*repeated) if suits else None
         else:
@@ -343,7 +343,8 @@ class Kernel:
         room, assembly, lhs = binding.room, self._plan.assembly, self._plan.assignment.lhs
         if isinstance(assembly, Append) and assembly.strategy == "count":
             room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
-        made = binding.executable.run(binding.pointers, binding.sizes, binding.work, room)
+        sizes, tight = binding.sizes, binding.tight
+        made = binding.executable.run(binding.pointers, sizes, binding.work, room, tight)
         arrays = iter(made)
         levels = tuple(
             {fact.name: next(arrays) for fact in level.arrays}

@@ -115,9 +115,10 @@ class WarmAppended(Repeated):
         self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of calls that are over
 
     @staticmethod
-    def suits(assembly: Append, binder: Binder) -> bool:
-        """Whether calls can be repeated so; where entries are counted, memory is asked for anew."""
-        return assembly.strategy != "count" and binder.takes_as_given and not binder.adds
+    def suits(assembly: Append, binding: Binding, binder: Binder) -> bool:
+        """Whether calls can be repeated so; where memory may be short, it is asked for anew."""
+        short = assembly.strategy == "count" or binding.tight
+        return not short and binder.takes_as_given and not binder.adds
 
     def _made(self) -> Any:
         binding, result = self._binding, self._result
