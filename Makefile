@@ -67,7 +67,7 @@ test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip in
 	$(MAKE) sanitize-gpu
 
 # Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.
-GPU_CHECKED = test_spmv and (skewed or wide) or test_spmm and skewed and 32 or test_sddmm and random or test_tensors \
+GPU_CHECKED = test_repeated or test_spmv and (skewed or wide) or test_spmm and skewed and 32 or test_sddmm and random or test_tensors \
 	or test_sparse_results and (skewed or random) or test_products
 .PHONY: sanitize-gpu
 sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, races, barriers

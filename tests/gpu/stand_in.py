@@ -94,7 +94,7 @@ class Emulated:
         return Emulated.emulator.launch(function, grid, kernel, args, wide)
 
     @staticmethod
-    def ready(self: Any, launched: Any, old: Any, stream: int) -> Any:
+    def ready(self: Any, launched: Any, old: Any, stream: Any) -> Any:
         return Emulated.emulator.ready(launched, old, stream)
 
     @staticmethod

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,47 @@ def test_the_current_stream_is_used() -> None:
         got = kernel()
         stream.synchronize()
         np.testing.assert_allclose(got.to_numpy(), MATRICES["random"].sum(axis=1))
+
+
+@pytest.mark.parametrize("recipe", [None, r.position_split], ids=["default", "positions"])
+def test_repeated_calls_become_a_graph(recipe: Any) -> None:
+    """Each has a result of its own, reads what operands hold by then, and minds other streams."""
+    A, x = MATRICES["random"], cp.ones(900)
+    y = ow.empty((1000,), name="y")
+    stmt = ow.parse(
+        "y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(A, name="A").to("cuda"), x=ow.tensor(x, name="x")
+    )
+    kernel = (stmt if recipe is None else recipe(stmt)).compile(target="cuda")
+    expected, made = A.sum(axis=1), []
+    for number in range(100):
+        x[...] = number
+        if number % 10 == 7:
+            cp.cuda.Stream.null.synchronize()
+            with cp.cuda.Stream(non_blocking=True) as stream:
+                made.append(kernel())
+                stream.synchronize()
+        else:
+            made.append(kernel())
+    for number, each in enumerate(made):
+        np.testing.assert_allclose(each.to_numpy(), number * expected, rtol=1e-12)
+    assert any(ready._graph is not None for ready in kernel._warm._ready)
+
+
+def test_threads_have_graphs_of_their_own() -> None:
+    A, x = MATRICES["random"], cp.ones(900)
+    y = ow.empty((1000,), name="y")
+    kernel = ow.parse(
+        "y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(A, name="A").to("cuda"), x=ow.tensor(x, name="x")
+    ).compile(target="cuda")
+    kernel()
+
+    def many(_: int) -> list[Any]:
+        return [kernel() for _ in range(100)]
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [each for results in pool.map(many, range(4)) for each in results]
+    for each in made:
+        np.testing.assert_allclose(each.to_numpy(), A.sum(axis=1), rtol=1e-12)
 
 
 def test_too_much_memory_is_an_error_and_later_calls_work() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -197,13 +197,13 @@ class Cuda:
         alloc = self.cp.cuda.alloc
         return Slices(self.cp, array, lambda size: self._tried(lambda: alloc(size)))
 
-    def ready(self, launched: Sequence[Relaunch], old: Any, stream: int) -> Ready:
+    def ready(self, launched: Sequence[Relaunch], old: Any, stream: Any) -> Ready:
         """What runs kernels again on a stream, with another array in the place of one."""
         return Ready(launched, old, stream, self._tried)
 
     @property
-    def stream(self) -> Callable[[], int]:
-        """What tells which stream is the current one of the GPU that is the current one now.
+    def stream(self) -> Callable[[], Any]:
+        """What gives the current stream of the GPU that is the current one now.
 
         To ask which GPU that is takes CUDA longer than all the rest of a repeated call.
         """
@@ -211,8 +211,8 @@ class Cuda:
         try:
             current(gpu)
         except TypeError:  # before CuPy 13
-            return lambda: int(current().ptr)
-        return lambda: int(current(gpu).ptr)
+            return cast(Callable[[], Any], current)
+        return partial(current, gpu)
 
     @cached_property
     def most_scratch(self) -> int:

@@ -157,13 +157,13 @@ class Emulator:
         """What gives places for arrays like one there is."""
         return Another(self, array)
 
-    def ready(self, launched: Sequence[Any], old: Any, stream: int) -> Ready:
+    def ready(self, launched: Sequence[Any], old: Any, stream: Any) -> Ready:
         """What runs kernels again, with another array in the place of one."""
         return Ready(self, launched, old)
 
-    def stream(self) -> int:
-        """Which stream is the current one: there is but one."""
-        return 0
+    def stream(self) -> Any:
+        """The current stream: there is but one."""
+        return None
 
     @property
     def most_scratch(self) -> int:
@@ -193,7 +193,7 @@ class Another:
 class Ready:
     """Launches whose result may be put elsewhere each time."""
 
-    stream = 0
+    stream = None
 
     def __init__(self, emulator: Emulator, launched: Sequence[Any], old: Any) -> None:
         self._emulator, self._launched, self._old = emulator, launched, old
@@ -203,7 +203,8 @@ class Ready:
         """Where the next result goes."""
         self.place = place
 
-    def __call__(self) -> None:
+    def go(self) -> None:
+        """Launch them."""
         for function, grid, kernel, args, wide in self._launched:
             given = [self.place if arg is self._old else arg for arg in args]
             self._emulator.launch(function, grid, kernel, given, wide)

@@ -304,7 +304,7 @@ class Repeat(Repeated):
         self._stream = kernel._device.stream
         self._held = [(template, reference()) for reference, template in self._own]
         self._ready: list[Any] = []  # to be launched, each with memory for its result
-        self._another: tuple[int | None, Any] = (None, None)  # on which stream, and what gives it
+        self._another: tuple[Any, Any] = (self, None)  # on which stream, and what gives it
         self._small = values.nbytes <= _SMALL
         result = kernel._plan.result
         self._facts = {
@@ -329,20 +329,20 @@ class Repeat(Repeated):
             ready = self._ready.pop()
         except IndexError:
             ready = None
-        if ready is None or ready.stream != stream:
+        if ready is None or (ready.stream is not stream and ready.stream != stream):
             ready = self._kernel._device.ready(self._launched, self._values, stream)
             ready.into(self._memory(stream))
-        ready()
+        ready.go()
         storage = DeviceStorage.later(self._facts, self._another[1].array, ready.place)
         if self._small:
             ready.into(self._memory(stream))
             self._ready.append(ready)
         return self._template.__openwork_result__(storage)
 
-    def _memory(self, stream: int) -> Any:
+    def _memory(self, stream: Any) -> Any:
         binding, device = self._binding, self._kernel._device
         on, another = self._another
-        if on != stream:
+        if on is not stream and on != stream:
             another = device.another(self._values)
             self._another = stream, another
         place = another()
