@@ -245,6 +245,15 @@ def test_other_streams_have_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not graphs.asked
 
 
+def test_nothing_to_launch_is_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a matrix without rows, say."""
+    *_, graphs, ready = with_graphs(monkeypatch, kernels=0)
+    for address in (512, 1024, 256):
+        ready.into(place(address))
+        ready.go()
+    assert not graphs.asked
+
+
 @pytest.mark.parametrize("count", [0, 1, 64, 1000, 10**6])
 def test_memory_of_small_results_is_their_own(count: int) -> None:
     """Whoever holds one; and several threads may ask at once."""

@@ -108,7 +108,7 @@ class Ready:
         if self._graph is not None:
             if not self._graph.changed():
                 self._graph, self._launches = None, list(self._plain)  # for good
-        elif not first and self.stream.ptr == 0 and self._launches is self._plain:
+        elif not first and self.stream.ptr == 0 and self._launches is self._plain and self._held:
             self._launches = self._as_graph()
 
     def go(self) -> None:
