@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
+from openwork.runtime.emulator import Emulator
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(3)
@@ -248,3 +249,22 @@ def test_no_inspector_looks_for_what_nobody_reads() -> None:
     stmt = ow.parse(text, D=D, S=S, U=ow.tensor(u), V=ow.tensor(v))
     assert stmt.compile("cuda-emulated").source.count("__global__") == 2
     agrees(stmt, S.to_numpy() * (u @ v.T))
+
+
+def test_tables_have_no_more_slots_than_there_are_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filled from another table, one of two modes had room for any number: gigabytes of it."""
+    made, empty = [], Emulator.empty
+
+    def noted(self: Emulator, count: int, *more: Any, **named: Any) -> Any:
+        made.append(count)
+        return empty(self, count, *more, **named)
+
+    monkeypatch.setattr(Emulator, "empty", noted)
+    c, b, a = (rng.integers(0, 2, s).astype(float) for s in ((6, 3, 3), (3, 4), (6, 3)))
+    C = ow.tensor(c, format=ow.CSF(3), name="C")
+    B, A = (ow.tensor(d, format=ow.CSR, name=n) for d, n in ((b, "B"), (a, "A")))
+    Y = ow.empty((4, 3, 3), format=ow.CSF(3), name="Y")
+    stmt = ow.parse("Y(l,j,i) = C(k,j,i) * (-(B(i,l) * A(k,j)))", Y=Y, C=C, B=B, A=A)
+    expected = -np.einsum("kji,il,kj->lji", c, b, a)
+    agrees(stmt.schedule("precompute(C(k,j,i) * (-(B(i,l) * A(k,j))),i,iw)"), expected)
+    assert max(made) < 10_000

@@ -118,7 +118,7 @@ class Table(Workspace):
     def _most_keys(self) -> Expr:
         """How many keys the row at hand has, at most."""
         limit = p.Convert(p.Apply(MIN, (self.bound, Value(_MOST, _COUNT)), _COUNT), INDEX)
-        return arithmetic("min", limit, self.size) if len(self.vars) == 1 else limit
+        return arithmetic("min", limit, self.size)
 
     @property
     def used(self) -> Name:
@@ -255,8 +255,7 @@ class Table(Workspace):
             if isinstance(n, Helper) and n.name in INSERTS and n.args[0] != self.set
         }
         if others:  # whose keys are not known before
-            most = self.size if len(self.vars) == 1 else Value(_MOST)
-            return [Set(self.bound, p.Convert(most, _COUNT))]
+            return [Set(self.bound, p.Convert(self.size, _COUNT))]
         counted = block(*_Bound(self).of(producer))
         own: dict[Node, Node] = {
             name: replace(name, name=f"{name.name}_of_bound") for name in _declared(counted)
