@@ -24,7 +24,7 @@ from openwork.errors import DataError, FormatError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, dense
 from openwork.runtime.threads import set_num_threads
 from openwork.tensor.create import tensor
-from openwork.tensor.files import compiled, progress, read, rows, write
+from openwork.tensor.files import compiled, progress, read, rows, target, write
 from openwork.tensor.files.source import BLOCK
 from openwork.tensor.tensor import Tensor
 
@@ -462,7 +462,35 @@ def test_progress_is_shown_to_who_watches(tmp_path: Path, monkeypatch: pytest.Mo
         read(file)
         assert ("reading a.mtx [####" in stream.getvalue()) == shown
         assert stream.getvalue().endswith("\r") == shown
+        write(tmp_path / "b.mtx", tensor(MATRIX, CSR))
+        assert ("writing b.mtx: 0 MB" in stream.getvalue()) == shown
+        assert stream.getvalue().endswith("\r") == shown
     assert progress.SHOWN_FROM == 10
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])
+def test_pieces_of_a_packed_file_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    """Whatever their size, and the same at every time."""
+    monkeypatch.setattr(target, "_PIECE", piece)
+    plain, packed = tmp_path / "a.mtx", tmp_path / "a.mtx.gz"
+    source = tensor(MATRIX, CSR)
+    write(plain, source)
+    write(packed, source)
+    first = packed.read_bytes()
+    assert gzip.decompress(first) == plain.read_bytes()
+    np.testing.assert_array_equal(read(packed).to_numpy(), MATRIX)
+    write(packed, source)
+    assert packed.read_bytes() == first
+
+
+def test_a_disk_that_is_full_is_told() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    with pytest.raises(OSError), target.Target(full) as stream:
+        stream.write(b"text")
 
 
 # Real files

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import Format
@@ -18,11 +17,12 @@ from openwork.tensor.files.entries import Request
 from openwork.tensor.files.faults import explained
 from openwork.tensor.files.frostt import read_frostt, write_frostt
 from openwork.tensor.files.market import read_market, write_market
-from openwork.tensor.files.source import Source, is_packed
+from openwork.tensor.files.source import Source
+from openwork.tensor.files.target import Target
 from openwork.tensor.tensor import Tensor
 
 Reader = Callable[[Source, Request], Tensor]
-Writer = Callable[[Tensor, str], Callable[[IO[bytes]], None]]
+Writer = Callable[[Tensor, str], Callable[[Any], None]]
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,8 @@ def write(path: str | os.PathLike[str], source: Tensor, symmetry: str = "general
             hint=f"the endings are {_USUAL}, and .gz after each",
         )
     fill = kind.write(source, symmetry)
-    with explained(file.name, "write"):
-        opener: Callable[..., Any] = gzip.open if is_packed(file) else open
-        with opener(file, "wb") as stream:
-            fill(stream)
+    with explained(file.name, "write"), Target(file) as target:
+        fill(target)
 
 
 def _ending(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""A line on the terminal that tells how far the reading of a large file has come."""
+"""A line on the terminal that tells how far the reading or writing of a large file has come."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ class Progress:
     """The share of a file that has been read, drawn on a terminal that somebody watches.
 
     Nothing is written for small files, nor where the errors of the process go to a file or a pipe.
+    Without a `size` the file is being written, and nobody knows how long it will become.
     """
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int | None) -> None:
         self._name, self._size = name, size
-        self._shown = size > SHOWN_FROM and sys.stderr is not None and sys.stderr.isatty()
+        large = size is None or size > SHOWN_FROM
+        self._shown = large and sys.stderr is not None and sys.stderr.isatty()
         self._next = 0.0
         self._drawn = 0
 
@@ -28,9 +30,14 @@ class Progress:
         if not self._shown or now < self._next:
             return
         self._next = now + _EVERY
-        share = min(1.0, position / self._size)
-        bar = ("#" * round(_WIDTH * share)).ljust(_WIDTH, ".")
-        text = f"reading {self._name} [{bar}] {share:4.0%}"
+        if self._size is None:
+            if position < SHOWN_FROM:
+                return
+            text = f"writing {self._name}: {position / 1e6:,.0f} MB"
+        else:
+            share = min(1.0, position / self._size)
+            bar = ("#" * round(_WIDTH * share)).ljust(_WIDTH, ".")
+            text = f"reading {self._name} [{bar}] {share:4.0%}"
         sys.stderr.write("\r" + text.ljust(self._drawn))
         sys.stderr.flush()
         self._drawn = len(text)
