@@ -199,6 +199,24 @@ _LEVELS = (Dense, Dense, Compressed, Compressed, Hashed, Lengths, Padded, Sliced
 _SMALL = (1, 1, 2, 2, 3, 3, 4, 5)
 
 
+def unusual_format(modes: list[int], rng: random.Random) -> Format:
+    """A format with any of the levels, perhaps in blocks, perhaps ending in coordinates."""
+    tiles = [rng.choice((0, 0, 2, 3)) if rng.random() < 0.3 else 0 for _ in modes]
+    order = [*modes, *(m for m in modes if tiles[m])]
+    levels = [rng.choice(_LEVELS) for _ in order]
+    first = rng.randrange(len(order)) if order and rng.random() < 0.3 else len(order)
+    if len(order) - first > 1:  # a list of coordinates from here on
+        inner = [Singleton(unique=False)] * (len(order) - first - 2)
+        levels[first:] = [Compressed(unique=False), *inner, Singleton]
+    elif levels and levels[-1] == Compressed and rng.random() < 0.4:
+        levels[-1] = Compressed(ordered=False)
+    if levels and first and not tiles[modes[0]] and rng.random() < 0.15:
+        levels[0] = Permuted(3)
+    if len(order) == 2 and not any(tiles) and rng.random() < 0.15:
+        levels = [Dense, Diagonals]
+    return Format(levels, order, tiles)
+
+
 class _Draw:
     """One attempt: the variables, the accesses that leaves are taken from, and their data."""
 
@@ -236,24 +254,7 @@ class _Draw:
         modes = list(range(order)) if natural else self.rng.sample(range(order), order)
         if self.other is None or self.other.random() < 0.6:
             return Format(levels, modes)
-        return self.unusual(modes, self.other)
-
-    def unusual(self, modes: list[int], rng: random.Random) -> Format:
-        """A format with any of the levels, perhaps in blocks, perhaps ending in coordinates."""
-        tiles = [rng.choice((0, 0, 2, 3)) if rng.random() < 0.3 else 0 for _ in modes]
-        order = [*modes, *(m for m in modes if tiles[m])]
-        levels = [rng.choice(_LEVELS) for _ in order]
-        first = rng.randrange(len(order)) if order and rng.random() < 0.3 else len(order)
-        if len(order) - first > 1:  # a list of coordinates from here on
-            inner = [Singleton(unique=False)] * (len(order) - first - 2)
-            levels[first:] = [Compressed(unique=False), *inner, Singleton]
-        elif levels and levels[-1] == Compressed and rng.random() < 0.4:
-            levels[-1] = Compressed(ordered=False)
-        if levels and first and not tiles[modes[0]] and rng.random() < 0.15:
-            levels[0] = Permuted(3)
-        if len(order) == 2 and not any(tiles) and rng.random() < 0.15:
-            levels = [Dense, Diagonals]
-        return Format(levels, order, tiles)
+        return unusual_format(modes, self.other)
 
     def variables(self, order: int) -> tuple[IndexVar, ...]:
         if self.rng.random() < 0.08:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from time import perf_counter
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.generate import unusual_format
 
 from openwork.algebra.operators import MIN_PLUS
 from openwork.errors import FormatError, OpenworkError, ParseError, ShapeError
-from openwork.format.formats import CSC, CSF, CSR, DCSR, dense
+from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
 from openwork.tensor.create import tensor
 from openwork.tensor.einsum import einsum, parse_subscripts
 from openwork.tensor.tensor import Tensor
@@ -42,15 +44,21 @@ def operands(subscripts: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("subscripts", CASES)
-@pytest.mark.parametrize("storage", ["sparse", "dense", "mixed", "columns"])
+@pytest.mark.parametrize("storage", ["sparse", "dense", "mixed", "columns", "any"])
 def test_numpys_einsum(subscripts: str, storage: str) -> None:
+    """The format of the result follows from those of the operands, whatever they are."""
     arrays = operands(subscripts)
+    rng = random.Random(f"{subscripts} {storage}")
+
+    def drawn(array: Any, _: int) -> Format:
+        return unusual_format(rng.sample(range(array.ndim), array.ndim), rng)
+
     formats = {
         "sparse": lambda a, n: CSF(a.ndim) if a.ndim != 2 else CSR,
         "dense": lambda a, n: dense(a.ndim),
         "mixed": lambda a, n: dense(a.ndim) if n % 2 else CSF(a.ndim),
         "columns": lambda a, n: CSF(a.ndim, range(a.ndim)[::-1]) if a.ndim != 2 else CSC,
-    }[storage]
+    }.get(storage, drawn)
     tensors = [tensor(a, format=formats(a, n)) for n, a in enumerate(arrays)]
     result = einsum(subscripts, *tensors)
     expected = np.einsum(subscripts, *arrays)
