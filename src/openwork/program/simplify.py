@@ -9,6 +9,8 @@ from typing import cast
 from openwork.program import nodes as p
 from openwork.tree import (
     Node,
+    Rewrite,
+    Rule,
     bottom_up,
     children,
     first_of,
@@ -63,11 +65,32 @@ def drop_unused(body: Node) -> Node:
             return None if len(kept) == len(node.body) else p.Block(kept)
         return None
 
-    return bottom_up(rule)(body)
+    return _in_statements(rule)(body)
+
+
+def _in_statements(rule: Rule) -> Rewrite:
+    """`rule` from the leaves up, for statements alone: most of a program is expressions."""
+
+    def rewrite(node: Node) -> Node:
+        if isinstance(node, p.Expr):
+            return node
+        node = map_children(node, rewrite)
+        new = rule(node)
+        return node if new is None else new
+
+    return rewrite
+
+
+_settled = repeated(first_of(flatten, drop_empty, constant_convert))
+
+
+def _tidied(node: Node) -> Node | None:
+    return _settled(node) if isinstance(node, (p.Block, p.For, p.If, p.Convert)) else None
 
 
 # Each rule looks at a node and its children alone, so that one round from the leaves up settles it.
-_tidy = bottom_up(repeated(first_of(flatten, drop_empty, constant_convert)))
+_tidy = bottom_up(_tidied)
+_flatten = _in_statements(repeated(flatten))
 
 
 def simplify(program: p.Program) -> p.Program:
@@ -78,7 +101,7 @@ def simplify(program: p.Program) -> p.Program:
     changes: list[set[str]] = []
     _declared(body, changes)
     body = _hoist(body, constant, taken, iter(changes))
-    body = until_stable(drop_unused)(_tidy(body))
+    body = until_stable(drop_unused)(_flatten(body))
     return replace(program, body=cast(p.Block, body))
 
 
