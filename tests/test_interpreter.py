@@ -49,7 +49,12 @@ class Interpreted:
         self.program, self.writes_all = program, compiled.initial is None
 
     def run(
-        self, arrays: Sequence[Any], extents: Sequence[int], work: float, room: int
+        self,
+        arrays: Sequence[Any],
+        extents: Sequence[int],
+        work: float,
+        room: int,
+        tight: bool = False,
     ) -> list[Array]:
         roles = [argument.role for argument in self.program.arguments]
         given = [self.results[a] if isinstance(a, int) else a for a in arrays]

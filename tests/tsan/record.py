@@ -54,7 +54,12 @@ class Recorder(Interpreted):
     """Stands in for an executable, and never runs."""
 
     def run(
-        self, arrays: Sequence[Any], extents: Sequence[int], work: float, room: int
+        self,
+        arrays: Sequence[Any],
+        extents: Sequence[int],
+        work: float,
+        room: int,
+        tight: bool = False,
     ) -> list[Array]:
         made = [each for each in self.program.arguments if each.role == "made"]
         given = [self.results[a] if isinstance(a, int) else a for a in arrays]
