@@ -126,11 +126,7 @@ class Ready:
             self._graph = Graph(self._held[0][0].launch_graph, nodes)
         except NoGraph:
             return list(self._plain)  # not to be tried again
-        return [(self._graph.launch, self._all_slowly)]
-
-    def _all_slowly(self, new: int) -> None:
-        for _, slowly in self._plain:
-            slowly(new)
+        return [(self._graph.launch, partial(_all_slowly, self._plain))]
 
 
 class Slices:
@@ -163,6 +159,11 @@ class Slices:
     def array(self, place: Any) -> Any:
         """The array at a place; making it takes as long as the smallest kernels do."""
         return self._ndarray(self._shape, self._dtype, place)
+
+
+def _all_slowly(launches: Sequence[tuple[Any, Any]], new: int) -> None:
+    for _, slowly in launches:
+        slowly(new)
 
 
 def _refuse(*args: Any) -> None:
