@@ -364,6 +364,7 @@ def main() -> None:
     print(page)
     if not given.quick:
         date = datetime.date.today().isoformat()
+        given.into.mkdir(parents=True, exist_ok=True)
         (given.into / f"formats-{date}.md").write_text(page, encoding="utf-8")
 
 
