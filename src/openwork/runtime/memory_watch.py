@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from openwork.runtime.interrupt import QUIET
 from openwork.runtime.memory import available, installed
@@ -19,42 +20,49 @@ _SHARE, _LEAST = 32, 1 << 28
 _RAISED = 2  # not 1, which means Ctrl-C
 
 
-class memory_watch:
-    """While the block runs, the flag is raised that a kernel polls if memory runs short.
+class Watch:
+    """The flag that a kernel polls, and whether it was raised because memory ran short."""
 
-    Args:
-        flag: the address of the flag that Ctrl-C raises; one that stays down is left alone.
-    """
-
-    def __init__(self, flag: int) -> None:
-        self._own = ctypes.c_int32(0)
-        shared = flag != QUIET
-        self.address = flag if shared else ctypes.addressof(self._own)
-        self._flag = ctypes.c_int32.from_address(self.address)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="memory watch", daemon=True)
+    def __init__(self, flag: ctypes.c_int32) -> None:
         self.raised = False
+        self._flag = flag
 
-    def __enter__(self) -> memory_watch:
-        self._thread.start()
-        return self
+    @property
+    def address(self) -> int:
+        """Where the flag is."""
+        return ctypes.addressof(self._flag)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-        if self._flag.value == _RAISED:
-            self._flag.value = 0
-
-    def _look(self) -> None:
+    def look(self, over: threading.Event) -> None:
+        """Look again and again, until it is over or memory runs short."""
         kept = max(_LEAST, installed() // _SHARE)
-        while not self._over.wait(_SECONDS):
+        while not over.wait(_SECONDS):
             left = available()
             if left is not None and left < kept and self._flag.value == 0:
                 self.raised = True
                 self._flag.value = _RAISED
                 return
+
+    def lower(self) -> None:
+        """Lower the flag, unless somebody else has raised it."""
+        if self._flag.value == _RAISED:
+            self._flag.value = 0
+
+
+@contextmanager
+def memory_watch(flag: int) -> Iterator[Watch]:
+    """While the block runs, the flag is raised that a kernel polls if memory runs short.
+
+    Args:
+        flag: the address of the flag that Ctrl-C raises; one that stays down is left alone.
+    """
+    own = flag == QUIET
+    watch = Watch(ctypes.c_int32(0) if own else ctypes.c_int32.from_address(flag))
+    over = threading.Event()
+    thread = threading.Thread(target=watch.look, args=(over,), name="memory watch", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        over.set()
+        thread.join()
+        watch.lower()
