@@ -15,7 +15,7 @@ from openwork.tensor.files.progress import Progress
 from openwork.tensor.files.source import is_packed
 
 _PIECE = 1 << 22  # bytes that are packed by themselves; gzip reads pieces in a row as one file
-_EFFORT = 6  # 9 takes two to seven times as long, for files that are no smaller
+_EFFORT = 6  # 9 takes 1.6 to 7 times as long, for files that are hardly smaller
 
 
 class Target(io.BufferedIOBase):
