@@ -103,11 +103,14 @@ def _with_unit(
         option = attempt(stmt._base, "parallelize", args)
         if option is None:
             continue
-        var, unit, race, _, size, reduction = option.command.arguments
+        var, unit, race, _, size, reduction, _ = option.command.arguments
+        more: dict[str, Any] = {}
         if size is not None:
-            size = rng.choice((2, 4, 8, 16, 32))
+            more = {"group_size": rng.choice((2, 4, 8, 16, 32)), "reduction": reduction}
+        if unit is ParallelUnit.GPUBlock and rng.random() < 0.25:
+            more = {"resident": rng.choice((64, 512, 1024, 2048))}
         try:
-            return stmt.parallelize(var, unit, race, group_size=size, reduction=reduction)
+            return stmt.parallelize(var, unit, race, **more)
         except ScheduleError:
             continue
     return stmt

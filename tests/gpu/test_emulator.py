@@ -47,12 +47,23 @@ static __global__ void early(double *y) {
   s[threadIdx.x] = threadIdx.x;
   y[threadIdx.x] = s[63 - threadIdx.x];  // no barrier
 }
+static __global__ void vectors(double *y) {
+  float *const place = (float *)y;
+  atomicAdd((float4 *)(place + 4), float4{1, 2, 3, 4});
+  atomicAdd((float2 *)(place + 2), float2{5, 6});
+}
+static __global__ void unaligned(double *y) { atomicAdd((float4 *)(y + 1), float4{1, 2, 3, 4}); }
+static __global__ void inside(double *y) {
+  __shared__ __align__(16) float s[4];
+  atomicAdd((float4 *)s, float4{1, 2, 3, 4});
+}
 static __global__ void unset(double *y) {
   __shared__ double s[64];
   y[threadIdx.x] = s[threadIdx.x];
 }
 """
-NAMES = ("good", "diverged", "stuck", "outside", "unasked", "early", "unset")
+NAMES = ("good", "diverged", "stuck", "outside", "unasked", "early", "unset",
+         "vectors", "unaligned", "inside")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +92,12 @@ def test_collectives(kernels: ctypes.CDLL, order: int) -> None:
     assert y[:6].tolist() == [3 * 64 * 63 / 2, 0xAAAAAAAA, 16 + 4 + 31, 5, 8, 8]
 
 
+def test_vectors_are_added_element_by_element(kernels: ctypes.CDLL) -> None:
+    status, y, message = run(kernels, "vectors")
+    assert (status, message) == (0, "")
+    assert y.view("float32")[:8].tolist() == [0, 0, 320, 384, 64, 128, 192, 256]
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -88,6 +105,8 @@ def test_collectives(kernels: ctypes.CDLL, order: int) -> None:
         ("stuck", "wait at __syncthreads"),
         ("outside", "outside of a shared or local array"),
         ("unasked", "not in the mask"),
+        ("unaligned", "a vector that is not aligned"),
+        ("inside", "a vector in shared memory"),
     ],
 )
 def test_misuse_is_reported_and_later_launches_work(

@@ -66,6 +66,8 @@ class Tag:
     `chunk`: threads take so many iterations at a time, whoever is free; None: equal parts.
     `group_size`: so many neighbouring threads of a GPU combine what they write, by a `reduction`
     that is "parallel", to one entry, or "segment", to one for each run of threads that share it.
+    `resident`: so many threads are to fit a multiprocessor of a GPU; the fewer, the more registers
+    each of them may have.
     """
 
     unit: ParallelUnit
@@ -73,11 +75,13 @@ class Tag:
     chunk: int | None = None
     group_size: int | None = None
     reduction: str | None = None
+    resident: int | None = None
 
     def __str__(self) -> str:
         if self.group_size is not None:
             return f"{self.unit.value} of {self.group_size}, {self.reduction} reduction"
         more = "" if self.chunk is None else f", {self.chunk} at a time"
+        more += "" if self.resident is None else f", {self.resident} threads resident"
         return f"{self.unit.value}, {self.race.value}{more}"
 
 

@@ -68,7 +68,8 @@ COMMANDS: dict[str, Signature] = {
     "unroll": _signature(unroll, "i:var factor:int?"),
     "precompute": _signature(precompute, "expr:expr i:vars ip:vars workspace:tensor?"),
     "parallelize": _signature(
-        parallelize, "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word?"
+        parallelize,
+        "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int?",
     ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
@@ -100,7 +101,7 @@ class Command:
         return f"{self.name}({','.join(written)})"
 
 
-_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction")
+_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction", "resident")
 
 
 def _as_written(expr: Expr) -> Expr:

@@ -130,7 +130,8 @@ class Kernel(Node):
     """A function of the GPU.
 
     A block has `threads` threads: `warps` units of `lanes` each. `grid`: how many blocks there are
-    work for, in two dimensions; None where only the GPU knows.
+    work for, in two dimensions; None where only the GPU knows. `resident`: so many threads are to
+    fit a multiprocessor, if not 0.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Kernel(Node):
     lanes: int
     grid: tuple[Expr | None, Expr | None]
     scratch: tuple[Scratch, ...] = ()
+    resident: int = 0
 
     @property
     def threads(self) -> int:

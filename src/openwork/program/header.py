@@ -119,6 +119,7 @@ class Header:
                 or _constant(self.ctx.names.extent(self.loop.var)),
                 group=tag.group_size or 0,
                 reduction=tag.reduction or "",
+                resident=tag.resident or 0,
             )
         elif tag is not None and _vectorizes(self.loop.body, body):
             made = replace(made, simd=True, reductions=self.reductions)

@@ -211,7 +211,7 @@ class _Host:
         body = streamed(body, operands)
         if self.aligned:
             shared = {s.array.name for s in work.shared}
-            body = vectorized(body, operands | shared, work.taken)
+            body = vectorized(body, operands, shared, work.taken)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
         if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
             self.notes.append("one thread does what the schedule gives to nobody")
@@ -259,6 +259,7 @@ class _Host:
             lanes=geometry.lanes,
             grid=(x, y),
             scratch=tuple(work.scratch),
+            resident=geometry.resident,
         )
 
     def _count(self, begin: Expr, end: Expr) -> Expr | None:

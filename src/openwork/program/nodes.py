@@ -163,7 +163,8 @@ class For(Stmt):
     interrupt flag; 0 for never.
     `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of
     them at most where that is a constant. What groups of `group` threads store atomically, they
-    combine first, by a reduction that is "parallel" or by "segment".
+    combine first, by a reduction that is "parallel" or by "segment". Of blocks, `resident`: so many
+    threads are to fit a multiprocessor.
     """
 
     var: Name
@@ -187,6 +188,7 @@ class For(Stmt):
     units: int | None = None  # how many of a GPU's units to have for it
     group: int = 0
     reduction: str = ""
+    resident: int = 0
     step: Expr | None = None  # in place of 1
 
 

@@ -117,7 +117,9 @@ class Loop(Merging):
         first, scope = scope.fresh(f"{walker.position.name}_lo", lasting=True)
         last, scope = scope.fresh(f"{walker.position.name}_hi", lasting=True)
         code = replace(walker, position=first, end=last).declare()
-        return code, Range(first, last), scope
+        level = walker.part.access.tensor.format.levels[walker.level]
+        one_each = level.unique and level.compact  # at each coordinate of the window, or none
+        return code, Range(first, last, most=walker.window.most if one_each else None), scope
 
     def _count_fixed(
         self, position: Name, values: Range, scope: Scope

@@ -45,11 +45,12 @@ class Geometry:
     """How a block is made up: `warps` units of `lanes` threads.
 
     Units of several warps are as long as a power of two, and lie within the hardware's own, so that
-    their threads can meet.
+    their threads can meet. `resident`: as many threads are to fit a multiprocessor.
     """
 
     warps: int
     lanes: int
+    resident: int = 0
 
     @property
     def threads(self) -> int:
@@ -60,8 +61,7 @@ class Geometry:
 def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     """The geometry that the loops of a launch ask for."""
     loops = [n for s in stmts for n in walk(s) if isinstance(n, p.For) and n.unit]
-    warps = [loop for loop in loops if loop.unit == "warp"]
-    threads = [loop for loop in loops if loop.unit == "thread"]
+    warps, threads = ([x for x in loops if x.unit == unit] for unit in ("warp", "thread"))
     if _needs_one_thread(stmts):
         return Geometry(1, 1)
     if warps:  # loops for threads beside those for warps take all threads of the block
@@ -79,7 +79,8 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     count = max([x.units or x.lanes or _USUAL_WARPS for x in warps], default=1)
     if any(x.group for x in loops):  # whole groups, wherever they begin
         count = -(-count * lanes // _WARP) * _WARP // lanes
-    return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes)
+    resident = max([x.resident for x in loops], default=0)
+    return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
 
 
 def _power(n: int) -> int:

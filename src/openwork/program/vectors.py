@@ -5,8 +5,9 @@
     v = the vector at B[j * 32 + k];
     for (at = 0; at < 4; at++) sum[at] += a * v[at];
 
-That is legal where the first element is the first of a vector: its index is a multiple of the
-length, which follows from constants. Arrays begin at such a place, or the host takes other code.
+Neighbours that are added to indivisibly are added to at once where the hardware can. All that is
+legal where the first element is the first of a vector: its index is a multiple of the length, which
+follows from constants. Arrays begin at such a place, or the host takes other code.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ class LoadVector(Stmt):
 
 @dataclass(frozen=True)
 class StoreVector(Stmt):
-    """A vector of `count` elements to `array[index]` and its neighbours."""
+    """A vector of `count` elements to `array[index]` and its neighbours; or added to them."""
 
     vector: Array
     array: Array
     index: Expr
     count: int
+    added: bool = False  # each of them indivisibly
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,14 @@ class MakeVector(Stmt):
     count: int
 
 
-def vectorized(body: p.Block, loaded: set[str], taken: set[str]) -> p.Block:
-    """`body` with vectors; `loaded`: the arrays in memory that vectors are loaded from."""
-    return cast(p.Block, _Vectors(loaded, taken).node(body, {}))
+def vectorized(body: p.Block, operands: set[str], shared: set[str], taken: set[str]) -> p.Block:
+    """`body` with vectors, which are loaded from operands and from the arrays that blocks share."""
+    return cast(p.Block, _Vectors(operands | shared, shared, taken).node(body, {}))
 
 
 class _Vectors:
-    def __init__(self, loaded: set[str], taken: set[str]) -> None:
-        self.loaded, self.taken = loaded, taken
+    def __init__(self, loaded: set[str], shared: set[str], taken: set[str]) -> None:
+        self.loaded, self.shared, self.taken = loaded, shared, taken
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node`, where names stand for expressions."""
@@ -98,20 +100,26 @@ class _Vectors:
         stores = [s for s in body if isinstance(s, p.Store)]
         after: list[Stmt] = []
         new = [cast(Stmt, _replaced(s, table)) for s in body]
-        if len(stores) == 1 and stores[0].op is None and not stores[0].atomic:
+        if len(stores) == 1 and (_is_plain(stores[0]) or self._adds(stores[0])):
             store = stores[0]
             base = self._base(store.index, loop.var, own)
             fits = base is not None and _aligned(base, store.array, count, known)
             if base is not None and fits and store.array.name.endswith("_vals"):
                 vector = self._vector(store.array)
                 before.append(MakeVector(vector, count))
-                after.append(StoreVector(vector, store.array, base, count))
+                after.append(StoreVector(vector, store.array, base, count, store.atomic))
                 at = body.index(store)
                 value = cast(p.Store, new[at]).value
                 new[at] = p.Store(vector, loop.var, value)
         if not before:
             return loop
         return block(*before, replace(loop, body=block(*_used(new))), *after)
+
+    def _adds(self, store: p.Store) -> bool:
+        """Whether it adds to neighbouring elements as GPUs can do at once, outside of blocks."""
+        plus = store.op is not None and store.op.name == "add" and store.op.definition is None
+        here = store.array.type == "float32" and store.array.name not in self.shared
+        return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
         base, number = array.name.removesuffix("_vals") + "_vector", 1
@@ -147,6 +155,10 @@ def in_order(
             known[s.name.name] = s.value
         done.append(cast(Stmt, change(s, known)))
     return block(*done)
+
+
+def _is_plain(store: p.Store) -> bool:
+    return store.op is None and not store.atomic
 
 
 def _used(stmts: list[Stmt]) -> list[Stmt]:

@@ -27,6 +27,7 @@ from openwork.program.device import (
 )
 from openwork.program.streamed import StreamLoad
 from openwork.program.vectors import VECTOR, LoadVector, MakeVector, StoreVector
+from openwork.render.cuda_atomics import atomic
 from openwork.render.cuda_groups import GROUP_HELPERS, group_text
 from openwork.render.cuda_tables import NEEDS
 from openwork.render.cuda_types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, cuda_constant
@@ -51,7 +52,6 @@ _TYPEDEFS = {
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
     "uint64": "unsigned long long",
 }  # fmt: skip
-_ATOMIC_ADDS = ("int32", "uint32", "uint64", "float32", "float64")
 
 
 def render_cuda(device: DeviceProgram, narrow: bool) -> str:
@@ -182,7 +182,7 @@ class _Renderer(Writer):
             case p.Set(name=name, value=value, op=op):
                 return [f"{self.update(name, value, op)};"]
             case p.Store():
-                return self._atomic(s) if s.atomic else self._store(s)
+                return atomic(self, s) if s.atomic else self._store(s)
             case p.For():
                 return self._for(s)
             case p.While(condition=condition, body=body):
@@ -209,6 +209,8 @@ class _Renderer(Writer):
                 return [f"{self._vector(vector, count)} {vector.name};"]
             case StoreVector(vector=vector, array=array, index=index, count=count):
                 place = f"&{array.name}[{self.text(index)}]"
+                if s.added:
+                    return [f"{self.use('add_vector', '')}({place}, {vector.name});"]
                 return [f"*({self._vector(array, count)} *){place} = {vector.name};"]
             case p.Prefetch() | p.Free():
                 return []
@@ -261,48 +263,6 @@ class _Renderer(Writer):
 
     def _store(self, s: p.Store) -> list[str]:
         return [f"{self.update(p.Load(s.array, s.index), s.value, s.op)};"]
-
-    def _atomic(self, s: p.Store) -> list[str]:
-        """An atomic of the hardware, or else one by compare and exchange."""
-        type, value = s.array.type, self.text(s.value)
-        place = f"&{s.array.name}[{self.text(s.index)}]"
-        name = "" if s.op is None or s.op.definition is not None else s.op.name
-        if name in ("add", "sub") and type in _ATOMIC_ADDS:
-            if name == "sub":
-                value = f"-{paren(self.expr(s.value), ATOM)}"
-            return [f"atomicAdd({place}, {value});"]
-        if name == "add" and type == "int64":
-            return [f"atomicAdd((unsigned long long *){place}, (unsigned long long)({value}));"]
-        if name in ("min", "max") and type in ("int32", "uint32", "uint64"):
-            return [f"atomic{name.title()}({place}, {value});"]
-        if name == "add" and is_complex(type):
-            half = "float" if type == "complex64" else "double"
-            lines = [
-                f"{half} *const {s.array.name}_at = ({half} *){place};",
-                f"const {CUDA_TYPES[type]} {s.array.name}_given = {value};",
-                f"atomicAdd({s.array.name}_at, {s.array.name}_given.re);",
-                f"atomicAdd({s.array.name}_at + 1, {s.array.name}_given.im);",
-            ]
-            return ["{", *indent(lines), "}"]
-        return self._exchange(s, place)
-
-    def _exchange(self, s: p.Store, place: str) -> list[str]:
-        """Compute the new element from the old one until nobody has changed it in the meantime."""
-        type, array = s.array.type, s.array.name
-        old, given = p.Name(f"{array}_old", type), p.Name(f"{array}_given", type)
-        new = given if s.op is None else applied(s.op, old, given)
-        ctype = CUDA_TYPES[type]
-        swap = self.use("exchange", "")
-        lines = [
-            f"{ctype} *const {array}_at = {place};",
-            f"const {ctype} {array}_given = {self.text(s.value)};",
-            f"{ctype} {array}_old = *(volatile {ctype} *){array}_at;"
-            if not is_complex(type)
-            else f"{ctype} {array}_old = *{array}_at;",
-            f"while (!{swap}({array}_at, {array}_old, ({ctype})({self.text(new)}))) {{",
-            "}",
-        ]
-        return ["{", *indent(lines), "}"]
 
     # -- threads together -----------------------------------------------------------------------
 
@@ -372,7 +332,7 @@ class _Renderer(Writer):
         args = f"{s.value.name}, {s.index.name}, {self._mask(s.group)}"
         line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({args});"
         store = p.Store(s.array, s.index, s.value, s.op, atomic=True)
-        return [line, f"if ({s.value.name}_mine) {{", *indent(self._atomic(store)), "}"]
+        return [line, f"if ({s.value.name}_mine) {{", *indent(atomic(self, store)), "}"]
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -384,7 +344,8 @@ class _Renderer(Writer):
         body = indent(self.stmt(k.body))
         body = [*indent(self.shared), *body]
         params = [f"{type} {name}" for type, name in parameters(k)]
-        bounds = f"__launch_bounds__({k.threads})"
+        blocks = f", {max(1, k.resident // k.threads)}" if k.resident else ""
+        bounds = f"__launch_bounds__({k.threads}{blocks})"
         lines = [f'extern "C" __global__ void {bounds} {k.name}(']
         lines += [
             f"    {param}{',' if n + 1 < len(params) else ''}" for n, param in enumerate(params)

@@ -158,9 +158,29 @@ template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
 };
 """
 
+_ADD_VECTOR = """\
+// Add to neighbouring elements of the GPU's memory at once, to each of them indivisibly.
+template <int N>
+static __device__ inline void add_vector(float *place, const Vector<float, N> &given) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#pragma unroll
+  for (int n = 0; n < N; n++) atomicAdd(place + n, given.of[n]);
+#else
+  constexpr int each = N % 4 == 0 ? 4 : 2;
+#pragma unroll
+  for (int n = 0; n < N; n += each) {
+    const float *const of = given.of + n;
+    if constexpr (each == 4) atomicAdd((float4 *)(place + n), float4{of[0], of[1], of[2], of[3]});
+    else atomicAdd((float2 *)(place + n), float2{of[0], of[1]});
+  }
+#endif
+}
+"""
+
 GROUP_HELPERS = {
     **TABLE_HELPERS,
     "vector": _VECTOR,
+    "add_vector": _ADD_VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,
     "of_block": _BLOCK,

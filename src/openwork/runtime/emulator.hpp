@@ -342,6 +342,18 @@ static inline unsigned atomicAdd(unsigned *p, unsigned v) { return emulated_add(
 static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long long v) {
   return emulated_add(p, v);
 }
+struct __attribute__((aligned(8))) float2 { float x, y; };
+struct __attribute__((aligned(16))) float4 { float x, y, z, w; };
+// Vectors: each element for itself, and only in the GPU's own memory.
+template <int N> static inline void emulated_add_vector(void *place, const float *value) {
+  char *const at = (char *)place;
+  if (at >= +__start_emulated_shared && at < +__stop_emulated_shared)
+    emulated::give_up("an atomic operation on a vector in shared memory");
+  if ((size_t)place % (N * sizeof(float))) emulated::give_up("a vector that is not aligned");
+  for (int n = 0; n < N; n++) emulated_add((float *)place + n, value[n]);
+}
+static inline void atomicAdd(float2 *p, float2 v) { emulated_add_vector<2>(p, &v.x); }
+static inline void atomicAdd(float4 *p, float4 v) { emulated_add_vector<4>(p, &v.x); }
 static inline unsigned atomicOr(unsigned *place, unsigned bits) {
   emulated_shared(place);
   const unsigned old = *place;
@@ -396,9 +408,3 @@ static inline unsigned long long atomicCAS(unsigned long long *p, unsigned long 
                                            unsigned long long v) {
   return emulated_swap(p, e, v);
 }
-
-struct __attribute__((aligned(8))) float2 { float x, y; };
-struct __attribute__((aligned(16))) float4 { float x, y, z, w; };
-struct __attribute__((aligned(16))) double2 { double x, y; };
-struct __attribute__((aligned(8))) int2 { int x, y; };
-struct __attribute__((aligned(16))) int4 { int x, y, z, w; };

@@ -103,6 +103,7 @@ class Schedulable:
         chunk: int | None = None,
         group_size: int | None = None,
         reduction: str | None = None,
+        resident: int | None = None,
     ) -> S:
         """Give the iterations of `i` to threads, vector lanes, or the units of a GPU.
 
@@ -113,10 +114,11 @@ class Schedulable:
             chunk: CPU threads take so many iterations at a time.
             group_size: so many threads of a GPU combine what they write, for `GPUGroup`.
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
+            resident: so many threads are to fit a multiprocessor at once, for `GPUBlock`; fewer of
+                them have more registers each, and more loads under way.
         """
-        return self._do(
-            "parallelize", i, unit, race, chunk=chunk, group_size=group_size, reduction=reduction
-        )
+        more = {"group_size": group_size, "reduction": reduction, "resident": resident}
+        return self._do("parallelize", i, unit, race, chunk=chunk, **more)
 
     def mergeby(self: S, i: Any, strategy: str) -> S:
         """Intersect sparse operands along `i` by `"gallop"` or `"two_finger"`."""

@@ -13,6 +13,7 @@ from openwork.loops.plan import Plan
 
 GROUP_SIZES = (2, 4, 8, 16, 32)
 REDUCTIONS = ("parallel", "segment")
+WARP, MOST_RESIDENT = 32, 2048  # threads of a multiprocessor
 
 
 def parallelize(
@@ -23,6 +24,7 @@ def parallelize(
     chunk: int | None = None,
     group_size: int | None = None,
     reduction: str | None = None,
+    resident: int | None = None,
 ) -> Plan:
     """Run the iterations of a loop at once.
 
@@ -35,8 +37,12 @@ def parallelize(
 
     `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
     `group_size` neighbouring threads combine what they write before one of them writes it.
+    `resident` is for `GPUBlock`: so many threads are to fit a multiprocessor at once. Fewer of them
+    have more registers each, and more loads under way.
     """
-    tag = _tag(var, unit, race, chunk, group_size, reduction)
+    tag = replace(_tag(var, unit, race, chunk, group_size, reduction), resident=resident)
+    if resident is not None:
+        _check_resident(var, unit, resident)
     over = unit is ParallelUnit.GPUGroup and all(
         loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread
         for loop in find_loops(plan, var)
@@ -48,6 +54,21 @@ def parallelize(
         return replace(loop, tag=tag) if loop.var == var else None
 
     return check_nest(rewrite(plan, change))
+
+
+def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:
+    if unit is not ParallelUnit.GPUBlock:
+        raise ScheduleError(
+            f"{var} is for {unit.value}, of which not so many are resident",
+            code="E303",
+            hint="say resident= of the loop for GPUBlock",
+        )
+    if isinstance(resident, bool) or not WARP <= resident <= MOST_RESIDENT:
+        raise ScheduleError(
+            f"{resident} threads cannot be resident",
+            code="E303",
+            hint=f"a multiprocessor has {WARP} to {MOST_RESIDENT} threads",
+        )
 
 
 def _tag(
