@@ -43,6 +43,13 @@ def spmm(columns: int = 128) -> Any:
     return ow.parse("C(i,k) = A(i,j) * B(j,k)", C=C, A=A, B=B)
 
 
+def spmm_float32(columns: int) -> Any:
+    narrow = ow.tensor(MATRIX.astype("float32"), name="A")
+    B = ow.tensor(DENSE[:, :columns].astype("float32"), name="B")
+    C = ow.empty((90, columns), dtype="float32", name="C")
+    return ow.parse("C(i,k) = A(i,j) * B(j,k)", C=C, A=narrow, B=B)
+
+
 def mttkrp() -> Any:
     M = ow.empty((20, 32), name="M")
     return ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=X, F=F, G=G)
@@ -113,6 +120,15 @@ RECIPES = {
     "SpMM strips": lambda: r.spmm_rows(spmm(128)),
     "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
     "SpMM positions": lambda: r.spmm_positions(spmm(32), 16),
+    "SpMM tiles": lambda: r.spmm_tiles(spmm(32), 16),
+    "SpMM tiles, strips": lambda: r.spmm_tiles(spmm(128), 7, threads=96),
+    "SpMM tiles, 5 columns": lambda: r.spmm_tiles(spmm(5), 32),
+    "float32 tiles": lambda: r.spmm_tiles(spmm_float32(128), 16),
+    "float32 positions": lambda: r.spmm_positions(spmm_float32(32), 16),
+    "float32 positions, pairs": lambda: r.spmm_positions(spmm_float32(6), 4),
+    "float32 positions, 8 each": lambda: r.spmm_positions(spmm_float32(32), 4, vector=8),
+    "float32 positions, 6 each": lambda: r.spmm_positions(spmm_float32(96), 4, vector=6),
+    "float32 staged": lambda: r.spmm_staged(spmm_float32(4), 2, 8, resident=512),
     "SpMM staged": lambda: r.spmm_staged(spmm(4), 2, 8),
     "SpMM staged, 5 columns": lambda: r.spmm_staged(spmm(5), 1, 2),
     "MTTKRP": lambda: r.spmm_positions(mttkrp()),
@@ -167,9 +183,12 @@ def kernels() -> dict[str, tuple[Any, Any]]:
 @pytest.mark.parametrize("name", [*APPENDIX, *RECIPES])
 def test_agrees_with_numpy(kernels: dict[str, tuple[Any, Any]], name: str) -> None:
     stmt, kernel = kernels[name]
+    near = 1e-5 if stmt.assignment.lhs.dtype == "float32" else 1e-7
     for order in range(3):
         kernel._device.order = order
-        np.testing.assert_allclose(kernel().to_numpy(), expected(stmt), err_msg=kernel.source)
+        np.testing.assert_allclose(
+            kernel().to_numpy(), expected(stmt), rtol=near, err_msg=kernel.source
+        )
 
 
 @pytest.mark.skipif(library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
@@ -180,9 +199,10 @@ def test_compiles_for_a_gpu_and_spills_little(
     _, kernel = kernels[name]
     used = registers(compile_text(kernel.source))
     assert used
+    most = 85 if "768 threads resident" in kernel.source else 64
     for count, stack in used.values():
         # A.2 keeps the products of an incomplete run in local memory.
-        assert count <= 64 and stack <= (56 if name == "A.2" else 16), used
+        assert count <= most and stack <= (56 if name == "A.2" else 16), used
 
 
 def test_texts_say_what_the_schedule_asks_for(kernels: dict[str, tuple[Any, Any]]) -> None:
@@ -195,6 +215,28 @@ def test_texts_say_what_the_schedule_asks_for(kernels: dict[str, tuple[Any, Any]
     assert "atomicAdd" not in source("group per row")
     assert "_tiles1_" in source("position split")  # an inspector found where tiles begin
     assert "typedef int index_t;" in source("SpMM rows")
+    assert "__launch_bounds__(256, 2)" in source("float32 staged")
+    assert "__launch_bounds__(256)" in source("SpMM staged")
+
+
+def test_neighbours_are_added_to_at_once(kernels: dict[str, tuple[Any, Any]]) -> None:
+    """Where the GPU can: several numbers of one type, in its memory."""
+    for name, (_, kernel) in kernels.items():
+        if name.startswith("float32"):
+            assert "add_vector(&R_vals[" in kernel.source, name
+            assert "atomicAdd(&R_vals[" not in kernel.source, name
+        else:
+            assert "add_vector" not in kernel.source, name
+
+
+def test_neighbours_in_shared_memory_are_added_to_one_by_one() -> None:
+    text = """bound(k,column,4,MaxExact), order(i,j,column), pos(j,place,A),
+        precompute(A(i,j) * B(j,k),column,sums), unroll(sums),
+        parallelize(i,GPUBlock,NoRaces), parallelize(place,GPUThread,Atomics)"""
+    kernel = spmm_float32(4).schedule(text).compile("cuda-emulated")
+    assert "__shared__" in kernel.source and "atomicAdd(&W_vals[" in kernel.source
+    assert "add_vector" not in kernel.source
+    np.testing.assert_allclose(kernel().to_numpy(), expected(spmm(4)), rtol=1e-5)
 
 
 ILLEGAL = [
@@ -210,6 +252,9 @@ ILLEGAL = [
     ("parallelize(j,GPUGroup,group_size=8,reduction=tree)", "E303", "parallel and segment"),
     ("parallelize(i,GPUThread,NoRaces,group_size=8)", "E303", "GPUGroup"),
     ("parallelize(i,GPUThread,NoRaces,chunk=8)", "E303", "no chunks"),
+    ("parallelize(i,GPUThread,NoRaces,resident=512)", "E303", "not so many are resident"),
+    ("parallelize(i,GPUBlock,NoRaces,resident=16)", "E303", "16 threads cannot be resident"),
+    ("parallelize(i,CPUThread,NoRaces,resident=512)", "E303", "not so many are resident"),
 ]  # fmt: skip
 
 
@@ -244,6 +289,15 @@ def test_too_many_columns_to_stage() -> None:
     assert "E316" in str(caught.value)
 
 
+def test_tiles_are_for_a_matrix_in_rows() -> None:
+    B = ow.tensor(DENSE[:90].copy(), name="B")
+    across = ow.parse("C(j,k) = A(i,j) * B(i,k)", C=ow.empty((70, 128)), A=A, B=B)
+    for stmt in (mttkrp(), across):
+        with pytest.raises(ow.ScheduleError, match="a matrix times a matrix") as caught:
+            r.spmm_tiles(stmt)
+        assert caught.value.code == "E316"
+
+
 def test_what_is_read_once_passes_the_cache_by() -> None:
     """In a complete tile, without a guard; not where neighbours take parts of a line."""
     staged = r.position_staged(spmv(), 4, 2).compile(target="cuda").source
@@ -253,7 +307,13 @@ def test_what_is_read_once_passes_the_cache_by() -> None:
 
 
 def test_schedules_read_back() -> None:
-    for stmt in (r.group_per_row(spmv(), 8), r.spmm_positions(spmm(32)), r.sddmm(sddmm())):
+    for stmt in (
+        r.group_per_row(spmv(), 8),
+        r.spmm_positions(spmm(32)),
+        r.spmm_tiles(spmm(32)),
+        r.spmm_rows(mttkrp()),
+        r.sddmm(sddmm()),
+    ):
         base = type(stmt)(stmt.assignment)
         assert str(base.schedule(stmt.commands).loops) == str(stmt.loops)
 
@@ -268,3 +328,26 @@ def test_which_recipe_a_tensor_gets() -> None:
         stmt = ow.parse("M(i,j) = X(i,k,l) * F(k,j) * G(l,j)", M=M, X=many.to(ow.CSF(3)), F=F, G=G)
         source = stmt.compile(target="cuda").source
         assert ("GPUThread, Atomics" in source) == walks
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "dtype", "tiled"),
+    [(40, 0.1, "float32", True), (40, 0.1, "float64", False), (40, 0.25, "float64", True),
+     (40, 0.05, "float32", False), (1100, 0.1, "float32", False)],
+)  # fmt: skip
+def test_few_rows_that_fill_tiles_get_them(
+    rows: int, share: float, dtype: str, tiled: bool
+) -> None:
+    length = int(60_000 * share)
+    pattern = np.tile(np.arange(length) * (60_000 // length), (rows, 1))
+    pattern[0] = np.arange(length)
+    indptr = np.arange(rows + 1) * length
+    values = np.ones(rows * length, dtype)
+    wide = sp.csr_matrix((values, pattern.ravel(), indptr), shape=(rows, 60_000))
+    stmt = ow.parse(
+        "C(i,k) = A(i,j) * B(j,k)",
+        C=ow.placeholder("C", order=2, dtype=dtype),
+        A=ow.tensor(wide, name="A"),
+        B=ow.tensor(np.zeros((60_000, 128), dtype)),
+    )
+    assert (", 256)" in str(stmt.compile(target="cuda").source).partition("extern")[0]) == tiled

@@ -17,17 +17,24 @@ from openwork.tune.parts import Parts
 # Microseconds, as measured on an H200 over generated and real matrices (bench/gpu.py).
 # An entry of a row takes the threads that walk the row one step. Of a matrix times a vector that is
 # a step of a group, or of a thread alone; times a matrix, of a matrix with few entries, with many,
-# and what each byte of the columns adds then.
+# each with what a byte of the columns adds.
 _STEP_GROUP, _STEP_THREAD = 0.13, 0.07
-_STEP_FEW, _STEP_MANY, _STEP_BYTE = 0.1, 0.15, 2.5e-4
+_STEP_FEW, _STEP_MANY = (0.07, 1.0e-4), (0.15, 2.5e-4)
 # Threads that begin in a microsecond.
 _THREADS = 300_000.0
 # How much longer a kernel along positions takes than the shortest along rows; and what it does in a
 # microsecond, entries of a matrix times a vector, bytes of columns times a matrix.
 _START_VECTOR, _RATE_VECTOR = 3.0, 400_000.0
-_START_MATRIX, _RATE_MATRIX = 5.0, 6.0e6
+_START_MATRIX, _RATE_MATRIX = 4.0, 7.0e6
 # Entries that fill a GPU many times over, that fill it, and that leave some of it idle.
 _MUCH, _MANY, _FEW = 16_000_000, 1_000_000, 200_000
+# Tiles of the dense operand are worth while from so many bytes and rows of it on, for few rows that
+# are stored to a share: else too little of a row is in a tile to look for it. A GPU adds several
+# numbers of one type at once; others need longer runs.
+_FEW_ROWS, _TILED_BYTES, _TILED_ACROSS = 1000, 256, 50_000
+_TILED_SHARE, _TILED_SHARE_FLOAT32 = 0.2, 0.08
+_RESIDENT = 1024  # threads of a multiprocessor, where wide terms are staged
+_UNKNOWN_MEAN = 16.0  # entries of a row, where rows are not those of a matrix
 _FEW_SAMPLES = 60_000  # entries at which dot products are taken
 _FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
 
@@ -60,9 +67,9 @@ class Rows:
 
         `columns`: bytes of each row of the dense operand.
         """
-        many = self.entries >= _MANY
-        step = _STEP_MANY + columns * _STEP_BYTE if many else _STEP_FEW
-        return self.longest * step <= _START_MATRIX + self.entries * columns / _RATE_MATRIX
+        step, byte = _STEP_MANY if self.entries >= _MANY else _STEP_FEW
+        time = self.longest * (step + columns * byte)
+        return time <= _START_MATRIX + self.entries * columns / _RATE_MATRIX
 
 
 _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
@@ -131,7 +138,7 @@ def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
         rows = rows_of(storage)
         if parts.one_row and columns * size > _FEW_COLUMNS and rows.even(columns * size):
             return recipes.spmm_rows(stmt)
-    return recipes.spmm_positions(stmt, _entries(columns, 1.0, storage.nnz))
+    return recipes.spmm_positions(stmt, _entries(columns, _UNKNOWN_MEAN, storage.nnz))
 
 
 def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement:
@@ -142,10 +149,23 @@ def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement
         short = rows.mean < 16 and rows.entries < 3 * _MANY
         if even and (rows.entries < _FEW or short):
             return recipes.spmm_rows(stmt)
-        return recipes.spmm_staged(stmt, 4 if even or rows.mean >= 32 else 2, group)
+        each = 4 if even or rows.mean >= 32 else 2
+        resident = _RESIDENT if size > 4 and rows.entries >= _MANY else None
+        return recipes.spmm_staged(stmt, each, group, resident=resident)
     if even:
         return recipes.spmm_rows(stmt)
+    if columns * size >= _TILED_BYTES and _fills_tiles(stmt, parts, rows):
+        return recipes.spmm_tiles(stmt)
     return recipes.spmm_positions(stmt, _entries(columns, rows.mean, rows.entries))
+
+
+def _fills_tiles(stmt: Statement, parts: Parts, rows: Rows) -> bool:
+    """Whether rows are few, and have enough entries in each tile of the dense operand."""
+    across = parts.extent(parts.inside[1]) or 0
+    float32 = stmt.assignment.lhs.dtype == "float32"
+    least = across * (_TILED_SHARE_FLOAT32 if float32 else _TILED_SHARE)
+    few = parts.one_row and rows.count <= _FEW_ROWS
+    return few and across >= _TILED_ACROSS and rows.mean >= least
 
 
 def _entries(columns: int, mean: float, entries: float) -> int:
@@ -153,8 +173,8 @@ def _entries(columns: int, mean: float, entries: float) -> int:
     if columns <= 8:
         return 32 if mean > 4096 else 16
     if columns > 64:
-        return _near(entries / 10_000, 16, 128)
-    return _near(entries / 18_000, 8, 32 if mean < 64 else 64)
+        return _near(entries / 20_000, 16, 128)
+    return _near(entries / 18_000, 8, 16 if mean < 8 else 32 if mean < 64 else 64)
 
 
 def _near(wanted: float, least: int, most: int) -> int:

@@ -15,7 +15,9 @@ from openwork.tensor.statement import Statement
 from openwork.tune.atomic import atomic_parallel as atomic_parallel
 from openwork.tune.parts import SHARED, THREADS, VECTOR, WARP, Parts, ordered, positions
 
-_ROWS = 8  # of a tensor at once in a block: it is not known how many are stored among them
+# Of a tensor: rows at once in a block; entries of each at once; and threads of a multiprocessor,
+# which are few, so that each has the registers for so many loads. As measured on an H200.
+_ROWS, _ENTRIES, _RESIDENT = 8, 8, 768
 
 
 def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
@@ -157,7 +159,11 @@ def _columns(stmt: Statement, parts: Parts, vector: int | None) -> tuple[Stateme
 
 
 def spmm_rows(
-    stmt: Statement, vector: int | None = None, unroll: int | None = None, threads: int = THREADS
+    stmt: Statement,
+    vector: int | None = None,
+    unroll: int | None = None,
+    threads: int = THREADS,
+    resident: int | None = None,
 ) -> Statement:
     """Some threads for each row, side by side along the columns, that walk it together.
 
@@ -171,7 +177,8 @@ def spmm_rows(
     levels = parts.sparse.tensor.format.levels
     if len(inner) > 1 and parts.one_row and all(level == Compressed for level in levels[1:]):
         stmt, inner = positions(stmt, parts, above=1), ["place"]
-        rows, unroll = min(rows, _ROWS), unroll or 8
+        rows = min(rows, _ROWS)
+        unroll, resident = unroll or _ENTRIES, resident or _RESIDENT
     stmt = stmt.split(row, "block", "warp", rows)
     stmt = stmt.order("block", *strip, "warp", lane, *inner, part)
     stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
@@ -179,7 +186,7 @@ def spmm_rows(
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
     return (
-        stmt.parallelize("block", "GPUBlock", "NoRaces")
+        stmt.parallelize("block", "GPUBlock", "NoRaces", resident=resident)
         .parallelize("warp", "GPUWarp", "NoRaces")
         .parallelize(lane, "GPUThread", "NoRaces")
     )
@@ -201,7 +208,41 @@ def spmm_positions(
     stmt = stmt.split("tile", "warp", "entry", each)
     stmt = stmt.order("block", *strip, "warp", lane, "entry", part)
     stmt = stmt.unroll(part).unroll("entry", unroll)
-    stmt = stmt.parallelize("block", "GPUBlock", "IgnoreRaces")
+    return _added(stmt.parallelize("block", "GPUBlock", "IgnoreRaces"), strip, lane)
+
+
+def spmm_tiles(
+    stmt: Statement,
+    across: int = 256,
+    vector: int | None = None,
+    unroll: int = 4,
+    threads: int = 4 * THREADS,
+) -> Statement:
+    """Blocks take `across` rows of the dense operand, for all rows of the sparse one.
+
+    Units of threads walk their share of the rows, each from where the tile begins in it, and find
+    in the cache what others have loaded. Best where rows are few and long.
+    """
+    parts = Parts(stmt)
+    if len(parts.inside) != 2 or not parts.one_row:
+        raise ScheduleError(
+            f"spmm_tiles is for a matrix times a matrix, not for {stmt}",
+            code="E316",
+            hint="spmm_rows, or spmm_positions",
+        )
+    row, inner = parts.inside
+    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
+    *strip, lane, part = columns
+    stmt = stmt.split(inner, "block", "tile", across).divide(row, "warp", "share", threads // lanes)
+    stmt = stmt.order("block", *strip, "warp", lane, "share", "tile", part)
+    product = stmt.assignment.rhs
+    stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
+    stmt = stmt.unroll("tile", unroll).parallelize("block", "GPUBlock", "IgnoreRaces")
+    return _added(stmt, strip, lane)
+
+
+def _added(stmt: Statement, strip: list[str], lane: str) -> Statement:
+    """Blocks and warps that add to the same rows, by threads side by side along the columns."""
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "IgnoreRaces")
     return stmt.parallelize("warp", "GPUWarp", "IgnoreRaces").parallelize(
@@ -210,7 +251,11 @@ def spmm_positions(
 
 
 def spmm_staged(
-    stmt: Statement, each: int = 4, group: int = 4, threads: int = THREADS
+    stmt: Statement,
+    each: int = 4,
+    group: int = 4,
+    threads: int = THREADS,
+    resident: int | None = None,
 ) -> Statement:
     """Blocks compute the terms of a tile of entries into shared memory, all columns of each.
 
@@ -242,7 +287,7 @@ def spmm_staged(
         .unroll("stage", each)
         .unroll("staged")
         .unroll("column")
-        .parallelize("block", "GPUBlock", "IgnoreRaces")
+        .parallelize("block", "GPUBlock", "IgnoreRaces", resident=resident)
         .parallelize("stage", "GPUThread", "NoRaces")
         .parallelize("tile", "GPUGroup", group_size=group, reduction="segment")
     )
