@@ -176,5 +176,6 @@ CODES: dict[str, str] = {
     "E606": "a target that this version has no back end for",
     "E607": "no GPU, or no CuPy to reach it by",
     "E608": "a kernel failed on the GPU, or under its emulator",
+    "E609": "torch is not installed",
     "E900": "a fault inside Openwork",
 }

@@ -624,6 +624,13 @@ def _failing(message: str) -> Any:
     return library, lambda *args: 1
 
 
+@provokes("E609")
+def test_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with refused("E609", ow.ToolchainError, "torch is not installed", hint="openwork[torch]"):
+        ow.tensor([1.0]).to_torch()
+
+
 @provokes("E900")
 def test_a_kernel_that_computes_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     right = kernel.evaluate

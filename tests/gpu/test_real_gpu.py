@@ -156,6 +156,52 @@ def test_objects_of_cupy_and_torch_are_shared() -> None:
     np.testing.assert_allclose(back.cpu().numpy(), MATRICES["random"].sum(axis=1))
 
 
+def test_results_in_the_library_of_the_caller() -> None:
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    torch = pytest.importorskip("torch")
+    dense = sp.csr_matrix(MATRICES["random"])
+    t = torch.sparse_csr_tensor(
+        *(torch.as_tensor(a, device="cuda") for a in (dense.indptr, dense.indices, dense.data)),
+        size=dense.shape,
+    )
+    x = torch.ones(dense.shape[1], device="cuda", dtype=torch.float64)
+    for matrix in (t, t.to_sparse_coo(), t.to_sparse_csc()):
+        y = ow.einsum("ij,j->i", matrix, x)
+        for there in (y.to_torch(), torch.from_dlpack(y), torch.as_tensor(y, device="cuda")):
+            assert there.is_cuda and there.data_ptr() == y.storage.values.data.ptr
+            np.testing.assert_allclose(there.cpu().numpy(), dense @ np.ones(dense.shape[1]))
+        assert cp.asarray(y).data.ptr == y.storage.values.data.ptr
+    square = ow.tensor(t) @ ow.tensor(t).T
+    expected = (dense @ dense.T).toarray()
+    back, matrix = square.to_torch(), square.to_cupy()
+    assert back.layout == torch.sparse_csr and isinstance(matrix, sparse.csr_matrix)
+    assert back.values().data_ptr() == matrix.data.data.ptr
+    np.testing.assert_allclose(back.to_dense().cpu().numpy(), expected)
+    np.testing.assert_allclose(matrix.toarray().get(), expected)
+    with pytest.raises(ow.FormatError, match="requires a gradient"):
+        ow.tensor(x.requires_grad_())
+
+
+def test_a_stream_of_torch_is_used_for_its_tensors() -> None:
+    """What torch does before and after, on a stream that waits for nobody, is in order with it."""
+    torch = pytest.importorskip("torch")
+    A, x = MATRICES["random"], torch.zeros(900, device="cuda", dtype=torch.float64)
+    a = ow.tensor(A, name="A").to("cuda")
+    y = ow.empty((1000,), name="y")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=a, x=ow.tensor(x, name="x"))
+    kernel = kernel.compile(target="cuda")
+    expected = A.sum(axis=1)
+    cp.cuda.Device().synchronize()
+    for number in range(20):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)  # some ms, in which others would be too early
+            x.fill_(number)
+            got = kernel().to_torch() * 2
+            np.testing.assert_allclose(got.cpu().numpy(), 2 * number * expected, rtol=1e-12)
+        stream.synchronize()
+
+
 def test_the_current_stream_is_used() -> None:
     A, x = ow.tensor(MATRICES["random"], name="A").to("cuda"), cp.ones(900)
     y = ow.empty((1000,), name="y")

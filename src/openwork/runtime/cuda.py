@@ -14,6 +14,7 @@ import numpy as np
 from openwork.errors import DataError, ToolchainError
 from openwork.program.device import Kernel
 from openwork.runtime import cache
+from openwork.runtime.caller import callers_stream
 from openwork.runtime.memory import address
 from openwork.runtime.relaunch import Ready, Relaunch, Slices
 from openwork.runtime.storage import Storage
@@ -62,7 +63,12 @@ def address_of(array: Any) -> int:
 
 @dataclass(eq=False)
 class DeviceStorage(Storage):
-    """A tensor's arrays in a GPU's memory: they are CuPy's."""
+    """A tensor's arrays in a GPU's memory: they are CuPy's.
+
+    `of_torch`: they share memory with tensors of torch, or were computed from such.
+    """
+
+    of_torch: bool = False
 
     @classmethod
     def later(cls, facts: Mapping[str, Any], array: Callable[[Any], Any], place: Any) -> Self:
@@ -90,15 +96,19 @@ class DeviceStorage(Storage):
             for level in storage.levels
         )
         values = device.upload(storage.values)
-        return cls(storage.shape, storage.format, storage.dtype, levels, values, storage.fill)
+        facts = storage.shape, storage.format, storage.dtype
+        of_torch = isinstance(storage, DeviceStorage) and storage.of_torch
+        return cls(*facts, levels, values, storage.fill, of_torch)
 
     def host(self) -> Storage:
         """The same in main memory."""
         device = Cuda()
-        levels = tuple(
-            {name: device.download(array) for name, array in level.items()} for level in self.levels
-        )
-        values = device.download(self.values)
+        with callers_stream(self.of_torch):
+            levels = tuple(
+                {name: device.download(array) for name, array in level.items()}
+                for level in self.levels
+            )
+            values = device.download(self.values)
         return Storage(self.shape, self.format, self.dtype, levels, values, self.fill)
 
     @cached_property

@@ -18,6 +18,7 @@ from openwork.loops.relations import Fuse, Split
 from openwork.loops.result import Append
 from openwork.pipeline import Compiled, CompiledCuda, back_cuda
 from openwork.program.vectors import VECTOR
+from openwork.runtime.caller import callers_stream
 from openwork.runtime.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
 from openwork.runtime.emulator import Emulator
 from openwork.runtime.kept import Kept
@@ -130,8 +131,23 @@ class DeviceKernel(Kernel):
     def _launch(
         self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
     ) -> Storage:
+        operands = given if self._simple else self._binder.operands_of(given, old)
+        of_torch = any(isinstance(s, DeviceStorage) and s.of_torch for s in given)
+        with callers_stream(of_torch):
+            storage = self._bound(given, operands, shape, old, out)
+        if isinstance(storage, DeviceStorage):
+            storage.of_torch = of_torch
+        return storage
+
+    def _bound(
+        self,
+        given: tuple[Storage, ...],
+        operands: tuple[Storage, ...],
+        shape: Shape,
+        old: Storage | None,
+        out: Any,
+    ) -> Storage:
         plan, binder = self._plan, self._binder
-        operands = given if self._simple else binder.operands_of(given, old)
         binding = self._latest
         if binding is None or out is not None or binder.converts or not binding.fits(given, shape):
             binding = self._latest = binder.bind(given, operands, shape, out is not None)
@@ -313,6 +329,7 @@ class Repeat(Repeated):
             "dtype": result.dtype,
             "levels": levels,
             "fill": result.fill,
+            "of_torch": any(getattr(storage, "of_torch", False) for _, storage in self._held),
         }
 
     def again(self) -> Any:
@@ -324,6 +341,12 @@ class Repeat(Repeated):
         return self._made() if shape is self._shape or shape == self._shape else None
 
     def _made(self) -> Any:
+        if not self._facts["of_torch"]:
+            return self._launched_again()
+        with callers_stream(True):
+            return self._launched_again()
+
+    def _launched_again(self) -> Any:
         stream = self._stream()
         try:
             ready = self._ready.pop()

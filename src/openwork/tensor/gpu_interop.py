@@ -1,20 +1,34 @@
-"""Arrays and matrices of CuPy and torch in a GPU's memory, as storage: no copy, checked there."""
+"""Arrays and matrices of CuPy and torch in a GPU's memory, as storage: no copy, checked there.
+
+Others are known by their protocols: CUDA's array interface, or DLPack.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from openwork.algebra.types import as_dtype
-from openwork.errors import DataError
+from openwork.errors import DataError, FormatError
 from openwork.format.formats import CSC, CSR, Format, dense
+from openwork.runtime.caller import callers_stream
 from openwork.runtime.cuda import DeviceStorage, cupy, is_on_gpu
+from openwork.tensor.torch_interop import is_torch, layout_of, plain
+
+_CUDA = 2  # what DLPack calls it
 
 
 def is_gpu_object(obj: Any) -> bool:
     """Whether `obj` is an array or a compressed matrix on a GPU."""
     if isinstance(obj, type):
         return False
-    return is_on_gpu(obj) or _compressed(obj) is not None
+    if is_torch(obj):
+        return bool(obj.is_cuda)
+    return is_on_gpu(obj) or _compressed(obj) is not None or _has_dlpack(obj)
+
+
+def _has_dlpack(obj: Any) -> bool:
+    return hasattr(obj, "__dlpack__") and obj.__dlpack_device__()[0] == _CUDA
 
 
 def _compressed(obj: Any) -> tuple[Format, Any, Any, Any] | None:
@@ -22,13 +36,25 @@ def _compressed(obj: Any) -> tuple[Format, Any, Any, Any] | None:
     module = type(obj).__module__
     if module.startswith("cupyx.scipy.sparse") and getattr(obj, "format", "") in ("csr", "csc"):
         return (CSR if obj.format == "csr" else CSC), obj.indptr, obj.indices, obj.data
-    if module == "torch" and getattr(obj, "is_cuda", False):
-        layout = str(obj.layout)
-        if layout == "torch.sparse_csr":
-            return CSR, obj.crow_indices(), obj.col_indices(), obj.values()
-        if layout == "torch.sparse_csc":
-            return CSC, obj.ccol_indices(), obj.row_indices(), obj.values()
+    if is_torch(obj) and layout_of(obj) != "strided":
+        return _of_torch(obj)
     return None
+
+
+def _of_torch(obj: Any) -> tuple[Format, Any, Any, Any]:
+    """A sparse tensor of torch's; coordinates become rows, by torch."""
+    layout, ordinary = layout_of(obj), obj.ndim == 2 and not obj.dense_dim()
+    if ordinary and layout == "sparse_coo":
+        obj, layout = obj.coalesce().to_sparse_csr(), "sparse_csr"
+    if ordinary and layout == "sparse_csr":
+        return CSR, obj.crow_indices(), obj.col_indices(), obj.values()
+    if ordinary and layout == "sparse_csc":
+        return CSC, obj.ccol_indices(), obj.row_indices(), obj.values()
+    raise FormatError(
+        f"a tensor of torch on a GPU cannot become a tensor: it is {layout}, of {obj.ndim} modes",
+        code="E405",
+        hint="matrices can in torch.sparse_csr, sparse_csc and sparse_coo; others by .cpu()",
+    )
 
 
 def from_gpu(obj: Any, name: str) -> DeviceStorage:
@@ -36,11 +62,19 @@ def from_gpu(obj: Any, name: str) -> DeviceStorage:
 
     Raises:
         DataError: E502 to E504 if index arrays break what they promise.
+        FormatError: E405 for a tensor of torch that has no place here.
     """
-    cp = cupy()
+    cp, of_torch = cupy(), is_torch(obj)
+    with callers_stream(of_torch):
+        made = _shared(cp, plain(obj) if of_torch else obj, name)
+    made.of_torch = of_torch
+    return made
+
+
+def _shared(cp: Any, obj: Any, name: str) -> DeviceStorage:
     parts = _compressed(obj)
     if parts is None:
-        array = cp.asarray(obj)
+        array = _array(cp, obj)
         order = tuple(range(array.ndim))
         if array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous:
             order = order[::-1]
@@ -49,11 +83,16 @@ def from_gpu(obj: Any, name: str) -> DeviceStorage:
         shape = tuple(int(n) for n in array.shape)
         return DeviceStorage(shape, format, as_dtype(values.dtype), ({},) * array.ndim, values)
     format, pos, crd, values = parts
-    pos, crd, values = (cp.ascontiguousarray(cp.asarray(a)) for a in (pos, crd, values))
+    pos, crd, values = (cp.ascontiguousarray(_array(cp, a)) for a in (pos, crd, values))
     shape = tuple(int(n) for n in obj.shape)
     _check(cp, name, format, pos, crd, values, shape)
     levels: tuple[dict[str, Any], ...] = ({}, {"pos": pos, "crd": crd})
     return DeviceStorage(shape, format, as_dtype(values.dtype), levels, values)
+
+
+def _array(cp: Any, obj: Any) -> Any:
+    """`obj` as an array of CuPy's."""
+    return cp.asarray(obj) if is_on_gpu(obj) else cp.from_dlpack(obj)
 
 
 def _reversed(ndim: int) -> Format:
@@ -80,3 +119,24 @@ def _check(
                 code="E504",
                 hint="sort them first: matrix.sort_indices(), matrix.sum_duplicates()",
             )
+
+
+def to_cupy_matrix(storage: DeviceStorage, name: str) -> Any:
+    """CSR and CSC as the matrices of CuPy with the same arrays."""
+    if storage.format not in (CSR, CSC) or storage.fill != 0:
+        raise FormatError(
+            f"{name} is {storage.format!r}, and CuPy's matrices are CSR and CSC, of zeros beside",
+            code="E404",
+            hint="convert it: .to(ow.CSR)",
+        )
+    arrays = storage.levels[1]
+    sparse = importlib.import_module("cupyx.scipy.sparse")
+    make = sparse.csr_matrix if storage.format == CSR else sparse.csc_matrix
+    try:
+        return make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
+    except ValueError as error:
+        raise FormatError(
+            f"{name} cannot become a matrix of CuPy: {error}",
+            code="E404",
+            hint="its elements are bool, float32, float64, complex64 or complex128: .astype(...)",
+        ) from None

@@ -21,6 +21,7 @@ from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.gpu_interop import from_gpu, is_gpu_object
 from openwork.tensor.pack import cast_values, convert, differs, from_dense, pack, to_dense, unpack
 from openwork.tensor.scipy_kinds import from_bsr, from_dia, from_lil, to_bsr, to_dia
+from openwork.tensor.torch_interop import as_known, is_torch
 from openwork.tensor.validate import (
     as_index_array,
     as_values,
@@ -219,9 +220,24 @@ def _from_gpu(obj: Any, wish: Wish) -> Storage:
     return storage
 
 
+_TORCH = "ow.tensor takes torch's strided, COO, CSR, CSC and BSR tensors, of NumPy's element types"
+
+
+def _from_torch(obj: Any, wish: Wish) -> Storage:
+    try:
+        known = as_known(obj)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _no_tensor(obj, str(error), _TORCH) from error
+    if isinstance(known, tuple):
+        coords, values = known
+        return from_coo(coords, values, replace(wish, shape=tuple(obj.shape)))
+    return from_scipy(known, wish) if sparse.issparse(known) else from_numpy(known, wish)
+
+
 _READERS: tuple[tuple[Callable[[Any, Wish], bool], Callable[[Any, Wish], Storage]], ...] = (
     (_holds_storage, _from_storage),
     (lambda obj, wish: is_gpu_object(obj), _from_gpu),
+    (lambda obj, wish: is_torch(obj), _from_torch),
     (lambda obj, wish: isinstance(obj, np.ndarray) and type(obj) is np.ndarray, from_numpy),
     (lambda obj, wish: sparse.issparse(obj), from_scipy),
     (lambda obj, wish: isinstance(obj, numbers.Number | np.generic), _from_number),

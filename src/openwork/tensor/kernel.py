@@ -236,7 +236,7 @@ class Kernel:
         result = self._plan.user_result
         if not hasattr(out, "__openwork_store__"):
             raise ShapeError(
-                f"out is a {type(out).__name__}, not a tensor",
+                f"out is a {type(out).__module__}.{type(out).__name__}, not a tensor of Openwork",
                 code="E202",
                 hint="wrap it: out=ow.tensor(array) shares the memory of a contiguous array",
             )

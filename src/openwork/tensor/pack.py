@@ -278,7 +278,7 @@ def cast_values(storage: Storage, dtype: DType) -> Storage:
     with np.errstate(all="ignore"):
         values = _real_if_needed(storage.values, dtype).astype(dtype)
     fill = number(storage.fill, dtype)
-    return Storage(storage.shape, storage.format, dtype, storage.levels, values, fill)
+    return replace(storage, dtype=dtype, values=values, fill=fill)
 
 
 def copied(storage: Storage) -> Storage:

@@ -1,0 +1,28 @@
+"""On whose stream a GPU works: CuPy's current one, or torch's where the arrays are torch's."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+
+def callers_stream(of_torch: bool) -> AbstractContextManager[Any]:
+    """A block in which CuPy's current stream is the one that the caller works on.
+
+    Who gives tensors of torch works on torch's current stream, unless CuPy was told of another.
+    Memory for results is taken on that stream, too, and is given back to it.
+    """
+    if not of_torch:
+        return nullcontext()
+    cuda, number = sys.modules["cupy"].cuda, torch_stream()
+    if number == 0 or cuda.get_current_stream().ptr != 0:
+        return nullcontext()
+    stream: AbstractContextManager[Any] = cuda.ExternalStream(number)
+    return stream
+
+
+def torch_stream() -> int:
+    """The handle of torch's current stream; 0 for the one that CuPy begins with as well."""
+    torch = sys.modules.get("torch")
+    return 0 if torch is None else int(torch.cuda.current_stream().cuda_stream)
