@@ -17,6 +17,7 @@ from tests.gpu.recipe_table import SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
+from openwork.tensor import generated
 
 cp = pytest.importorskip("cupy", reason="needs CuPy and a GPU")
 try:
@@ -200,6 +201,17 @@ def test_a_stream_of_torch_is_used_for_its_tensors() -> None:
             got = kernel().to_torch() * 2
             np.testing.assert_allclose(got.cpu().numpy(), 2 * number * expected, rtol=1e-12)
         stream.synchronize()
+
+
+@pytest.mark.parametrize("source", [ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.ELL, ow.BSR(2, 2)])
+def test_conversions(monkeypatch: pytest.MonkeyPatch, source: ow.Format) -> None:
+    monkeypatch.setattr(generated, "LEAST_ENTRIES", 0)
+    A = ow.tensor(MATRICES["random"], name="A").to(source)
+    for format in (ow.dense(2), ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.ELL):
+        made = A.to("cuda").to(format)
+        assert (made.format, made.device) == (format, "cuda")
+        np.testing.assert_array_equal(made.to_numpy(), A.to_numpy())
+        assert made.to("cpu").nnz == A.to(format).nnz
 
 
 def test_the_current_stream_is_used() -> None:

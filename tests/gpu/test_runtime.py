@@ -13,7 +13,7 @@ from tests.gpu.stand_in import Emulated, module
 
 import openwork as ow
 from openwork.runtime.cuda import Cuda, DeviceStorage
-from openwork.tensor import direct
+from openwork.tensor import direct, generated
 from openwork.tensor.validate import validate
 
 pytestmark = pytest.mark.needs_cc
@@ -112,6 +112,47 @@ def test_operands_and_results_are_converted_on_the_gpu(
     np.testing.assert_array_equal(turned.to("cpu").to_numpy(), MATRIX.toarray())
     empty = ow.tensor(sp.csr_array((3, 4)), name="E").to("cuda").to(ow.CSC)
     assert empty.to("cpu").nnz == 0
+
+
+TREE = np.random.default_rng(3).integers(0, [[9], [8], [7]], (3, 60))
+FORMATS = [
+    ow.dense(2), ow.dense(2, order=(1, 0)), ow.CSR, ow.CSC, ow.DCSR, ow.DCSC, ow.COO(2),
+    ow.COO(2, order=(1, 0)), ow.LIL, ow.ELL, ow.DIA, ow.BSR(2, 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("least", [0, 1 << 18], ids=["generated", "few entries"])
+@pytest.mark.parametrize("source", FORMATS, ids=repr)
+def test_conversions(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch, source: ow.Format, least: int
+) -> None:
+    monkeypatch.setattr(generated, "LEAST_ENTRIES", least)
+    A = ow.tensor(MATRIX, name="A").to(source)
+    for format in FORMATS:
+        made, wanted = A.to("cuda").to(format), A.to(format)
+        assert made.format == format and isinstance(made.storage, DeviceStorage)
+        host = made.to("cpu")
+        validate(host.storage, "the result")
+        np.testing.assert_array_equal(host.to_numpy(), MATRIX.toarray())
+        assert host.nnz == wanted.nnz
+
+
+def test_conversions_between_rows_lists_and_trees_stay_on_the_gpu(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generated, "LEAST_ENTRIES", 0)
+    made = [ow.tensor(MATRIX, name="A").to(f).to("cuda") for f in (ow.CSR, ow.DCSC, ow.COO(2))]
+    tree = ow.tensor((TREE, np.ones(60)), shape=(9, 8, 7), format=ow.COO(3)).to("cuda")
+
+    def refuse(self: Any) -> None:
+        raise AssertionError("through main memory")
+
+    monkeypatch.setattr(DeviceStorage, "host", refuse)
+    for matrix in made:
+        for format in (ow.dense(2), ow.CSR, ow.CSC):
+            matrix.to(format)
+    assert made[0].to(ow.COO(2)).format == ow.COO(2)
+    assert tree.to(ow.CSF(3)).format == ow.CSF(3)
 
 
 def test_a_kernel_for_the_cpu_refuses_what_is_on_the_gpu(gpu: Any) -> None:

@@ -14,6 +14,7 @@ from openwork.runtime.toolchain import find_toolchain
 from openwork.tensor.broadcast import Layout
 from openwork.tensor.direct import direct, is_direct
 from openwork.tensor.eager import Result, T, run
+from openwork.tensor.pack import convert
 
 # Below so many entries, NumPy is done before a compiler would be.
 LEAST_ENTRIES = 1 << 18
@@ -26,9 +27,11 @@ def generated(tensor: T, format: Format) -> Storage | None:
     """
     storage = tensor.storage
     source = storage.format
-    if storage.values.size < LEAST_ENTRIES or storage.fill != 0 or find_toolchain() is None:
+    if storage.values.size < LEAST_ENTRIES or storage.fill != 0 or not _is_walked(source):
         return None
-    if is_direct(source, format) or not _is_walked(source):
+    if tensor.device == "cuda":
+        return _on_gpu(tensor, format)
+    if find_toolchain() is None or is_direct(source, format):
         return None
     if _is_appended(format) and source.order == format.order:
         return _run(tensor, format)
@@ -36,6 +39,17 @@ def generated(tensor: T, format: Format) -> Storage | None:
     if rows is None or not is_direct(rows, format):
         return None
     return direct(_run(tensor, rows), format)
+
+
+def _on_gpu(tensor: T, format: Format) -> Storage | None:
+    """By kernels of the GPU, where they write a dense result or append to one."""
+    source, way = tensor.storage.format, format
+    if source.order != format.order and format.ndim == 2 and not format.is_dense:
+        way = Format([Dense, Compressed], source.order)  # which is transposed afterwards
+    if source == way or not (way.is_dense or (_is_appended(way) and way.order == source.order)):
+        return None
+    made = _run(tensor, way)
+    return made if way == format else convert(made, format)
 
 
 def _is_walked(format: Format) -> bool:

@@ -20,7 +20,7 @@ from openwork.format.width import index_dtype
 from openwork.runtime.cuda import DeviceStorage
 from openwork.runtime.moves import gathered
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.device_convert import transposed_on_gpu
+from openwork.tensor.device_convert import converted_on_gpu
 from openwork.tensor.direct import as_rows, direct, is_rows
 from openwork.tensor.lists import by_lists
 from openwork.tensor.ordering import add_up, first_of_each, in_order
@@ -214,10 +214,11 @@ def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage
     if format == storage.format:
         return storage
     if isinstance(storage, DeviceStorage):
-        turned = transposed_on_gpu(storage, format)
-        if turned is not None:
-            return turned
-        return DeviceStorage.of(convert(storage.host(), format, exact=exact))
+        made = converted_on_gpu(storage, format)
+        if made is not None:
+            return made
+        there = DeviceStorage.of(convert(storage.host(), format, exact=exact))
+        return replace(there, of_torch=storage.of_torch)
     found = direct(storage, format)
     if found is None and not (storage.format.is_dense and format.is_dense):
         found = by_lists(storage, format, exact)

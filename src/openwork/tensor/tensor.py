@@ -235,8 +235,7 @@ class Tensor(Located, Arithmetic):
         wanted = as_format(format)
         if wanted == self.format:
             return self
-        made = generated(self, wanted) if self.device == "cpu" else None
-        return type(self).of(made or convert(self.storage, wanted), self._name)
+        return type(self).of(generated(self, wanted) or convert(self.storage, wanted), self._name)
 
     def astype(self, dtype: object) -> Self:
         """The tensor with elements of another type; the index arrays are shared."""
