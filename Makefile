@@ -63,7 +63,8 @@ fuzz-files: setup
 
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_data_gpu.py
-	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py
+	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py \
+	  tests/gpu/test_recipe_property.py
 	$(MAKE) sanitize-gpu
 
 # Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.

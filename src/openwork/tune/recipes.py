@@ -226,7 +226,7 @@ def spmm_tiles(
     parts = Parts(stmt)
     if len(parts.inside) != 2 or not parts.one_row:
         raise ScheduleError(
-            f"spmm_tiles is for a matrix times a matrix, not for {stmt}",
+            f"spmm_tiles is for a matrix stored by rows of the result, not for {stmt}",
             code="E316",
             hint="spmm_rows, or spmm_positions",
         )
