@@ -121,6 +121,15 @@ def test_a_stream_of_cupy_goes_first(streams: Streams) -> None:
         assert streams.taken() == {5}
 
 
+def test_a_result_for_torch_is_written_on_its_stream(streams: Streams) -> None:
+    kernel = spmv(sys.modules["cupy"].asarray(np.ones(30)))
+    out = ow.tensor(Tensor(np.zeros(40)))
+    streams.torch = 7
+    streams.taken()
+    np.testing.assert_allclose(kernel(out=out).to_numpy(), MATRIX @ np.ones(30))
+    assert streams.taken() == {7}
+
+
 def test_others_do_not_mind_torch(streams: Streams) -> None:
     kernel = spmv(sys.modules["cupy"].asarray(np.ones(30)))
     streams.torch = 7

@@ -111,5 +111,6 @@ def test_what_has_no_place_there() -> None:
     above = ow.tensor(np.ones((2, 2)), format="CSR", fill=1.0)
     with pytest.raises(FormatError, match=r"absent entries of .* are 1\.0"):
         above.to_torch()
+    assert not hasattr(ow.placeholder("P", order=2), "__dlpack__")
     sparse = ow.tensor(VALUES, format="CSR")
     assert not hasattr(sparse, "__dlpack__") and not hasattr(sparse, "__cuda_array_interface__")

@@ -131,9 +131,10 @@ class DeviceKernel(Kernel):
     def _launch(
         self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
     ) -> Storage:
-        operands = given if self._simple else self._binder.operands_of(given, old)
-        of_torch = any(isinstance(s, DeviceStorage) and s.of_torch for s in given)
+        named = given if out is None else (*given, out.storage)
+        of_torch = any(isinstance(s, DeviceStorage) and s.of_torch for s in named)
         with callers_stream(of_torch):
+            operands = given if self._simple else self._binder.operands_of(given, old)
             storage = self._bound(given, operands, shape, old, out)
         if isinstance(storage, DeviceStorage):
             storage.of_torch = of_torch
