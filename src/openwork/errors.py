@@ -167,7 +167,7 @@ CODES: dict[str, str] = {
     "E508": "split points that do not cut a loop: too few, falling, or short of its ends",
     "E509": "operands of another pattern than a symbolic phase was run for",
     "E510": "a kind of file that needs a package which is not installed",
-    "E511": "a tensor in a GPU's memory where one in main memory is needed",
+    "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",

@@ -14,7 +14,16 @@ from openwork.runtime.emulator import Emulator
 
 
 class ndarray(np.ndarray):
-    """An array that says it is on a GPU."""
+    """An array that says it is on a GPU, on which one that was."""
+
+    gpu = 0
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.gpu = getattr(other, "gpu", 0)
+
+    @property
+    def device(self) -> Any:  # type: ignore[override]
+        return types.SimpleNamespace(id=self.gpu)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -49,21 +58,28 @@ def module() -> types.ModuleType:
     class Failure(Exception):
         pass
 
+    def here(array: Any) -> Any:
+        made = _on_gpu(array)
+        made.gpu = cupy.cuda.runtime.getDevice()
+        return made
+
     def upload(array: Any) -> Any:
         already = isinstance(array, ndarray)
-        return array if already else _on_gpu(np.array(array))
+        return array if already else here(np.array(array))
 
     cupy.ndarray = ndarray
     cupy.asarray = upload
-    cupy.ascontiguousarray = lambda a: _on_gpu(np.ascontiguousarray(a))
+    cupy.ascontiguousarray = lambda a: (
+        a if a.flags.c_contiguous and isinstance(a, ndarray) else here(np.ascontiguousarray(a))
+    )
     cupy.asnumpy = lambda a: np.array(a)
-    cupy.empty = lambda n, dtype: _on_gpu(np.full(n, 77).astype(dtype))
-    cupy.zeros = lambda n, dtype=float: _on_gpu(np.zeros(n, dtype))
-    cupy.cumsum = lambda a, **more: _on_gpu(np.cumsum(a, **more))
-    cupy.arange = lambda n, dtype=None: _on_gpu(np.arange(n, dtype=dtype))
-    cupy.argsort = lambda a: _on_gpu(np.argsort(a, kind="stable"))
-    cupy.bincount = lambda a, minlength=0: _on_gpu(np.bincount(a, minlength=minlength))
-    cupy.searchsorted = lambda *args, **more: _on_gpu(np.searchsorted(*args, **more))
+    cupy.empty = lambda n, dtype: here(np.full(n, 77).astype(dtype))
+    cupy.zeros = lambda n, dtype=float: here(np.zeros(n, dtype))
+    cupy.cumsum = lambda a, **more: here(np.cumsum(a, **more))
+    cupy.arange = lambda n, dtype=None: here(np.arange(n, dtype=dtype))
+    cupy.argsort = lambda a: here(np.argsort(a, kind="stable"))
+    cupy.bincount = lambda a, minlength=0: here(np.bincount(a, minlength=minlength))
+    cupy.searchsorted = lambda *args, **more: here(np.searchsorted(*args, **more))
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,
         getDevice=lambda: 0,

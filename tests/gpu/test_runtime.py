@@ -161,6 +161,34 @@ def test_a_kernel_for_the_cpu_refuses_what_is_on_the_gpu(gpu: Any) -> None:
         spmv(A, ow.tensor(VECTOR, name="x")).compile()()
 
 
+def test_several_gpus(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel is made anew for another one, which must have all of its operands."""
+    loaded, current = [], [0]
+    monkeypatch.setattr(gpu.cuda.runtime, "getDeviceCount", lambda: 2)
+    monkeypatch.setattr(gpu.cuda.runtime, "getDevice", lambda: current[0])
+
+    def load(self: Any, source: str, kernels: Any) -> Any:
+        loaded.append(current[0])
+        return Emulated.load(self, source, kernels)
+
+    monkeypatch.setattr(Cuda, "load", load)
+
+    def on(number: int) -> ow.Tensor:
+        array = gpu.asarray(VECTOR)
+        array.gpu = number
+        return ow.tensor(array, name="x")
+
+    kernel = spmv(ow.tensor(MATRIX, name="A"), on(0)).compile(target="cuda")
+    for current[0] in (0, 0, 1, 1, 0):
+        for _ in range(2):
+            made = kernel(x=on(current[0]))
+            np.testing.assert_allclose(made.to_numpy(), MATRIX @ VECTOR)
+        with pytest.raises(ow.DataError, match=f"lies on GPU {1 - current[0]}") as caught:
+            kernel(x=on(1 - current[0]))
+        assert caught.value.code == "E511" and "cupy.cuda.Device" in str(caught.value)
+    assert loaded == [0, 1, 0]
+
+
 def test_out_is_written_in_place(gpu: Any) -> None:
     A, x = ow.tensor(MATRIX, name="A").to("cuda"), ow.tensor(VECTOR, name="x").to("cuda")
     out = ow.empty((40,), name="out").to("cuda")

@@ -130,6 +130,15 @@ class Cuda:
         """CuPy."""
         return cupy()
 
+    @cached_property
+    def _count(self) -> int:
+        return int(self.cp.cuda.runtime.getDeviceCount())
+
+    @property
+    def current(self) -> int:
+        """Which of several GPUs is the current one."""
+        return 0 if self._count == 1 else int(self.cp.cuda.runtime.getDevice())
+
     def load(self, source: str, kernels: Sequence[Kernel]) -> Any:
         """The functions of a text, by name; compiled unless the cache has them."""
         cp = self.cp
@@ -150,6 +159,13 @@ class Cuda:
     def upload(self, array: Any) -> Any:
         """An array of the host, on the device; one that is there already stays where it is."""
         if is_on_gpu(array):
+            lies = getattr(getattr(array, "device", None), "id", None)
+            if lies is not None and lies != self.current:
+                raise DataError(
+                    f"a tensor lies on GPU {lies}, and the current one is GPU {self.current}",
+                    code="E511",
+                    hint=f"with cupy.cuda.Device({lies}): ..., or take it over: cupy.array(a)",
+                )
             return array if isinstance(array, self.cp.ndarray) else self.cp.asarray(array)
         return self._tried(lambda: self.cp.asarray(array))
 

@@ -166,6 +166,11 @@ class Emulator:
         return None
 
     @property
+    def current(self) -> int:
+        """Which of several it is: there is one."""
+        return 0
+
+    @property
     def most_scratch(self) -> int:
         """Bytes that the units of a kernel may have for themselves, together."""
         return 1 << 28

@@ -119,6 +119,7 @@ class DeviceKernel(Kernel):
         self._check = False
         self._native = True
         self._functions: dict[str, Any] = {}
+        self._gpu: int | None = None  # that all of this is for
         self._numbers: dict[tuple[str, int], int] = {}
         self._kept: Kept | None = None
         known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
@@ -133,6 +134,9 @@ class DeviceKernel(Kernel):
     ) -> Storage:
         named = given if out is None else (*given, out.storage)
         of_torch = any(isinstance(s, DeviceStorage) and s.of_torch for s in named)
+        if self._gpu != self._device.current:  # nothing that one GPU has is of use to another
+            self._gpu, self._functions = self._device.current, {}
+            self._latest, self._warm = None, None
         with callers_stream(of_torch):
             operands = given if self._simple else self._binder.operands_of(given, old)
             storage = self._bound(given, operands, shape, old, out)
@@ -189,7 +193,7 @@ class DeviceKernel(Kernel):
             values = self._memory(binding, operands, old, out)
             arrays[compiled.program.arguments[-1].array.name] = values
         if self._kept is None:
-            self._kept = Kept(device.name, self._by_name(compiled, operands))
+            self._kept = Kept(f"{device.name}{self._gpu}", self._by_name(compiled, operands))
         assembly = self._plan.assembly
         counted = isinstance(assembly, Append) and assembly.strategy == "count"
         room = _UNLIMITED if counted else binding.room  # CuPy says if there is too little memory
@@ -318,7 +322,7 @@ class Repeat(Repeated):
     ) -> None:
         super().__init__(binding, kernel._templates.values(), kernel._result)
         self._kernel, self._launched, self._values = kernel, launched, values
-        self._stream = kernel._device.stream
+        self._stream, self._gpu = kernel._device.stream, kernel._gpu
         self._held = [(template, reference()) for reference, template in self._own]
         self._ready: list[Any] = []  # to be launched, each with memory for its result
         self._another: tuple[Any, Any] = (self, None)  # on which stream, and what gives it
@@ -342,6 +346,8 @@ class Repeat(Repeated):
         return self._made() if shape is self._shape or shape == self._shape else None
 
     def _made(self) -> Any:
+        if self._kernel._device.current != self._gpu:
+            return None
         if not self._facts["of_torch"]:
             return self._launched_again()
         with callers_stream(True):
