@@ -22,12 +22,11 @@ SKEWS = (1.0, 1.0001, 1.0002, 1.0003, 1.0004, 1.0005, 1.0006)
 GROUPS, COLUMNS = (4, 8, 16, 32), 4
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from gpu_schedules import ENTRIES, UNITS  # noqa: E402 - the schedules stand in the examples
-from gpu_schedules import SCHEDULES as EXAMPLES  # noqa: E402
+from gpu_schedules import SCHEDULES as EXAMPLES  # noqa: E402 - they stand in the examples
 
 SCHEDULES = {
     "A.2, unrolled": EXAMPLES["A.2, entries, unrolled"],
-    "A.11, not unrolled": f"{ENTRIES}, {UNITS}, parallelize(thread,GPUThread,Atomics)",
+    "A.11, not unrolled": EXAMPLES["A.11, entries"],
     "A.9, thread per row": EXAMPLES["A.9, thread per row"],
     "A.10, warp per row": EXAMPLES["A.10, warp per row"],
 }
