@@ -20,11 +20,11 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.draw import draw, summary
+from openwork.tensor.exchanged import Exchanged
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.generated import generated
 from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
 from openwork.tensor.layout import MOST_CELLS
-from openwork.tensor.located import Located
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.statement import Statement
 from openwork.tensor.svg import draw_svg
@@ -37,7 +37,7 @@ def auto_name() -> str:
     return f"T{next(_numbers)}"
 
 
-class Tensor(Located, Arithmetic):
+class Tensor(Exchanged, Arithmetic):
     """A tensor: shape, element type, format, and the arrays that the format asks for.
 
     Made by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing it
