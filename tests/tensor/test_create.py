@@ -501,3 +501,12 @@ def test_drawing() -> None:
     assert "... 975 more" in long
     assert max(map(len, long.splitlines())) < 120
     assert "0 stored" in empty((0, 3), format="DCSR").draw()
+
+
+def test_half_of_dlpack_is_refused_in_words() -> None:
+    class Odd:
+        def __dlpack__(self, **more: object) -> object:
+            raise RuntimeError("nothing to give")
+
+    with pytest.raises(FormatError, match="E405"):
+        ow.tensor(Odd())

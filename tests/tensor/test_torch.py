@@ -24,6 +24,8 @@ FORMATS: dict[str, tuple[ow.Format, str]] = {
     "COO": (ow.COO(2), "sparse_coo"),
     "DCSC": (ow.DCSC, "sparse_coo"),
     "ELL": (ow.ELL, "sparse_coo"),
+    "DIA": (ow.DIA, "sparse_coo"),
+    "CSB": (ow.CSB(2, 2), "sparse_coo"),
 }
 
 

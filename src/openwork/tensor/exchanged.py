@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openwork.errors import FormatError
+from openwork.format.formats import BSR, CSC, CSR
 from openwork.runtime.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.gpu_interop import to_cupy_matrix
@@ -65,9 +66,10 @@ class Exchanged(Located):
             )
         known = None
         if self.device == "cpu":
-            known = self.to_scipy() if self.order == 2 else self.to_coo()
-            if getattr(known, "format", "") not in ("csr", "csc", "bsr"):
-                known = self.to_coo()
+            tiles = self.format.tiles
+            blocks = len(tiles) == 2 and all(tiles) and self.format == BSR(*tiles)
+            alike = self.format in (CSR, CSC) or (blocks and not storage.overhangs)
+            known = self.to_scipy() if alike else self.to_coo()
         return sparse_to_torch(storage, known, self.name)
 
     def _shared(self, protocol: str) -> Any:

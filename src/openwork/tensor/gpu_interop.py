@@ -28,7 +28,8 @@ def is_gpu_object(obj: Any) -> bool:
 
 
 def _has_dlpack(obj: Any) -> bool:
-    return hasattr(obj, "__dlpack__") and obj.__dlpack_device__()[0] == _CUDA
+    where = getattr(obj, "__dlpack_device__", None)
+    return hasattr(obj, "__dlpack__") and where is not None and where()[0] == _CUDA
 
 
 def _compressed(obj: Any) -> tuple[Format, Any, Any, Any] | None:
