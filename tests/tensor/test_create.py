@@ -509,4 +509,4 @@ def test_half_of_dlpack_is_refused_in_words() -> None:
             raise RuntimeError("nothing to give")
 
     with pytest.raises(FormatError, match="E405"):
-        ow.tensor(Odd())
+        tensor(Odd())
