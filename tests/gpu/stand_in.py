@@ -9,29 +9,93 @@ import types
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from openwork.runtime.emulator import Emulator
 
 
-class ndarray(np.ndarray):
-    """An array that says it is on a GPU, on which one that was."""
+class ndarray(NDArrayOperatorsMixin):
+    """An array that says on which GPU it is, and that NumPy may not read, as CuPy's."""
 
-    gpu = 0
+    def __init__(self, shape: Any, dtype: Any = float, memory: Any = None) -> None:
+        self.held, self.gpu = np.ndarray(shape, dtype, memory), 0
 
-    def __array_finalize__(self, other: Any) -> None:
-        self.gpu = getattr(other, "gpu", 0)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy would read it by one of these
+            raise AttributeError(name)
+        found = getattr(self.held, name)
+        return _wrapped(found, self.gpu) if callable(found) else found
+
+    def __array__(self, *args: Any, **more: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
+        if any(isinstance(each, np.ndarray) and each.ndim for each in inputs):
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+        return _wrapped(getattr(ufunc, method), self.gpu)(*inputs, **more)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
+        if any(isinstance(each, np.ndarray) and each.ndim for each in args):
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+        return _wrapped(function, self.gpu)(*args, **more)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _on_gpu(self.held[plain(key)], self.gpu)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.held[plain(key)] = plain(value)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __bool__(self) -> bool:
+        return bool(self.held)
+
+    def __int__(self) -> int:
+        return int(self.held)
+
+    def get(self) -> Any:
+        return self.held.copy()
 
     @property
-    def device(self) -> Any:  # type: ignore[override]
+    def device(self) -> Any:
         return types.SimpleNamespace(id=self.gpu)
 
     @property
+    def data(self) -> Any:
+        return types.SimpleNamespace(ptr=self.held.__array_interface__["data"][0])
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self.__array_interface__, "version": 3}
+        return {**self.held.__array_interface__, "version": 3}
 
 
-def _on_gpu(array: Any) -> Any:
-    return np.asarray(array).view(ndarray)
+def _on_gpu(array: Any, gpu: int = 0) -> Any:
+    made = object.__new__(ndarray)
+    made.held, made.gpu = np.asarray(plain(array)), gpu
+    return made
+
+
+def plain(value: Any) -> Any:
+    """What NumPy takes: arrays of a GPU as those that they hold."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(plain, value))
+    return value.held if isinstance(value, ndarray) else value
+
+
+def _wrapped(function: Any, gpu: int = 0) -> Any:
+    """A function of NumPy's for arrays of a GPU."""
+
+    def run(*args: Any, **more: Any) -> Any:
+        more = {name: plain(value) for name, value in more.items()}
+        made = function(*plain(args), **more)
+        return _on_gpu(made, gpu) if isinstance(made, np.ndarray | np.generic) else made
+
+    return run
+
+
+def _scattered(array: Any) -> bool:
+    return not array.flags.c_contiguous
 
 
 class Pointer(np.ndarray):
@@ -59,9 +123,7 @@ def module() -> types.ModuleType:
         pass
 
     def here(array: Any) -> Any:
-        made = _on_gpu(array)
-        made.gpu = cupy.cuda.runtime.getDevice()
-        return made
+        return _on_gpu(array, cupy.cuda.runtime.getDevice())
 
     def upload(array: Any) -> Any:
         already = isinstance(array, ndarray)
@@ -69,17 +131,14 @@ def module() -> types.ModuleType:
 
     cupy.ndarray = ndarray
     cupy.asarray = upload
-    cupy.ascontiguousarray = lambda a: (
-        a if a.flags.c_contiguous and isinstance(a, ndarray) else here(np.ascontiguousarray(a))
-    )
-    cupy.asnumpy = lambda a: np.array(a)
+    cupy.ascontiguousarray = lambda a: upload(np.ascontiguousarray(a) if _scattered(a) else a)
+    cupy.asnumpy = lambda a: np.array(plain(a))
     cupy.empty = lambda n, dtype: here(np.full(n, 77).astype(dtype))
     cupy.zeros = lambda n, dtype=float: here(np.zeros(n, dtype))
-    cupy.cumsum = lambda a, **more: here(np.cumsum(a, **more))
+    for name in ("cumsum", "bincount", "searchsorted"):
+        setattr(cupy, name, _wrapped(getattr(np, name)))
     cupy.arange = lambda n, dtype=None: here(np.arange(n, dtype=dtype))
-    cupy.argsort = lambda a: here(np.argsort(a, kind="stable"))
-    cupy.bincount = lambda a, minlength=0: here(np.bincount(a, minlength=minlength))
-    cupy.searchsorted = lambda *args, **more: here(np.searchsorted(*args, **more))
+    cupy.argsort = lambda a: here(np.argsort(a.held, kind="stable"))
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,
         getDevice=lambda: 0,
@@ -96,10 +155,18 @@ def module() -> types.ModuleType:
     return cupy
 
 
+class _Emulator(Emulator):
+    """The emulator, for arrays that say they are on a GPU."""
+
+    def launch(self, function: Any, grid: Any, kernel: Any, args: Any, wide: bool) -> Any:
+        super().launch(function, grid, kernel, plain(args), wide)
+        return function, grid, kernel, args, wide
+
+
 class Emulated:
     """What takes the place of the parts of `Cuda` that need a GPU."""
 
-    emulator = Emulator()
+    emulator = _Emulator()
 
     @staticmethod
     def load(self: Any, source: str, kernels: Any) -> Any:
@@ -115,7 +182,7 @@ class Emulated:
 
     @staticmethod
     def numbers(self: Any, array: Any, index: int, count: int) -> list[int]:
-        return [int(n) for n in array[index : index + count]]
+        return [int(n) for n in array.held[index : index + count]]
 
     @staticmethod
     def fill(self: Any, array: Any, value: Any) -> None:

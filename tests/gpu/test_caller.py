@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.gpu.stand_in import Emulated, module
+from tests.gpu.stand_in import Emulated, module, plain
 
 import openwork as ow
 from openwork.runtime.cuda import Cuda
@@ -64,7 +64,9 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
     made = Streams()
     cupy, torch = module(), types.ModuleType("torch")
     cupy.cuda.get_current_stream = lambda gpu=-1: types.SimpleNamespace(ptr=made.cupy)
-    cupy.cuda.ExternalStream = made.external
+    cupy.cuda.Stream = types.SimpleNamespace(
+        from_external=lambda stream: made.external(stream.__cuda_stream__()[1])
+    )
     torch.Tensor = Tensor  # type: ignore[attr-defined]
     torch.cuda = types.SimpleNamespace(  # type: ignore[attr-defined]
         current_stream=lambda: types.SimpleNamespace(cuda_stream=made.torch)
@@ -146,8 +148,8 @@ def test_tensors_of_another_type_stay_on_the_gpu(streams: Streams) -> None:
 
 def test_matrices_for_cupy(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     scipy = types.ModuleType("cupyx.scipy.sparse")
-    for name in ("csr_matrix", "csc_matrix"):
-        setattr(scipy, name, getattr(sp, name))
+    scipy.csr_matrix = lambda arrays, shape: sp.csr_matrix(plain(arrays), shape)  # type: ignore[attr-defined]
+    scipy.csc_matrix = lambda arrays, shape: sp.csc_matrix(plain(arrays), shape)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", scipy)
     A = ow.tensor(MATRIX, name="A").to("cuda")
     for tensor, kind in ((A, "csr"), (A.T, "csc")):

@@ -164,6 +164,7 @@ def test_results_in_the_library_of_the_caller() -> None:
     t = torch.sparse_csr_tensor(
         *(torch.as_tensor(a, device="cuda") for a in (dense.indptr, dense.indices, dense.data)),
         size=dense.shape,
+        check_invariants=True,
     )
     x = torch.ones(dense.shape[1], device="cuda", dtype=torch.float64)
     for matrix in (t, t.to_sparse_coo(), t.to_sparse_csc()):

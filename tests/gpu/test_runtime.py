@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +65,7 @@ def test_operands_on_the_gpu_give_a_result_there(gpu: Any) -> None:
     for _ in range(3):
         y = kernel()
         assert y.device == "cuda"
-        np.testing.assert_allclose(np.asarray(y.to_cupy()), MATRIX @ VECTOR)
+        np.testing.assert_allclose(y.to_cupy().get(), MATRIX @ VECTOR)
     np.testing.assert_allclose(y.to_numpy(), MATRIX @ VECTOR)
     assert A.to("cpu").device == "cpu"
     np.testing.assert_allclose(A.to("cpu").to_scipy().toarray(), MATRIX.toarray())
@@ -131,6 +133,7 @@ def test_conversions(
     for format in FORMATS:
         made, wanted = A.to("cuda").to(format), A.to(format)
         assert made.format == format and isinstance(made.storage, DeviceStorage)
+        assert made.nnz == wanted.nnz and "stored, on cuda" in repr(made)
         host = made.to("cpu")
         validate(host.storage, "the result")
         np.testing.assert_array_equal(host.to_numpy(), MATRIX.toarray())
@@ -153,6 +156,19 @@ def test_conversions_between_rows_lists_and_trees_stay_on_the_gpu(
             matrix.to(format)
     assert made[0].to(ow.COO(2)).format == ow.COO(2)
     assert tree.to(ow.CSF(3)).format == ow.CSF(3)
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=repr)
+def test_tensors_on_the_gpu_are_copied_drawn_and_written(
+    gpu: Any, format: ow.Format, tmp_path: Path
+) -> None:
+    A = ow.tensor(MATRIX, name="A").to(format).to("cuda")
+    for other in (copy.deepcopy(A), copy.copy(A), A.copy()):
+        assert isinstance(other.storage, DeviceStorage) and (other.nnz, other.name) == (A.nnz, "A")
+        np.testing.assert_array_equal(other.to_numpy(), MATRIX.toarray())
+    assert "level 0" in A.draw() and "<svg" in A.draw("svg")
+    ow.write(tmp_path / "A.mtx", A)
+    np.testing.assert_allclose(ow.read(tmp_path / "A.mtx").to_numpy(), MATRIX.toarray())
 
 
 def test_a_kernel_for_the_cpu_refuses_what_is_on_the_gpu(gpu: Any) -> None:

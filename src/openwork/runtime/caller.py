@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -18,8 +19,20 @@ def callers_stream(of_torch: bool) -> AbstractContextManager[Any]:
     cuda, number = sys.modules["cupy"].cuda, torch_stream()
     if number == 0 or cuda.get_current_stream().ptr != 0:
         return nullcontext()
-    stream: AbstractContextManager[Any] = cuda.ExternalStream(number)
-    return stream
+    take = getattr(getattr(cuda, "Stream", None), "from_external", None)  # since CuPy 14
+    made: AbstractContextManager[Any]
+    made = take(_Handle(number)) if take else cuda.ExternalStream(number)
+    return made
+
+
+@dataclass(frozen=True)
+class _Handle:
+    """A stream, as libraries hand them to each other."""
+
+    number: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.number  # the version of the protocol comes first
 
 
 def torch_stream() -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -17,7 +17,7 @@ from openwork.runtime import cache
 from openwork.runtime.caller import callers_stream
 from openwork.runtime.memory import address
 from openwork.runtime.relaunch import Ready, Relaunch, Slices
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Array, Storage
 
 _FLAGS = ("--std=c++17", "--device-int128", "-default-device")
 _BLOCKS_PER_PROCESSOR = 8
@@ -102,14 +102,23 @@ class DeviceStorage(Storage):
 
     def host(self) -> Storage:
         """The same in main memory."""
-        device = Cuda()
+        with callers_stream(self.of_torch):
+            values = Cuda().download(self.values)
+        return replace(self._pattern(), values=values)
+
+    def runs(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Those of the same levels in main memory."""
+        return self._pattern().runs()
+
+    def _pattern(self) -> Storage:
+        """The levels in main memory, with no values."""
+        device, none = Cuda(), np.empty(0, dtype=np.int8)
         with callers_stream(self.of_torch):
             levels = tuple(
                 {name: device.download(array) for name, array in level.items()}
                 for level in self.levels
             )
-            values = device.download(self.values)
-        return Storage(self.shape, self.format, self.dtype, levels, values, self.fill)
+        return Storage(self.shape, self.format, self.dtype, levels, none, self.fill)
 
     @cached_property
     def pointers(self) -> tuple[int, ...]:

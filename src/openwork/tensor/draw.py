@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openwork.runtime.cuda import DeviceStorage
 from openwork.runtime.storage import Storage
 from openwork.tensor.layout import Row, layout
 
@@ -17,7 +18,8 @@ def summary(storage: Storage) -> str:
     """
     size = "x".join(map(str, storage.shape)) or "scalar"
     fill = f", else {storage.fill}" if storage.fill != 0 and not storage.format.is_dense else ""
-    return f"{size} {storage.dtype}, {storage.format!r}, {storage.nnz} stored{fill}"
+    where = ", on cuda" if isinstance(storage, DeviceStorage) else ""
+    return f"{size} {storage.dtype}, {storage.format!r}, {storage.nnz} stored{fill}{where}"
 
 
 def draw(storage: Storage, name: str) -> str:

@@ -356,8 +356,8 @@ class Tensor(Exchanged, Arithmetic):
         return np.array(self.to_numpy(), dtype=dtype, copy=copy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        s = self._storage
-        arrays = None if s is None else (s.levels, s.values)
+        s = None if self._storage is None else self._host
+        arrays = None if s is None else (s.levels, s.values, self.device)
         return _rebuilt, (self._name, self._shape, self._facts, arrays)
 
     def draw(self, format: str = "text") -> str:
@@ -374,7 +374,7 @@ class Tensor(Exchanged, Arithmetic):
         """
         if format not in ("text", "svg"):
             raise FormatError(f"{format!r} is no drawing", code="E401", hint='"text" or "svg"')
-        return (draw if format == "text" else draw_svg)(self.storage, self._name)
+        return (draw if format == "text" else draw_svg)(self._host, self._name)
 
     def _repr_svg_(self) -> str | None:
         """The drawing, in notebooks; of tensors that are too large for one only the summary."""
@@ -393,5 +393,6 @@ def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Te
     """A tensor from what `__reduce__` gave away."""
     if arrays is None:
         return Tensor(name, shape, facts)
-    storage = Storage(shape, facts.format, facts.dtype, arrays[0], arrays[1], facts.fill)
-    return Tensor(name, shape, facts, storage)
+    levels, values, device = arrays
+    storage = Storage(shape, facts.format, facts.dtype, levels, values, facts.fill)
+    return Tensor(name, shape, facts, storage).to(device)

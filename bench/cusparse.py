@@ -1,0 +1,108 @@
+"""cuSPARSE itself, all of its algorithms for rows: the times of matrices by vectors and matrices.
+
+CuPy and torch take one algorithm each, and never prepare. Here every algorithm is prepared, ahead
+of what is timed, and the fastest counts. Dense matrices lie row by row.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cupy as cp
+
+# Numbers of cusparse.h.
+SPMV_ALGORITHMS = {"default": 0, "csr 1": 2, "csr 2": 3}
+SPMM_ALGORITHMS = {"default": 0, "csr 1": 4, "csr 2": 6, "csr 3": 12}
+_AS_IT_IS, _INT32, _FROM_ZERO, _BY_ROWS = 0, 2, 0, 2
+_TYPES = {"float32": 0, "float64": 1}
+
+Pointer = ctypes.c_void_p
+
+
+class Missing(Exception):
+    """The library refuses: an algorithm is not for such matrices."""
+
+
+def spmv(A: Any, x: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """y = A x by each algorithm."""
+    handle = _Library(A)
+    dense = [handle.vector(v) for v in (x, y)]
+    yield from handle.ways("cusparseSpMV", SPMV_ALGORITHMS, 1, dense)
+
+
+def spmm(A: Any, B: Any, C: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """C = A B by each algorithm."""
+    handle = _Library(A)
+    dense = [handle.matrix(m) for m in (B, C)]
+    yield from handle.ways("cusparseSpMM", SPMM_ALGORITHMS, 2, dense)
+
+
+class _Library:
+    """cuSPARSE with a matrix in rows."""
+
+    def __init__(self, A: Any) -> None:
+        self.lib = ctypes.CDLL(_path())
+        self.type = _TYPES[A.dtype.name]
+        self.handle = Pointer(cp.cuda.device.get_cusparse_handle())
+        self.call("cusparseSetStream", self.handle, Pointer(cp.cuda.get_current_stream().ptr))
+        number = ctypes.c_float if self.type == 0 else ctypes.c_double
+        self.one, self.zero = number(1), number(0)
+        self.kept: list[Any] = [A]
+        self.A = Pointer()
+        sizes = [ctypes.c_int64(n) for n in (*A.shape, A.nnz)]
+        arrays = [Pointer(a.data.ptr) for a in (A.indptr, A.indices, A.data)]
+        kinds = (_INT32, _INT32, _FROM_ZERO, self.type)
+        self.call("cusparseCreateCsr", ctypes.byref(self.A), *sizes, *arrays, *kinds)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self.lib, name)(*arguments)
+        if status:
+            raise Missing(f"{name}: {status}")
+
+    def vector(self, values: Any) -> Pointer:
+        made, size = Pointer(), ctypes.c_int64(values.size)
+        self.kept.append(values)
+        where = Pointer(values.data.ptr)
+        self.call("cusparseCreateDnVec", ctypes.byref(made), size, where, self.type)
+        return made
+
+    def matrix(self, values: Any) -> Pointer:
+        made, (rows, columns) = Pointer(), values.shape
+        self.kept.append(values)
+        sizes = [ctypes.c_int64(n) for n in (rows, columns, columns)]
+        where = Pointer(values.data.ptr)
+        self.call("cusparseCreateDnMat", ctypes.byref(made), *sizes, where, self.type, _BY_ROWS)
+        return made
+
+    def ways(
+        self, name: str, algorithms: dict[str, int], turned: int, dense: list[Pointer]
+    ) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Each algorithm, prepared, that is for such matrices."""
+        one, zero = ctypes.byref(self.one), ctypes.byref(self.zero)
+        flags = [_AS_IT_IS] * turned
+        for which, number in algorithms.items():
+            first, second = dense
+            given = (self.handle, *flags, one, self.A, first, zero, second, self.type, number)
+            size = ctypes.c_size_t()
+            try:
+                self.call(f"{name}_bufferSize", *given, ctypes.byref(size))
+                room = cp.empty(max(1, size.value), dtype=cp.uint8)
+                where = Pointer(room.data.ptr)
+                self.call(f"{name}_preprocess", *given, where)
+                self.call(name, *given, where)
+            except Missing:
+                continue
+            self.kept.append(room)
+            yield which, lambda given=given, where=where: self.call(name, *given, where)
+
+
+def _path() -> str:
+    """The library that CuPy has loaded."""
+    cp.cuda.device.get_cusparse_handle()
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            if "libcusparse.so" in line:
+                return line.split()[-1]
+    raise RuntimeError("cuSPARSE is not loaded")
