@@ -40,6 +40,17 @@ PRODUCTS = {
     "ttv": ("V(i,j) = A(i,j,k) * v(k)", "ijk,k->ij"),
     "ttm": ("T(i,j,l) = A(i,j,k) * G(k,l)", "ijk,kl->ijl"),
     "mttkrp": ("M(i,j) = A(i,k,l) * F(k,j) * G(l,j)", "ikl,kj,lj->ij"),
+    "across": ("y(j) = A(i,j) * x(i)", "ij,i->j"),
+    "scaled": ("S(i,j) = A(i,j) * x(i)", "ij,i->ij"),
+    "into dense": ("S(i,j) = A(i,j) * x(j)", "ij,j->ij"),
+    "total": ("s() = A(i,j) * x(j)", "ij,j->"),
+}
+DENSE = {
+    "elements": ("S(j,i) = A(i,j) * x(i)", "ij,i->ji"),
+    "product": ("C(i,k) = A(i,j) * B(j,k)", "ij,jk->ik"),
+    "sums": ("y(i) = A(i,j) * x(j)", "ij,j->i"),
+    "down": ("y(j) = A(i,j) * x(i)", "ij,i->j"),
+    "sum": ("s() = A(i,j) * x(j)", "ij,j->"),
 }
 
 
@@ -54,6 +65,29 @@ def vector_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
          lambda s: r.position_segments(s, each, group, threads)),
         (f"position_staged({each},{group},{threads})",
          lambda s: r.position_staged(s, each, group, threads)),
+        (f"position_strided({each},{threads})", lambda s: r.position_strided(s, each, threads)),
+    ])  # fmt: skip
+
+
+def entry_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
+    """For entries that are added to anywhere, or that have places of their own."""
+    each, group, threads = rng.choice((1, 2, 3, 8)), rng.choice((2, 8, 32)), _threads(rng)
+    return rng.choice([
+        (f"group_per_row({group},{threads})", lambda s: r.group_per_row(s, group, threads)),
+        (f"position_split({each},{threads})", lambda s: r.position_split(s, each, threads)),
+        *2 * [(f"position_strided({each},{threads})",
+               lambda s: r.position_strided(s, each, threads))],
+    ])  # fmt: skip
+
+
+def dense_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
+    """For dense operands."""
+    each, group, threads = rng.choice((1, 2, 3, 8)), rng.choice((2, 8, 32)), _threads(rng)
+    return rng.choice([
+        (f"elements({threads})", lambda s: r.elements(s, threads)),
+        (f"element_sums({group},{threads})", lambda s: r.element_sums(s, group, threads)),
+        (f"element_shares({each},{threads})", lambda s: r.element_shares(s, each, threads)),
+        (f"element_total({each},{threads})", lambda s: r.element_total(s, each, threads)),
     ])  # fmt: skip
 
 
@@ -105,8 +139,8 @@ class Case:
 def case_of(seed: int) -> Case:
     """A random product; whole numbers, so that every order of sums gives the same."""
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
-    kind = rng.choice(["spmm", "spmm", *PRODUCTS])
-    text, path = PRODUCTS[kind]
+    kind = rng.choice(["spmm", "spmm", "spmv", *PRODUCTS, *DENSE])
+    text, path = (PRODUCTS | DENSE)[kind]
     inputs, result = path.split("->")
     dtype = rng.choice(("float32", "float32", "float64", "int32", "complex64"))
     extents = {v: rng.randint(1, 70) for v in sorted(set(path) - set(",->"))}
@@ -127,15 +161,20 @@ def case_of(seed: int) -> Case:
     format = rng.choice(TREES if len(sparse) == 3 else MATRICES)
     names = [part.partition("(")[0].strip() for part in text.partition("=")[2].split("*")]
     operands = {name: ow.tensor(a, name=name) for name, a in zip(names, arrays, strict=True)}
-    operands[names[0]] = operands[names[0]].to(format).rename(names[0])
+    if kind not in DENSE:
+        operands[names[0]] = operands[names[0]].to(format).rename(names[0])
     if TARGET == "cuda" and seed % 2:
         operands = {name: t.to("cuda").rename(name) for name, t in operands.items()}
     shape = tuple(extents[v] for v in result)
-    kept = operands[names[0]].format if kind == "sddmm" else ow.dense(len(shape))
+    kept = format if kind in ("sddmm", "scaled") else ow.dense(len(shape))
     out = ow.empty(shape, dtype=dtype, format=kept, name=text.partition("(")[0])
     stmt = ow.parse(text, **{out.name: out}, **operands)
     choose = {"spmv": vector_recipe, "ttv": vector_recipe, "sddmm": sample_recipe}
+    choose |= dict.fromkeys(DENSE, dense_recipe)
+    choose |= dict.fromkeys(("across", "scaled", "into dense", "total"), entry_recipe)
     name, recipe = choose.get(kind, matrix_recipe)(rng)
+    if rng.random() < 0.25:
+        name, recipe = "default", lambda s: s
     about = f"{text}  {format!r} {dtype} {extents} {name}"
     return Case(about, lambda: recipe(stmt), operands, np.einsum(path, *arrays))
 

@@ -18,6 +18,7 @@ from tests.gpu.nvrtc import compile_text, library, registers
 import openwork as ow
 from openwork import recipes as r
 from openwork.pipeline import CompiledCuda
+from openwork.tune import choose
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(0)
@@ -330,4 +331,55 @@ def test_few_rows_that_fill_tiles_get_them(
         A=ow.tensor(wide, name="A"),
         B=ow.tensor(np.zeros((60_000, 128), dtype)),
     )
-    assert (", 256)" in str(stmt.compile(target="cuda").source).partition("extern")[0]) == tiled
+    source = str(stmt.compile(target="cuda").source)
+    assert ("divide(" in source) == tiled
+
+
+KINDS = {
+    "y(j) = A(i,j) * u(i)": "split(p1, p10, p11, 256)",
+    "S(i,j) = A(i,j) * x(j)": "split(p1, p10, p11, 256)",
+    "D(i,j) = A(i,j) * x(j)": "split(p1, p10, p11, 256)",
+    "s() = A(i,j)": "ParallelReduction",
+    "C(j,k) = A(i,j) * B(i,k)": "fuse(i, j, f)",
+    "D(i,j) = E(i,j) * x(j)": "fuse(i, j, f)",
+    "y(i) = E(i,j) * x(j)": "GPUGroup of 32, parallel reduction",
+    "s() = E(i,j)": "ParallelReduction",
+}
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_statements_other_than_products_have_recipes(text: str) -> None:
+    """Threads side by side find entries, or elements, side by side."""
+    numbers = np.random.default_rng(0)
+    pattern = sp.random(90, 70, 0.2, format="csr", random_state=numbers)
+    uneven = sp.vstack([pattern, sp.csr_matrix(np.ones((1, 70)))]).tocsr()
+    arrays = {"u": numbers.random(91), "x": numbers.random(70), "B": numbers.random((91, 8))}
+    arrays["E"] = numbers.random((91, 70))
+    operands = {name: ow.tensor(a, name=name) for name, a in arrays.items() if f"{name}(" in text}
+    if "A(" in text:
+        operands["A"] = ow.tensor(uneven, name="A")
+    name, order = text.partition("(")[0], text.partition(")")[0].count(",") + ("()" not in text)
+    format = ow.CSR if name == "S" else ow.dense(order)
+    stmt = ow.parse(text, **{name: ow.placeholder(name, order=order, format=format)}, **operands)
+    kernel = stmt.compile(target="cuda-emulated")
+    assert KINDS[text] in kernel.source
+    result = kernel()
+    assert result.format == format
+    np.testing.assert_allclose(result.to_numpy(), stmt.compile()().to_numpy(), rtol=1e-12)
+
+
+def test_long_rows_that_are_alike_are_walked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they reach further than a cache; not where they are near the diagonal, or differ."""
+    monkeypatch.setattr(choose, "_MUCH", 0)
+    for reaches, longest, groups in ((60_000, 60, True), (300, 60, False), (60_000, 6_000, False)):
+        lengths = np.full(600, 60)
+        lengths[0] = longest
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        columns = [np.linspace(0, max(reaches, n) - 1, n).astype(np.int32) for n in lengths]
+        values = np.ones(indptr[-1])
+        wide = sp.csr_matrix((values, np.concatenate(columns), indptr), shape=(600, 60_000))
+        vector = ow.tensor(np.ones(60_000), name="x")
+        y = ow.empty((600,), name="y")
+        stmt = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(wide, name="A"), x=vector)
+        monkeypatch.setattr(choose, "_REUSED", 0.2)
+        assert ("parallel reduction" in stmt.compile(target="cuda").source) == groups

@@ -17,7 +17,7 @@ from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
 from openwork.loops.restrict import vanishes
-from openwork.loops.result import Append
+from openwork.loops.result import Append, Shared
 from openwork.loops.rising import rises
 from openwork.tree import walk
 
@@ -37,7 +37,7 @@ def check_nest(plan: Plan) -> Plan:
         _check_storage(path, known)
         _check_blocks(plan, path, known, provenance)
         _check_positions(plan, path, known, provenance)
-        _check_runs(path, known, provenance)
+        _check_runs(plan, path, known, provenance)
         _check_order(path, known, provenance)
         _check_coordinates(path, provenance)
         if isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
@@ -142,7 +142,7 @@ def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
     return found
 
 
-def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
+def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
     """A run of positions, or one from cut to cut, is entered before it is walked."""
     order = {var: n for n, var in enumerate(path.variables)}
     for relation in provenance.relations:
@@ -170,7 +170,7 @@ def _check_runs(path: Path, known: dict[IndexVar, int], provenance: Provenance) 
         )
         pos = provenance.space(relation.parent)
         body = path.loops[order.get(inner, known.get(inner, within[0]))].body
-        if uneven or (pos is not None and not drives_alone(pos, body, provenance)):
+        if uneven or (pos is not None and not drives_alone(pos, body, provenance, _alike(plan))):
             why = (
                 "runs are of different lengths"
                 if uneven
@@ -236,12 +236,22 @@ def _check_coordinates(path: Path, provenance: Provenance) -> None:
                     )
 
 
-def drives_alone(pos: Pos, body: Stmt, provenance: Provenance) -> bool:
-    """Whether there is work only where the operand of `pos` has entries, and no other is sparse."""
+def _alike(plan: Plan) -> tuple[Access, Access] | None:
+    """A result and the operand whose pattern it has: who walks the one has walked both."""
+    shared = plan.assembly if isinstance(plan.assembly, Shared) else None
+    return None if shared is None else (plan.assignment.lhs, shared.operand)
+
+
+def drives_alone(
+    pos: Pos, body: Stmt, provenance: Provenance, alike: tuple[Access, Access] | None = None
+) -> bool:
+    """Whether there is work only where the operand of `pos` has entries, and no other is sparse.
+
+    `alike`: accesses that have their entries at the same places.
+    """
     variables = set(provenance.underived(pos.parent))
-    others = {
-        access for access in walk(body) if isinstance(access, Access) and access != pos.access
-    }
+    walked = set(alike) if alike is not None and pos.access in alike else {pos.access}
+    others = {node for node in walk(body) if isinstance(node, Access)} - walked
     sparse = any(
         var in variables and not kind.locates
         for access in others

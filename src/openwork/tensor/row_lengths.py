@@ -1,4 +1,4 @@
-"""How long the rows of a matrix or a tensor are, found once for its data."""
+"""How long the rows of a matrix or a tensor are, and how far they reach; found once for data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from openwork.runtime.storage import Storage
 from openwork.tree import walk
 
 _known: WeakKeyDictionary[Storage, int] = WeakKeyDictionary()
+_reaches: WeakKeyDictionary[Storage, float] = WeakKeyDictionary()
+_SAMPLES = 1024  # rows
 
 
 def longest_row(storage: Storage) -> int:
@@ -20,6 +22,20 @@ def longest_row(storage: Storage) -> int:
             ends = level["pos"][ends]
         found = int((ends[1:] - ends[:-1]).max()) if ends.size > 1 else 0
         _known[storage] = found
+    return found
+
+
+def reach(storage: Storage) -> float:
+    """How many columns lie between the first and the last entry of a row of a matrix, about."""
+    found = _reaches.get(storage)
+    if found is None:
+        pos, crd = storage.levels[1]["pos"], storage.levels[1]["crd"]
+        step = max(1, (pos.size - 1) // _SAMPLES)
+        begin, end = pos[:-1:step], pos[1::step]
+        some = end > begin
+        first, last = crd[begin[some]], crd[end[some] - 1]
+        found = float((last - first).mean()) + 1 if first.size else 1.0
+        _reaches[storage] = found
     return found
 
 

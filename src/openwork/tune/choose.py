@@ -1,162 +1,213 @@
-"""Which recipe a statement gets on a GPU: from its form, and from cheap statistics of its data."""
+"""Which recipe a statement gets on a GPU: from its form, and from cheap statistics of its data.
+
+The numbers are from measurements on an H200 over generated and real matrices (bench/gpu.py).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log2
-from weakref import WeakKeyDictionary
+from math import prod
 
 from openwork.errors import ScheduleError
 from openwork.format.levels import Compressed, Dense
+from openwork.loops.result import accesses_of
 from openwork.runtime.storage import Storage
-from openwork.tensor.row_lengths import longest_row
+from openwork.tensor.row_lengths import reach
 from openwork.tensor.statement import Statement
 from openwork.tune import recipes
-from openwork.tune.parts import Parts
+from openwork.tune.elements import summed_last
+from openwork.tune.parts import VECTOR, Parts
+from openwork.tune.rows import MANY, Rows, near, rows_of
 
-# Microseconds, as measured on an H200 over generated and real matrices (bench/gpu.py).
-# An entry of a row takes the threads that walk the row one step. Of a matrix times a vector that is
-# a step of a group, or of a thread alone; times a matrix, of a matrix with few entries, with many,
-# each with what a byte of the columns adds.
-_STEP_GROUP, _STEP_THREAD = 0.13, 0.07
-_STEP_FEW, _STEP_MANY = (0.07, 1.0e-4), (0.15, 2.5e-4)
-# Threads that begin in a microsecond.
-_THREADS = 300_000.0
-# How much longer a kernel along positions takes than the shortest along rows; and what it does in a
-# microsecond, entries of a matrix times a vector, bytes of columns times a matrix.
-_START_VECTOR, _RATE_VECTOR = 3.0, 400_000.0
-_START_MATRIX, _RATE_MATRIX = 4.0, 7.0e6
-# Entries that fill a GPU many times over, that fill it, and that leave some of it idle.
-_MUCH, _MANY, _FEW = 16_000_000, 1_000_000, 200_000
+_MANY_BLOCKS = 132 * 8 * 256  # threads of the blocks that add up one number
+_FEW_ELEMENTS, _MANY_SUMMED = 100_000, 256  # of a dense result, and of what is summed
+_MUCH, _SOME = 16 * MANY, 5 * MANY  # entries that fill a GPU many times over, and several times
+# Bytes of the vector that stay in a cache beside staged terms, and without them.
+_CACHED_BESIDE, _CACHED = 96_000, 208_000
+_REUSED = 1.2  # times that rows walked together use what one of them has loaded
+_RESIDENT_THREADS, _SECTOR = 2048, 32  # of a multiprocessor; and bytes that are loaded at least
+# Threads that hide how long loads take, with vectors of four elements, and of two.
+_ENOUGH_OF_FOUR, _ENOUGH = 150_000, 55_000
+_FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
+_LONG_ROW, _LONG_ROW_FLOAT64, _LONGER_ROW = 100, 30, 500  # entries
 # Tiles of the dense operand are worth while from so many bytes and rows of it on, for few rows that
 # are stored to a share: else too little of a row is in a tile to look for it. A GPU adds several
 # numbers of one type at once; others need longer runs.
 _FEW_ROWS, _TILED_BYTES, _TILED_ACROSS = 1000, 256, 50_000
 _TILED_SHARE, _TILED_SHARE_FLOAT32 = 0.2, 0.08
 _RESIDENT = 1024  # threads of a multiprocessor, where wide terms are staged
-_UNKNOWN_MEAN = 16.0  # entries of a row, where rows are not those of a matrix
+_LONG_STEP = 32  # entries of a row that others wait for
 _FEW_SAMPLES = 60_000  # entries at which dot products are taken
-_FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
-
-
-@dataclass(frozen=True)
-class Rows:
-    """How the entries of a sparse operand lie in its outermost stored mode."""
-
-    count: int
-    mean: float
-    longest: int
-
-    @property
-    def entries(self) -> float:
-        """Those of all rows."""
-        return self.count * self.mean
-
-    def best_group(self, least: int) -> tuple[float, int]:
-        """How long groups of threads for each row take, and how many threads are best."""
-        sizes = [size for size in (1, 2, 4, 8, 16, 32) if size >= least]
-        return min((self._group(size), size) for size in sizes)
-
-    def _group(self, size: int) -> float:
-        """How long groups of `size` threads take: the longest row, and all of them to begin."""
-        step = _STEP_GROUP if size > 1 else _STEP_THREAD
-        return self.longest / size * step + self.count * size / _THREADS
-
-    def even(self, columns: int) -> bool:
-        """Whether the longest row is done before a kernel along positions would be.
-
-        `columns`: bytes of each row of the dense operand.
-        """
-        step, byte = _STEP_MANY if self.entries >= _MANY else _STEP_FEW
-        time = self.longest * (step + columns * byte)
-        return time <= _START_MATRIX + self.entries * columns / _RATE_MATRIX
-
-
-_known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
-
-
-def rows_of(storage: Storage) -> Rows:
-    """The statistics of a matrix or a tensor in rows, found once."""
-    found = _known.get(storage)
-    if found is None:
-        count = int(storage.levels[1]["pos"].size) - 1
-        mean = storage.nnz / max(1, count)
-        found = _known[storage] = Rows(count, mean, longest_row(storage))
-    return found
 
 
 def choose(stmt: Statement) -> Statement | None:
     """`stmt` with the recipe that fits it, or None if there is none."""
     try:
+        if all(a.tensor.format.is_dense for a in accesses_of(stmt.assignment.rhs)):
+            return _dense(stmt)
         parts = Parts(stmt)
-        levels = parts.sparse.tensor.format.levels
-    except ScheduleError:
-        return None
-    source = parts.sparse.tensor.source
-    storage = getattr(source, "_storage", None)
-    if storage is None:
-        return None
-    try:
-        if len(parts.summed) == 1 and not parts.columns:
-            return recipes.sddmm(stmt, each=2 if storage.nnz < _FEW_SAMPLES else 4)
-        if parts.summed or len(parts.columns) > 1:
-            return None
-        if levels == (Dense, Compressed):
-            return _matrix(stmt, parts, rows_of(storage))
-        if parts.columns:
-            return _tensor(stmt, parts, storage)
-        return recipes.position_staged(stmt)
+        storage = getattr(parts.sparse.tensor.source, "_storage", None)
+        return None if storage is None else _sparse(stmt, parts, storage)
     except ScheduleError:
         return None
 
 
-def _matrix(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
-    """A sparse matrix in rows, times a vector or a matrix.
+def _dense(stmt: Statement) -> Statement:
+    """No sparse operand."""
+    made, parts = stmt.assignment.lhs.vars, Parts(stmt)
+    if not made:
+        return recipes.element_total(stmt)
+    if summed_last(stmt) is not None:
+        return recipes.element_sums(stmt)
+    few = prod(parts.extent(var) or MANY for var in made) < _FEW_ELEMENTS
+    summed = [v for a in accesses_of(stmt.assignment.rhs) for v in a.vars if v not in made]
+    long = any((parts.extent(var) or 0) >= _MANY_SUMMED for var in summed[:1])
+    return recipes.element_shares(stmt) if few and long else recipes.elements(stmt)
+
+
+def _sparse(stmt: Statement, parts: Parts, storage: Storage) -> Statement | None:
+    """One sparse operand, with data."""
+    if len(parts.summed) == 1 and not parts.columns:
+        return recipes.sddmm(stmt, each=2 if storage.nnz < _FEW_SAMPLES else 4)
+    if parts.summed or len(parts.columns) > 1:
+        return None
+    in_rows = parts.sparse.tensor.format.levels == (Dense, Compressed)
+    if parts.columns:
+        if in_rows and (parts.one_row or parts.apart):
+            return _columns(stmt, parts, rows_of(storage))
+        return _tensor(stmt, parts, storage)
+    if parts.apart or not parts.in_order or not stmt.assignment.lhs.vars:
+        total = not stmt.assignment.lhs.vars
+        return recipes.position_strided(
+            stmt, near(storage.nnz / _MANY_BLOCKS, 4, 64 if total else 4)
+        )
+    return _vector(stmt, storage) if in_rows else recipes.position_staged(stmt)
+
+
+def _anywhere(stmt: Statement, parts: Parts, storage: Storage, in_rows: bool) -> Statement:
+    """Entries with places of their own, or that are added to anywhere, or to one number."""
+    if not stmt.assignment.lhs.vars:
+        return recipes.position_strided(stmt, near(storage.nnz / _MANY_BLOCKS, 4, 16))
+    if in_rows and not parts.apart:
+        rows = rows_of(storage)
+        if rows.alike and rows.group_for_vector(4)[1]:
+            return recipes.group_per_row(stmt, 4 if rows.mean < 64 else 8)
+    return recipes.position_strided(stmt, near(storage.nnz / _MANY_BLOCKS, 1, 2))
+
+
+def _vector(stmt: Statement, storage: Storage) -> Statement:
+    """A sparse matrix in rows times a vector.
 
     Where entries are many, memory is used best by threads side by side along the entries; else
     threads side by side along a row have less to do beside, unless they wait for the longest row.
     """
+    rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
-    if parts.columns:
-        return _columns(stmt, parts, rows, group)
-    size = stmt.assignment.lhs.dtype.itemsize
+    least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
+    lanes, in_time = rows.group_for_vector(least)
     if rows.entries >= _MUCH:
+        lanes = _in_step(rows, reach(storage), size, lanes)
+        if lanes:
+            return recipes.group_per_row(stmt, lanes)
         uneven = rows.longest * 0.06 > rows.entries / 250_000
-        return recipes.position_staged(stmt, (4 if rows.mean >= 32 else 2) if uneven else 8, group)
-    time, lanes = rows.best_group(1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8)
-    if time > _START_VECTOR + rows.entries / _RATE_VECTOR:
-        if rows.entries < (2 * _MANY if rows.mean < 8 else _MANY / 2):
+        return recipes.position_staged(stmt, (4 if rows.mean >= 32 else 1) if uneven else 8, group)
+    if not in_time:
+        if rows.entries < (2 * MANY if rows.mean < 8 else MANY / 2):
             return recipes.position_segments(stmt, 1)
         return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
     return recipes.thread_per_row(stmt) if lanes == 1 else recipes.group_per_row(stmt, lanes)
 
 
+def _in_step(rows: Rows, reached: float, size: int, lanes: int) -> int:
+    """Threads of a group for each row, where rows that are walked together share what they load.
+
+    They do where rows reach further than a cache, and are walked from their beginnings at about
+    the same pace: then what all of them need of the vector comes by once. 0 where they do not.
+    """
+    if reached * size <= _CACHED_BESIDE:
+        return 0
+    if reached * size <= _CACHED:  # where there are no staged terms
+        return 32 if rows.longest / 32 * 0.13 <= rows.entries / 400_000 / 4 else 0
+    together = _RESIDENT_THREADS / max(1, lanes)
+    reused = together * rows.mean / reached * _SECTOR / size
+    return lanes if rows.alike and lanes > 1 and reused >= _REUSED else 0
+
+
 def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
-    """A sparse tensor times matrices, or a matrix in another format than rows."""
+    """A sparse tensor times matrices, or a matrix that is not in rows of the result."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
     if len(storage.levels) > 2 and all(level == Compressed for level in storage.format.levels[1:]):
         rows = rows_of(storage)
         if parts.one_row and columns * size > _FEW_COLUMNS and rows.even(columns * size):
             return recipes.spmm_rows(stmt)
-    return recipes.spmm_positions(stmt, _entries(columns, _UNKNOWN_MEAN, storage.nnz))
+    if not parts.in_order:  # a GPU adds neighbours at once in one type only
+        return recipes.spmm_positions(stmt, 8 if size <= 4 else 32, None if size <= 4 else 1)
+    if columns <= 8:
+        return recipes.spmm_positions(stmt, 16)
+    if columns > 64:
+        return recipes.spmm_positions(stmt, near(storage.nnz / 20_000, 16, 128))
+    return recipes.spmm_positions(stmt, near(storage.nnz / 18_000, 8, 32))
 
 
-def _columns(stmt: Statement, parts: Parts, rows: Rows, group: int) -> Statement:
+def _columns(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
     """A sparse matrix in rows times a matrix."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
-    even = rows.even(columns * size)
     if columns * size <= _FEW_COLUMNS:
-        short = rows.mean < 16 and rows.entries < 3 * _MANY
-        if even and (rows.entries < _FEW or short):
-            return recipes.spmm_rows(stmt)
-        each = 4 if even or rows.mean >= 32 else 2
-        resident = _RESIDENT if size > 4 and rows.entries >= _MANY else None
-        return recipes.spmm_staged(stmt, each, group, resident=resident)
-    if even:
-        return recipes.spmm_rows(stmt)
+        return _few_columns(stmt, rows, columns, size)
+    if rows.even(columns * size):
+        return _along_rows(stmt, rows, columns, size)
     if columns * size >= _TILED_BYTES and _fills_tiles(stmt, parts, rows):
         return recipes.spmm_tiles(stmt)
-    return recipes.spmm_positions(stmt, _entries(columns, rows.mean, rows.entries))
+    return _along_positions(stmt, rows, columns, size)
+
+
+def _few_columns(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
+    """So few columns that threads can as well be side by side along the entries."""
+    group, in_time = rows.group_for_columns(columns)
+    if in_time and rows.entries < _SOME:
+        if group == 1:
+            unroll = 8 if rows.mean >= 16 else 4
+            return recipes.spmm_rows(stmt, 1 if rows.mean >= 4 else None, unroll)
+        return recipes.atomic_parallel(stmt, row=1 / group, group=group)
+    if rows.mean < 8 and rows.entries >= MANY:
+        return recipes.spmm_positions(stmt, 4, None if size <= 4 else 1)
+    if size > 4 and rows.mean < 16 and rows.entries < _SOME:
+        return recipes.spmm_positions(stmt, 4, 1)
+    least = 2 * MANY if rows.even(columns * size) else _SOME
+    each = 4 if rows.entries >= least else 2
+    group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
+    resident = _RESIDENT if size > 4 and rows.entries >= MANY else None
+    return recipes.spmm_staged(stmt, each, group, resident=resident)
+
+
+def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
+    """Threads take fewer columns each where there would be too few, or some take long."""
+    vector = VECTOR // size
+    if columns % vector:
+        return recipes.spmm_rows(stmt)
+    uneven = rows.longest >= max(_LONG_STEP, 3 * rows.mean) and columns <= 64
+    while vector > 1:
+        enough = _ENOUGH if vector * size < VECTOR else _ENOUGH_OF_FOUR
+        if rows.count * columns / vector >= enough:
+            break
+        vector //= 2
+    vector = max(1, vector // 2) if uneven else vector
+    if vector * size == VECTOR:
+        return recipes.spmm_rows(stmt)
+    return recipes.spmm_rows(stmt, vector, 8 if rows.mean >= 16 else 4)
+
+
+def _along_positions(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
+    """Units of threads take some entries; where rows are long, few of them take more entries."""
+    entries, mean, float32 = rows.entries, rows.mean, size <= 4
+    if columns > 64:
+        if not float32 and mean >= _LONGER_ROW:
+            return recipes.spmm_positions(stmt, near(entries / 6000, 32, 64), 1)
+        return recipes.spmm_positions(stmt, near(entries / 35_000, 16, 128), unroll=1)
+    if mean >= (_LONG_ROW if float32 else _LONG_ROW_FLOAT64) and entries < _SOME:
+        return recipes.spmm_positions(stmt, near(entries / 6000, 8, 128), 1, 1)
+    most = 16 if mean < 8 else 32 if mean < 64 else 64
+    each = near(entries / 300_000, 4 if float32 else 16, most)
+    return recipes.spmm_positions(stmt, each, unroll=4 if each <= 4 or not float32 else 1)
 
 
 def _fills_tiles(stmt: Statement, parts: Parts, rows: Rows) -> bool:
@@ -164,22 +215,7 @@ def _fills_tiles(stmt: Statement, parts: Parts, rows: Rows) -> bool:
     across = parts.extent(parts.inside[1]) or 0
     float32 = stmt.assignment.lhs.dtype == "float32"
     least = across * (_TILED_SHARE_FLOAT32 if float32 else _TILED_SHARE)
-    few = parts.one_row and rows.count <= _FEW_ROWS
-    return few and across >= _TILED_ACROSS and rows.mean >= least
-
-
-def _entries(columns: int, mean: float, entries: float) -> int:
-    """Entries that a unit of threads takes: more where there are more for each unit."""
-    if columns <= 8:
-        return 32 if mean > 4096 else 16
-    if columns > 64:
-        return _near(entries / 20_000, 16, 128)
-    return _near(entries / 18_000, 8, 16 if mean < 8 else 32 if mean < 64 else 64)
-
-
-def _near(wanted: float, least: int, most: int) -> int:
-    """The power of two that is nearest, by its ratio."""
-    return min(most, max(least, 1 << round(log2(max(wanted, 1.0)))))
+    return rows.count <= _FEW_ROWS and across >= _TILED_ACROSS and rows.mean >= least
 
 
 Statement.gpu_recipe = staticmethod(choose)

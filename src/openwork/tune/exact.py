@@ -18,9 +18,11 @@ def choose_exact(stmt: Statement) -> Statement | None:
         return chosen
     for recipe in _RECIPES:
         try:
-            return recipe(stmt)
+            made = recipe(stmt)
         except ScheduleError:
             continue
+        if not may_be_atomic(made._planned[0]):
+            return made
     return None
 
 

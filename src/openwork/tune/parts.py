@@ -61,6 +61,17 @@ class Parts:
         return first in chosen and not set(inner) & set(chosen)
 
     @property
+    def in_order(self) -> bool:
+        """Whether entries that add to the same place follow one another."""
+        kept = set(self.inside) & set(self.stmt.assignment.lhs.vars)
+        return kept == set(self.inside[: len(kept)])
+
+    @property
+    def apart(self) -> bool:
+        """Whether each entry has a place of its own in the result."""
+        return set(self.inside) <= set(self.stmt.assignment.lhs.vars)
+
+    @property
     def one_column(self) -> IndexVar:
         """The columns, where there is one variable of them."""
         if len(self.columns) != 1:

@@ -13,6 +13,10 @@ from openwork.format.levels import Compressed
 from openwork.index.nodes import IndexVar
 from openwork.tensor.statement import Statement
 from openwork.tune.atomic import atomic_parallel as atomic_parallel
+from openwork.tune.elements import element_shares as element_shares
+from openwork.tune.elements import element_sums as element_sums
+from openwork.tune.elements import element_total as element_total
+from openwork.tune.elements import elements as elements
 from openwork.tune.parts import SHARED, THREADS, VECTOR, WARP, Parts, ordered, positions
 
 # Of a tensor: rows at once in a block; entries of each at once; and threads of a multiprocessor,
@@ -33,7 +37,11 @@ def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
 
 
 def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> Statement:
-    """`group` threads for each row, that walk it together and combine their sums at its end."""
+    """`group` threads for each row, that walk it together and combine their sums at its end.
+
+    Where a row adds to more than one place of the result, as in `y(j) = A(i,j) * x(i)`, threads add
+    to them at once.
+    """
     parts = Parts(stmt)
     row, inner, *more = parts.inside
     if more or parts.columns or parts.summed:
@@ -42,14 +50,22 @@ def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> St
             code="E316",
             hint="spmm_rows, or position_split",
         )
-    return (
+    walked = (
         ordered(stmt, parts)
         .split(row, "block", "warp", threads // group)
         .pos(inner, "place", parts.sparse)
         .split("place", "round", "lane", group)
         .order("block", "warp", "lane", "round")
         .unroll("round", 2)
-        .parallelize("block", "GPUBlock", "NoRaces")
+    )
+    if not parts.one_row:
+        return (
+            walked.parallelize("block", "GPUBlock", "IgnoreRaces")
+            .parallelize("warp", "GPUWarp", "IgnoreRaces")
+            .parallelize("lane", "GPUThread", "Atomics")
+        )
+    return (
+        walked.parallelize("block", "GPUBlock", "NoRaces")
         .parallelize("warp", "GPUWarp", "NoRaces")
         .parallelize("lane", "GPUGroup", group_size=group, reduction="parallel")
     )
@@ -70,6 +86,30 @@ def position_split(stmt: Statement, each: int = 8, threads: int = THREADS) -> St
         .parallelize("block", "GPUBlock", "IgnoreRaces")
         .parallelize("thread", "GPUThread", "Atomics")
     )
+
+
+def position_strided(stmt: Statement, each: int = 4, threads: int = THREADS) -> Statement:
+    """Threads side by side take entries side by side, `each` of them, a block apart.
+
+    For results with a place for each entry, and for those that entries add to in no order; what
+    adds up to one number is combined by the threads of a block.
+    """
+    parts = _without_columns(stmt, "position_strided")
+    stmt = (
+        positions(ordered(stmt, parts), parts)
+        .split("place", "block", "tile", threads * each)
+        .split("tile", "entry", "thread", threads)
+        .order("block", "thread", "entry")
+        .unroll("entry", each)
+    )
+    if parts.apart:
+        stmt = stmt.parallelize("block", "GPUBlock", "NoRaces")
+        return stmt.parallelize("thread", "GPUThread", "NoRaces")
+    if not _has_rows(stmt, parts):
+        stmt = stmt.parallelize("block", "GPUBlock", "Atomics")
+        return stmt.parallelize("thread", "GPUThread", "ParallelReduction")
+    stmt = stmt.parallelize("block", "GPUBlock", "IgnoreRaces")
+    return stmt.parallelize("thread", "GPUThread", "Atomics")
 
 
 def position_segments(
