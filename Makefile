@@ -69,14 +69,16 @@ test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip in
 
 # Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.
 GPU_CHECKED = test_repeated or test_spmv and (skewed or wide) or test_spmm and skewed and 32 or test_sddmm and random or test_tensors \
-	or test_sparse_results and (skewed or random) or test_products
+	or test_sparse_results and (skewed or random) or test_products or test_others and skewed and float
 .PHONY: sanitize-gpu
 sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, races, barriers
 	for tool in memcheck racecheck synccheck; do OPENWORK_PLAIN_MEMORY=1 compute-sanitizer --tool $$tool \
 	  --error-exitcode 9 $(PYTEST) tests/gpu/test_real_gpu.py -k "$(GPU_CHECKED)" || exit 1; done
 
-bench-gpu: setup ## measure on a GPU, against cuSPARSE through CuPy and torch
+bench-gpu: setup ## measure on a GPU, against cuSPARSE by itself, through CuPy and through torch
 	$(PY) bench/gpu.py $(BENCH)
+	$(PY) bench/gpu_results.py
+	$(PY) bench/gpu_moves.py
 
 .PHONY: study-gpu
 study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json draws what was measured

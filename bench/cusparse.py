@@ -15,7 +15,7 @@ import cupy as cp
 # Numbers of cusparse.h.
 SPMV_ALGORITHMS = {"default": 0, "csr 1": 2, "csr 2": 3}
 SPMM_ALGORITHMS = {"default": 0, "csr 1": 4, "csr 2": 6, "csr 3": 12}
-_AS_IT_IS, _INT32, _FROM_ZERO, _BY_ROWS = 0, 2, 0, 2
+_INT32, _FROM_ZERO, _BY_ROWS = 2, 0, 2
 _TYPES = {"float32": 0, "float64": 1}
 
 Pointer = ctypes.c_void_p
@@ -25,18 +25,18 @@ class Missing(Exception):
     """The library refuses: an algorithm is not for such matrices."""
 
 
-def spmv(A: Any, x: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """y = A x by each algorithm."""
+def spmv(A: Any, x: Any, y: Any, across: bool = False) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """y = A x by each algorithm; `across`: y = A^T x."""
     handle = _Library(A)
     dense = [handle.vector(v) for v in (x, y)]
-    yield from handle.ways("cusparseSpMV", SPMV_ALGORITHMS, 1, dense)
+    yield from handle.ways("cusparseSpMV", SPMV_ALGORITHMS, (int(across),), dense)
 
 
-def spmm(A: Any, B: Any, C: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """C = A B by each algorithm."""
+def spmm(A: Any, B: Any, C: Any, across: bool = False) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """C = A B by each algorithm; `across`: C = A^T B."""
     handle = _Library(A)
     dense = [handle.matrix(m) for m in (B, C)]
-    yield from handle.ways("cusparseSpMM", SPMM_ALGORITHMS, 2, dense)
+    yield from handle.ways("cusparseSpMM", SPMM_ALGORITHMS, (int(across), 0), dense)
 
 
 class _Library:
@@ -77,11 +77,10 @@ class _Library:
         return made
 
     def ways(
-        self, name: str, algorithms: dict[str, int], turned: int, dense: list[Pointer]
+        self, name: str, algorithms: dict[str, int], flags: tuple[int, ...], dense: list[Pointer]
     ) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Each algorithm, prepared, that is for such matrices."""
+        """Each algorithm, prepared, that is for such matrices. `flags`: 1 for a transposed one."""
         one, zero = ctypes.byref(self.one), ctypes.byref(self.zero)
-        flags = [_AS_IT_IS] * turned
         for which, number in algorithms.items():
             first, second = dense
             given = (self.handle, *flags, one, self.A, first, zero, second, self.type, number)

@@ -3,7 +3,8 @@
 Times are of the GPU alone: a kernel that waits is put ahead of what is timed, so that launches are
 queued by then. Every result is checked against the library's before it is timed.
 
-`lib` is what CuPy and torch call, the better of the two; `direct` is cuSPARSE by itself (see
+`lib` is what CuPy and torch call, the better of the two (CuPy's for `spmv_t` and `spmm_t32`, which
+are products with the transposed matrix); `direct` is cuSPARSE by itself (see
 `cusparse.py`): every algorithm that it has for rows, prepared ahead, the fastest of them.
 """
 
@@ -158,6 +159,10 @@ SPMM4: dict[str, Recipe] = {
         for g in (2, 4, 8, 32)
     },
 }
+ACROSS: dict[str, Recipe] = {
+    **{f"group{g}": (lambda s, g=g: r.group_per_row(s, g)) for g in (2, 4, 8, 32)},
+    **{f"strided{n}": (lambda s, n=n: r.position_strided(s, n)) for n in (1, 2, 4)},
+}
 SDDMM: dict[str, Recipe] = {f"each{n}": (lambda s, n=n: r.sddmm(s, n)) for n in (1, 2, 4, 8, 16)}
 MTTKRP: dict[str, Recipe] = {
     "rows": r.spmm_rows,
@@ -295,6 +300,8 @@ def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:
         sweep = SPMM4 if k <= 8 else SPMM
         table.measure(name, f"spmm{k}", stmt, sweep, lib, want, moved, dtype.name, direct)
         del want, stmt, made
+    if "across" in kernels:
+        run_across(table, name, A, a)
     if "sddmm" in kernels and nnz <= 20_000_000 and tA is not None:
         P = cp.random.standard_normal((m, 32)).astype(dtype)
         Q = cp.random.standard_normal((n, 32)).astype(dtype)
@@ -312,6 +319,27 @@ def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:
         moved = nnz * (8 + 2 * size) + (m + n) * 32 * size
         table.measure(name, "sddmm32", stmt, SDDMM, lib, want, moved, dtype.name)
     cp.get_default_memory_pool().free_all_blocks()
+
+
+def run_across(table: Table, name: str, A: Any, a: Any) -> None:
+    """Products with the transposed matrix, by a vector and by 32 columns."""
+    m, nnz, dtype = A.shape[0], A.nnz, A.dtype
+    turned, size = A.T, dtype.itemsize
+    for kernel, columns in (("spmv_t", ()), ("spmm_t32", (32,))):
+        if columns and nnz > 20_000_000:
+            continue
+        B = cp.random.standard_normal((m, *columns)).astype(dtype)
+        want = cp.ascontiguousarray(turned @ B)
+        made = cp.empty_like(want)
+        ways = cusparse.spmm(A, B, made, True) if columns else cusparse.spmv(A, B, made, True)
+        direct = fastest(ways, want, made)
+        text = "C(j,k) = A(i,j) * B(i,k)" if columns else "C(j) = A(i,j) * B(i)"
+        C = ow.placeholder("C", order=len(want.shape), dtype=dtype.name)
+        stmt = ow.parse(text, C=C, A=a, B=ow.tensor(B))
+        moved = nnz * (4 + size) + (m + 1) * 4 + (B.size + want.size) * size
+        lib = median(lambda B=B: turned @ B, reps=5)
+        recipes = SPMM if columns else ACROSS
+        table.measure(name, kernel, stmt, recipes, lib, want, moved, dtype.name, direct)
 
 
 def run_mttkrp(table: Table, dtype: Any) -> None:
@@ -374,7 +402,9 @@ def main() -> None:
     parser.add_argument("--default", action="store_true", help="without the sweep of recipes")
     parser.add_argument("--small", action="store_true", help="without the largest matrix")
     args = parser.parse_args()
-    kernels = args.kernels or ["spmv", "spmm4", "spmm32", "spmm128", "sddmm", "mttkrp", "latency"]
+    kernels = args.kernels or [
+        "spmv", "spmm4", "spmm32", "spmm128", "across", "sddmm", "mttkrp", "latency"
+    ]  # fmt: skip
     bandwidth = copy_bandwidth()
     print(f"{cp.cuda.runtime.getDeviceProperties(0)['name'].decode()}, copy {bandwidth:.0f} GB/s")
     table = Table(bandwidth, not args.default)

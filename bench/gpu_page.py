@@ -1,4 +1,4 @@
-"""A page of what `gpu.py` and `gpu_results.py` measured: `gpu_page.py OUT_FOLDER NOTES`.
+"""A page of what `make bench-gpu` measured on another machine: `gpu_page.py FOLDER NOTES`.
 
 The machine with the GPU has little installed; this runs anywhere, over the files it wrote.
 """
@@ -17,16 +17,20 @@ HEAD = """# Generated CUDA kernels on a GPU, {day}
 `make bench-gpu` (bench/gpu.py): device events, medians of 7 to 11, launches queued behind a
 waiting kernel, so that times are of the GPU alone. `lib` is the better of CuPy's and torch's
 cuSPARSE (SpMV), torch's row-major product (SpMM) and `sampled_addmm` (SDDMM), or torch's gather
-and `index_add` (MTTKRP). Preprocessing is excluded for both. `default` is the statement without a
-schedule; `best` the best recipe of a sweep. `bw` is the fraction of the copy bandwidth, for
-the bytes that must move, that the best recipe reaches.
+and `index_add` (MTTKRP), and CuPy's for `spmv_t` and `spmm_t32`, products with the transposed
+matrix. `direct` is cuSPARSE called by itself: every algorithm that it has for rows, prepared ahead
+of what is timed, the fastest of them; CuPy and torch take one of them and prepare nothing.
+`default` is the statement without a schedule; `best` the best recipe of a sweep. `bw` is the
+fraction of the copy bandwidth, for the bytes that must move, that the best recipe reaches.
 
 {notes}
 
 ## Summary
 
-| kernel | dtype | lib / default, geometric mean | worst | lib / best, geometric mean | worst |
-|---|---|---|---|---|---|
+Geometric means over the matrices.
+
+| kernel | dtype | lib / default | worst | lib / best | worst | direct / default | worst |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -41,14 +45,23 @@ def page(rows: list[dict[str, str]], notes: str) -> str:
         mine = [r for r in rows if (r["kernel"], r["dtype"]) == (kernel, dtype)]
         ours, best = ([float(r[k]) for r in mine] for k in ("default_x", "best_x"))
         text += f"| {kernel} | {dtype} | {mean(ours):.2f} | {min(ours):.2f} "
-        text += f"| {mean(best):.2f} | {min(best):.2f} |\n"
+        direct = [float(r["direct_x"]) for r in mine if r["direct_x"] != "nan"]
+        text += f"| {mean(best):.2f} | {min(best):.2f} "
+        text += f"| {mean(direct):.2f} | {min(direct):.2f} |\n" if direct else "| | |\n"
     text += "\n## All\n\n| matrix | kernel | dtype | lib ms | default ms | lib / default "
-    text += "| best recipe | best ms | lib / best | bw |\n" + "|---" * 10 + "|\n"
+    text += "| best recipe | best ms | lib / best | bw | direct ms | direct / default |\n"
+    text += "|---" * 12 + "|\n"
     for r in rows:
         text += f"| {r['matrix']} | {r['kernel']} | {r['dtype']} | {float(r['lib_ms']):.4f} "
         text += f"| {float(r['default_ms']):.4f} | {float(r['default_x']):.2f} | {r['best']} "
         text += f"| {float(r['best_ms']):.4f} | {float(r['best_x']):.2f} "
-        text += f"| {100 * float(r['bw']):.0f} % |\n"
+        text += f"| {100 * float(r['bw']):.0f} % "
+        known = r["direct_ms"] != "nan"
+        text += (
+            f"| {float(r['direct_ms']):.4f} | {float(r['direct_x']):.2f} |\n"
+            if known
+            else "| | |\n"
+        )
     return text
 
 
@@ -63,6 +76,17 @@ def results(rows: list[dict[str, str]]) -> str:
     return text
 
 
+def moves(rows: list[dict[str, str]]) -> str:
+    """Conversions, against CuPy's."""
+    text = "\n## Conversions (bench/gpu_moves.py), against CuPy\n\n"
+    text += "| matrix | move | dtype | entries | CuPy ms | ms | ratio |\n" + "|---" * 7 + "|\n"
+    return text + "".join(
+        f"| {r['matrix']} | {r['move']} | {r['dtype']} | {int(r['entries']):,} "
+        f"| {float(r['cupy_ms']):.3f} | {float(r['openwork_ms']):.3f} | {float(r['ratio']):.2f} |\n"
+        for r in rows
+    )
+
+
 def main() -> None:
     folder, notes = Path(sys.argv[1]), " ".join(sys.argv[2:])
     rows = list(csv.DictReader((folder / "gpu.tsv").open(), delimiter="\t"))
@@ -70,6 +94,9 @@ def main() -> None:
     more = folder / "gpu_results.csv"
     if more.exists():
         text += results(list(csv.DictReader(more.open())))
+    more = folder / "gpu_moves.csv"
+    if more.exists():
+        text += moves(list(csv.DictReader(more.open())))
     path = RESULTS / f"gpu-{date.today().isoformat()}.md"
     path.write_text(text)
     print(path)

@@ -16,6 +16,7 @@ SPMV: dict[str, Recipe] = {
     **{f"split{n}": (lambda s, n=n: r.position_split(s, n)) for n in (1, 7)},
     **{f"staged{n}": (lambda s, n=n: r.position_staged(s, n, 4)) for n in (1, 8)},
     **{f"segments{n}": (lambda s, n=n: r.position_segments(s, n, 16)) for n in (1, 4)},
+    "strided": r.position_strided,
 }
 SPMM: dict[str, Recipe] = {
     "default": lambda s: s,
@@ -25,4 +26,17 @@ SPMM: dict[str, Recipe] = {
     "nnz16": lambda s: r.atomic_parallel(s, nnz=16, col=2),
     "segment": lambda s: r.atomic_parallel(s, nnz=1, col=2, group=32),
     "eighth": lambda s: r.atomic_parallel(s, row=1 / 8, col=2, group=8),
+}
+# Statements about a matrix other than its products, by their einsum and format of the result, with
+# the recipes that they may get beside the default.
+OTHERS: dict[str, tuple[str, bool, tuple[Recipe, ...]]] = {
+    "y(j) = A(i,j) * u(i)": ("ij,i->j", False, (r.position_strided, r.group_per_row)),
+    "S(i,j) = A(i,j) * u(i)": ("ij,i->ij", True, (r.position_strided,)),
+    "D(i,j) = A(i,j) * v(j)": ("ij,j->ij", False, (r.position_strided,)),
+    "s() = A(i,j) * v(j)": ("ij,j->", False, (r.position_strided,)),
+    "C(j,k) = A(i,j) * W(i,k)": ("ij,ik->jk", False, (r.spmm_positions,)),
+    "D(i,k) = U(i,k) * w(k)": ("ik,k->ik", False, (r.elements,)),
+    "y(i) = U(i,k) * w(k)": ("ik,k->i", False, (r.element_sums, r.elements)),
+    "y(k) = U(i,k) * u(i)": ("ik,i->k", False, (r.element_shares, r.elements)),
+    "s() = U(i,k) * w(k)": ("ik,k->", False, (r.element_total,)),
 }

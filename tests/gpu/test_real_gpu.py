@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.gpu import tiers
-from tests.gpu.recipe_table import SPMM, SPMV
+from tests.gpu.recipe_table import OTHERS, SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
@@ -117,6 +117,28 @@ def test_sddmm(name: str, dtype: str, inner: int) -> None:
     agrees(got.to_numpy(), S.toarray() * (P @ Q.T), dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "complex64"])
+@pytest.mark.parametrize("text", OTHERS)
+@pytest.mark.parametrize("name", MATRICES)
+def test_others(name: str, text: str, dtype: str) -> None:
+    A = cast(MATRICES[name], dtype)
+    (m, n), (path, sparse, recipes) = A.shape, OTHERS[text]
+    shapes = {"u": (m,), "v": (n,), "w": (9,), "W": (m, 9), "U": (m, 9)}
+    arrays = {k: cast(rng.standard_normal(s), dtype) for k, s in shapes.items() if f"{k}(" in text}
+    operands = {k: ow.tensor(cp.asarray(a), name=k) for k, a in arrays.items()}
+    if "A(" in text:
+        operands["A"] = ow.tensor(A, name="A").to("cuda")
+    names = [part.partition("(")[0].strip() for part in text.partition("=")[2].split("*")]
+    dense = [A.toarray() if k == "A" else arrays[k] for k in names]
+    result, order = text.partition("(")[0], len(path.partition("->")[2])
+    made = ow.placeholder(result, order=order, dtype=dtype, format=ow.CSR if sparse else None)
+    stmt = ow.parse(text, **{result: made}, **operands)
+    for recipe in (lambda s: s, *recipes):
+        kernel = recipe(stmt).compile(target="cuda")
+        for _ in range(3):
+            agrees(kernel().to_numpy(), np.einsum(path, *dense), dtype)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tensors(dtype: str) -> None:
     shape = (40, 50, 30)
@@ -157,6 +179,7 @@ def test_objects_of_cupy_and_torch_are_shared() -> None:
     np.testing.assert_allclose(back.cpu().numpy(), MATRICES["random"].sum(axis=1))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled")
 def test_results_in_the_library_of_the_caller() -> None:
     sparse = pytest.importorskip("cupyx.scipy.sparse")
     torch = pytest.importorskip("torch")

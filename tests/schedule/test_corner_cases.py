@@ -512,3 +512,27 @@ def test_runs_of_runs_of_any_length(text: str) -> None:
     A = ow.tensor(array, format=ow.CSR, name="A")
     x, y = ow.tensor(np.arange(8.0), name="x"), ow.empty((6,), name="y")
     agree(ow.assign(y[i], A[i, j] * x[j]).schedule(text).compile()(), array @ x.to_numpy())
+
+
+@pytest.mark.parametrize("format", [ow.CSR, ow.COO(2), ow.DCSR, ow.CSC], ids=repr)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pos(f,p,A), split(p,a,b,4), reorder(b,a)",
+        "pos(f,p,A), split(p,a,b,4), split(b,c,d,2), order(a,d,c), parallelize(a,CPUThread)",
+        "pos(f,p,A), divide(p,a,b,3), reorder(b,a), parallelize(b,CPUThread,NoRaces)",
+    ],
+)
+def test_a_result_with_the_pattern_of_an_operand_is_walked_with_it(
+    format: ow.Format, text: str
+) -> None:
+    """Positions of the one are those of the other, in any order."""
+    for array in (_random((11, 7)), _rows(slice(3, 5)), np.zeros((4, 6)), _one_row()):
+        A = ow.tensor(array, name="A").to(format).rename("A")
+        C = ow.empty(array.shape, format=format, name="C")
+        x = ow.tensor(np.arange(1.0, array.shape[1] + 1), name="x")
+        stmt = ow.parse("C(i,j) = A(i,j) * x(j)", C=C, A=A, x=x)
+        outer, inner = ("j", "i") if format == ow.CSC else ("i", "j")
+        made = stmt.schedule(f"order({outer},{inner}), fuse({outer},{inner},f), {text}").compile()()
+        agree(made, array * np.arange(1.0, array.shape[1] + 1))
+        assert made.format == format and made.nnz == A.nnz
