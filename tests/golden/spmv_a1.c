@@ -6,7 +6,8 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
                          int64_t parts) {
   if (begin >= end) return begin;
   const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t goal = first + work / parts * part + work % parts * part / parts;
+  const int64_t rest = work % parts;
+  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
     if (pos[middle] + middle < goal) begin = middle + 1;

@@ -4,7 +4,8 @@ typedef __INT64_TYPE__ int64_t;
 // Where part `part` of `parts` of a loop over [begin, end) begins.
 static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
   const int64_t count = end > begin ? end - begin : 0;
-  return begin + count / parts * part + count % parts * part / parts;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
 }
 
 // Each part has four fifths of a thread's share of what is left, so that all threads are done at
@@ -21,7 +22,8 @@ static int64_t balanced_cut_int32(const int32_t *pos, int64_t begin, int64_t end
   if (begin >= end) return begin;
   if (part >= parts) return end;
   const int64_t work = pos[end] - pos[begin];
-  const int64_t goal = pos[begin] + work / parts * part + work % parts * part / parts;
+  const int64_t rest = work % parts;
+  const int64_t goal = pos[begin] + work / parts * part + (part < rest ? part : rest);
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
     if (pos[middle] < goal) begin = middle + 1;

@@ -4,7 +4,8 @@ typedef __INT64_TYPE__ int64_t;
 // Where part `part` of `parts` of a loop over [begin, end) begins.
 static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
   const int64_t count = end > begin ? end - begin : 0;
-  return begin + count / parts * part + count % parts * part / parts;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
 }
 
 // Each part has four fifths of a thread's share of what is left, so that all threads are done at

@@ -268,3 +268,24 @@ def test_tables_have_no_more_slots_than_there_are_keys(monkeypatch: pytest.Monke
     expected = -np.einsum("kji,il,kj->lji", c, b, a)
     agrees(stmt.schedule("precompute(C(k,j,i) * (-(B(i,l) * A(k,j))),i,iw)"), expected)
     assert max(made) < 10_000
+
+
+@pytest.mark.parametrize("format", [ow.COO(2), ow.DCSR], ids=repr)
+def test_where_pieces_begin_is_counted_in_32_bits(format: ow.Format) -> None:
+    """Pieces times entries are more than that, and what is left over times pieces."""
+    numbers = np.random.default_rng(5)
+    rows = np.sort(numbers.choice(100_000, 70_000, replace=False))
+    rows = np.concatenate([rows, rows[:50_000]])
+    columns = np.concatenate([np.zeros(70_000, int), np.ones(50_000, int)])
+    matrix = sp.csr_matrix((np.arange(1.0, 120_001), (rows, columns)), shape=(100_000, 2))
+    A = ow.tensor(matrix, name="A").to(format).rename("A")
+    C = ow.empty(matrix.shape, format=ow.CSR, name="C")
+    made = ow.parse("C(i,j) = 2 * A(i,j)", C=C, A=A).compile(target="cuda-emulated")()
+    expected = 2 * matrix
+    assert made.nnz == expected.nnz
+    for got, want in (
+        (made.storage.levels[1]["pos"], expected.indptr),
+        (made.storage.levels[1]["crd"], expected.indices),
+        (made.storage.values, expected.data),
+    ):
+        np.testing.assert_array_equal(got, want)

@@ -66,7 +66,7 @@ class Cut:
                     "cut", (self.ctx.boundaries(access, 1), first, last, n, PIECES)
                 )
             else:
-                place = first + (last - first) * n / PIECES
+                place = _share(first, last - first, n)
             stored = outer.coordinate(view, Value(0), at)
             found = If(compare("<", at, last), block(Set(end, stored)))
             outside = Set(end, self.whole.hi)
@@ -91,9 +91,7 @@ class Cut:
         return self.whole.lo, self.whole.hi
 
     def _even(self, end: Name, n: Expr) -> Stmt:
-        begin, size = self.whole.lo, self.whole.size
-        at = begin + size / PIECES * n + size % PIECES * n / PIECES
-        return Declare(end, at, fixed=True)
+        return Declare(end, _share(self.whole.lo, self.whole.size, n), fixed=True)
 
     @property
     def sparse(self) -> Access | None:
@@ -123,6 +121,11 @@ class Cut:
             lo = arithmetic("min", lo * relation.factor, end)
         inner = self.ctx.names.size(result.result.level_vars[1 : result.sparse[0]])
         return lo * inner, hi * inner
+
+
+def _share(begin: Expr, size: Expr, n: Expr) -> Expr:
+    """Where piece `n` of all begins, if they are of equal sizes; nothing on the way is larger."""
+    return begin + size / PIECES * n + arithmetic("min", n, size % PIECES)
 
 
 def _counts_below(access: Access) -> bool:

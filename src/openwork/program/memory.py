@@ -198,6 +198,11 @@ def last_at_most(part: int | None, array: Memory, begin: int, end: int, value: i
     return begin + max(0, sum(each <= value for each in run) - 1)
 
 
+def _share(work: int, cut: int, cuts: int) -> int:
+    """How much comes before part `cut` of `cuts` equal ones."""
+    return work // cuts * cut + min(cut, work % cuts)
+
+
 def balanced_cut(part: int | None, pos: Memory, begin: int, end: int, cut: int, cuts: int) -> int:
     """Where part `cut` of `cuts` of the rows begins, if all have equally many entries."""
     if not 0 <= cut <= cuts or cuts == 0:
@@ -205,7 +210,7 @@ def balanced_cut(part: int | None, pos: Memory, begin: int, end: int, cut: int, 
     if begin >= end or cut == cuts:
         return max(begin, end)
     run = _sorted_run(part, pos, begin, end + 1)
-    goal = run[0] + (run[-1] - run[0]) * cut // cuts
+    goal = run[0] + _share(run[-1] - run[0], cut, cuts)
     return begin + sum(each < goal for each in run)
 
 
@@ -216,7 +221,7 @@ def cut(part: int | None, pos: Memory, begin: int, end: int, number: int, cuts: 
     if begin >= end:
         return begin
     run = [at + row for row, at in enumerate(_sorted_run(part, pos, begin, end + 1))]
-    goal = run[0] + (run[-1] - run[0]) * number // cuts
+    goal = run[0] + _share(run[-1] - run[0], number, cuts)
     return begin + sum(each < goal for each in run)
 
 

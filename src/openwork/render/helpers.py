@@ -30,7 +30,8 @@ static int64_t cut_{type}(const {ctype} *pos, int64_t begin, int64_t end, int64_
                          int64_t parts) {{
   if (begin >= end) return begin;
   const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t goal = first + work / parts * part + work % parts * part / parts;
+  const int64_t rest = work % parts;
+  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
   while (begin < end) {{
     const int64_t middle = begin + (end - begin) / 2;
     if (pos[middle] + middle < goal) begin = middle + 1;
@@ -54,7 +55,8 @@ _EVEN = """\
 // Where part `part` of `parts` of a loop over [begin, end) begins.
 static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
   const int64_t count = end > begin ? end - begin : 0;
-  return begin + count / parts * part + count % parts * part / parts;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
 }
 """
 

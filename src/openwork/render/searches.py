@@ -55,7 +55,8 @@ static int64_t balanced_cut_{type}(const {ctype} *pos, int64_t begin, int64_t en
   if (begin >= end) return begin;
   if (part >= parts) return end;
   const int64_t work = pos[end] - pos[begin];
-  const int64_t goal = pos[begin] + work / parts * part + work % parts * part / parts;
+  const int64_t rest = work % parts;
+  const int64_t goal = pos[begin] + work / parts * part + (part < rest ? part : rest);
   while (begin < end) {{
     const int64_t middle = begin + (end - begin) / 2;
     if (pos[middle] < goal) begin = middle + 1;

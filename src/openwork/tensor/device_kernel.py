@@ -84,8 +84,7 @@ class DeviceBinder(Binder):
         lhs = self._plan.assignment.lhs
         if lhs.tensor.format.is_dense:
             lengths.append(math.prod(extents[v] for v in lhs.vars))
-        assembly = self._plan.assembly
-        if isinstance(assembly, Append) and assembly.share:  # what pieces are counted by
+        if isinstance(self._plan.assembly, Append):  # rows and entries, which pieces are cut by
             lengths.append(sum(lengths))
         return max(lengths, default=0) + 2 * self._longest < _NARROW
 

@@ -76,10 +76,7 @@ def _sparse(stmt: Statement, parts: Parts, storage: Storage) -> Statement | None
             return _columns(stmt, parts, rows_of(storage))
         return _tensor(stmt, parts, storage)
     if parts.apart or not parts.in_order or not stmt.assignment.lhs.vars:
-        total = not stmt.assignment.lhs.vars
-        return recipes.position_strided(
-            stmt, near(storage.nnz / _MANY_BLOCKS, 4, 64 if total else 4)
-        )
+        return _anywhere(stmt, parts, storage, in_rows)
     return _vector(stmt, storage) if in_rows else recipes.position_staged(stmt)
 
 
