@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from scipy import sparse
 
 from openwork.runtime.emulator import Emulator
 
@@ -113,6 +114,37 @@ def alloc(size: int) -> Any:
 class _Memory:
     def __init__(self, array: Any) -> None:
         self.array = array
+
+
+def sparse_module() -> types.ModuleType:
+    """Something to have as `cupyx.scipy.sparse`: as much of CuPy's matrices as is asked of them."""
+    made = types.ModuleType("cupyx.scipy.sparse")
+
+    def matrix(kind: Any) -> Any:
+        def make(arrays: Any, shape: Any) -> Any:
+            values, *_ = plain(arrays)
+            if values.dtype.char not in "?fdFD":
+                raise ValueError("Only bool, float32, float64, complex64 and complex128")
+            return _Matrix(kind(plain(arrays), shape=shape))
+
+        return make
+
+    for name in ("csr_matrix", "csc_matrix"):
+        setattr(made, name, matrix(getattr(sparse, name)))
+    return made
+
+
+class _Matrix:
+    """A matrix of SciPy's whose arrays say that they are on a GPU."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.held, name)
+        if name in ("tocsc", "tocsr", "tocoo"):
+            return lambda: _Matrix(found())
+        return _on_gpu(found) if isinstance(found, np.ndarray) else found
 
 
 def module() -> types.ModuleType:

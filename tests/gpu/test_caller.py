@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.gpu.stand_in import Emulated, module, plain
+from tests.gpu.stand_in import Emulated, module, sparse_module
 
 import openwork as ow
 from openwork.runtime.cuda import Cuda
@@ -72,6 +72,7 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
         current_stream=lambda: types.SimpleNamespace(cuda_stream=made.torch)
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", sparse_module())
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(Cuda, "blocks", property(lambda self: 3))
 
@@ -146,11 +147,7 @@ def test_tensors_of_another_type_stay_on_the_gpu(streams: Streams) -> None:
     assert (A.device, A.dtype, A.T.device) == ("cuda", np.dtype("float32"), "cuda")
 
 
-def test_matrices_for_cupy(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    scipy = types.ModuleType("cupyx.scipy.sparse")
-    scipy.csr_matrix = lambda arrays, shape: sp.csr_matrix(plain(arrays), shape)  # type: ignore[attr-defined]
-    scipy.csc_matrix = lambda arrays, shape: sp.csc_matrix(plain(arrays), shape)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", scipy)
+def test_matrices_for_cupy(streams: Streams) -> None:
     A = ow.tensor(MATRIX, name="A").to("cuda")
     for tensor, kind in ((A, "csr"), (A.T, "csc")):
         made = tensor.to_cupy()

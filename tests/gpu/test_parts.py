@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
+from openwork.runtime import steps
 from openwork.runtime.emulator import ORDERS
 
 pytestmark = pytest.mark.needs_cc
@@ -55,3 +56,23 @@ def test_blocks_inside_of_others_do_not_meet() -> None:
             "split(i,b,t,16), parallelize(b,GPUBlock,Atomics), parallelize(t,GPUBlock,Temporary)"
         )
     assert caught.value.code == "E307"
+
+
+def test_copies_that_32_bits_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be more than the elements of all operands and of the result."""
+    stmt = ow.parse("y(j) = A(i,j)", y=ow.empty((50,), name="y"), A=A)
+    stmt = stmt.schedule("split(i,b,t,16), parallelize(b,GPUBlock,Temporary)")
+    kernel = stmt.compile("cuda-emulated")
+    narrow = kernel().to_numpy()
+    assert "typedef int index_t;" in kernel.source
+    monkeypatch.setattr(steps, "_NARROW", 50)
+    widths = []
+    load = kernel._device.load
+
+    def loaded(source: str, kernels: Any) -> Any:
+        widths.append("typedef long long index_t;" in source)
+        return load(source, kernels)
+
+    monkeypatch.setattr(kernel._device, "load", loaded)
+    np.testing.assert_array_equal(kernel().to_numpy(), narrow)
+    assert widths == [True]

@@ -179,7 +179,7 @@ def test_objects_of_cupy_and_torch_are_shared() -> None:
     np.testing.assert_allclose(back.cpu().numpy(), MATRICES["random"].sum(axis=1))
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled")
+@pytest.mark.filterwarnings("ignore:Sparse")  # what torch says of all of its sparse tensors
 def test_results_in_the_library_of_the_caller() -> None:
     sparse = pytest.importorskip("cupyx.scipy.sparse")
     torch = pytest.importorskip("torch")
@@ -236,6 +236,28 @@ def test_conversions(monkeypatch: pytest.MonkeyPatch, source: ow.Format) -> None
         assert (made.format, made.device) == (format, "cuda")
         np.testing.assert_array_equal(made.to_numpy(), A.to_numpy())
         assert made.to("cpu").nnz == A.to(format).nnz
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_conversions_of_large_matrices(dtype: str) -> None:
+    """Rows times entries are more than 32 bits count."""
+    lengths = rng.integers(0, 60, 60_000)
+    lengths[::7] = 0
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    columns = np.concatenate([np.sort(rng.choice(500, n, replace=False)) for n in lengths])
+    values = rng.integers(1, 100, indptr[-1]).astype(dtype)
+    matrix = sp.csr_array((values, columns, indptr), shape=(60_000, 500))
+    A = ow.tensor(matrix, name="A").to("cuda")
+    for way in ([ow.CSC, ow.CSR], [ow.COO(2), ow.CSR], [ow.DCSR, ow.CSR], [ow.COO(2), ow.DCSR, ow.CSR],
+                [ow.dense(2), ow.CSR], [ow.CSC, ow.COO(2, order=(1, 0)), ow.CSC, ow.CSR]):  # fmt: skip
+        made = A
+        for format in way:
+            made = made.to(format)
+            assert (made.format, made.device) == (format, "cuda")
+        back = made.to("cpu").to_scipy()
+        np.testing.assert_array_equal(back.indptr, indptr)
+        np.testing.assert_array_equal(back.indices, columns)
+        np.testing.assert_array_equal(back.data, values)
 
 
 def test_the_current_stream_is_used() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.gpu.stand_in import Emulated, module
+from tests.gpu.stand_in import Emulated, module, sparse_module
 
 import openwork as ow
 from openwork.runtime.cuda import Cuda, DeviceStorage
@@ -27,6 +27,7 @@ VECTOR = np.random.default_rng(1).random(30)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cupy = module()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", sparse_module())
     for name in ("load", "launch", "ready", "numbers", "fill"):
         monkeypatch.setattr(Cuda, name, getattr(Emulated, name))
     monkeypatch.setattr(Cuda, "blocks", property(lambda self: 3))
@@ -123,20 +124,22 @@ FORMATS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int16"])
 @pytest.mark.parametrize("least", [0, 1 << 18], ids=["generated", "few entries"])
 @pytest.mark.parametrize("source", FORMATS, ids=repr)
 def test_conversions(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch, source: ow.Format, least: int
+    gpu: Any, monkeypatch: pytest.MonkeyPatch, source: ow.Format, least: int, dtype: str
 ) -> None:
     monkeypatch.setattr(generated, "LEAST_ENTRIES", least)
-    A = ow.tensor(MATRIX, name="A").to(source)
+    matrix = (100 * MATRIX).astype(dtype)
+    A = ow.tensor(matrix, name="A").to(source)
     for format in FORMATS:
         made, wanted = A.to("cuda").to(format), A.to(format)
         assert made.format == format and isinstance(made.storage, DeviceStorage)
         assert made.nnz == wanted.nnz and "stored, on cuda" in repr(made)
         host = made.to("cpu")
         validate(host.storage, "the result")
-        np.testing.assert_array_equal(host.to_numpy(), MATRIX.toarray())
+        np.testing.assert_array_equal(host.to_numpy(), matrix.toarray())
         assert host.nnz == wanted.nnz
 
 

@@ -98,6 +98,8 @@ class Run:
                 self.ready.add(array.name)
             case p.Allocate(array=array, count=count, zeroed=zeroed, kept=kept):
                 n = self.value(count)
+                if n > _NARROW and not self.wide:
+                    raise PositionOverflow
                 made = self.device.empty(n, np.dtype(array.type), zeroed) if n else None
                 self.arrays[array.name] = made
                 self.repeats = self.repeats and kept

@@ -48,6 +48,7 @@ class DeviceBinder(Binder):
         self._longest = max(
             (r.factor for r in provenance.relations if isinstance(r, Split)), default=1
         )
+        self._all_wide = False  # workspaces may have more elements than operands and results
         self._variants: dict[tuple[bool, bool], dict[object, Compiled]] = {}
         self.choose(narrow=True, aligned=True)
 
@@ -58,6 +59,12 @@ class DeviceBinder(Binder):
         """From now on, compile for what 32 bits count, and for arrays that begin with a vector."""
         self._variant = (narrow, aligned)
         self._texts = self._variants.setdefault(self._variant, {})
+
+    def widen(self, overflowed: Binding) -> None:
+        """From now on, count everything in 64 bits."""
+        if self._all_wide:
+            raise InternalError("64 bits do not count what there is")
+        self._wide = self._all_wide = True
 
     def _back(self, widths: Widths) -> Compiled:
         return back_cuda(self._plan, widths, self._trace, *self._variant)
@@ -86,7 +93,7 @@ class DeviceBinder(Binder):
             lengths.append(math.prod(extents[v] for v in lhs.vars))
         if isinstance(self._plan.assembly, Append):  # rows and entries, which pieces are cut by
             lengths.append(sum(lengths))
-        return max(lengths, default=0) + 2 * self._longest < _NARROW
+        return not self._all_wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
 def _is_aligned(storage: Storage) -> bool:

@@ -12,6 +12,7 @@ from openwork.format.levels import Compressed, Dense
 from openwork.runtime.storage import Storage
 from openwork.runtime.toolchain import find_toolchain
 from openwork.tensor.broadcast import Layout
+from openwork.tensor.device_convert import is_converted_on_gpu
 from openwork.tensor.direct import direct, is_direct
 from openwork.tensor.eager import Result, T, run
 from openwork.tensor.pack import convert
@@ -44,6 +45,8 @@ def generated(tensor: T, format: Format) -> Storage | None:
 def _on_gpu(tensor: T, format: Format) -> Storage | None:
     """By kernels of the GPU, where they write a dense result or append to one."""
     source, way = tensor.storage.format, format
+    if is_converted_on_gpu(source, format):
+        return None
     if source.order != format.order and format.ndim == 2 and not format.is_dense:
         way = Format([Dense, Compressed], source.order)  # which is transposed afterwards
     if source == way or not (way.is_dense or (_is_appended(way) and way.order == source.order)):
