@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime.emulator import Emulator
+from openwork.runtime.emulator import ORDERS, Emulator
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(3)
@@ -289,3 +289,21 @@ def test_where_pieces_begin_is_counted_in_32_bits(format: ow.Format) -> None:
         (made.storage.values, expected.data),
     ):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("reduction", ["segment", "parallel"])
+def test_groups_add_to_the_workspace_of_their_block(reduction: str) -> None:
+    """Each block has its own, in global memory, since it is not known how long it is."""
+    numbers = np.random.default_rng(6)
+    b = numbers.integers(0, 4, (6, 4)).astype(float)
+    c = np.array([2.0, 2.0, 5.0, 2.0, 3.0])
+    C = ow.tensor((np.array([[2, 4]]), c[[2, 4]]), shape=(5,), format=ow.CSF(1), fill=2.0, name="C")
+    B = ow.tensor(b, format=ow.Format([ow.Compressed, ow.Bitmap]), name="B")
+    stmt = ow.parse("Y(i,k) = C(i) - B(l,k) * C(i)", Y=ow.empty((5, 4), name="Y"), C=C, B=B)
+    stmt = stmt.split("i", "block", "one", 1).parallelize("block", "GPUBlock", "NoRaces")
+    stmt = stmt.parallelize("l", "GPUGroup", group_size=4, reduction=reduction)
+    kernel = stmt.compile(target="cuda-emulated")
+    assert "_vals[(blockIdx.y * gridDim.x + blockIdx.x) *" in kernel.source
+    for kernel._device.order in range(ORDERS):
+        expected = c[:, None] - np.outer(c, b.sum(axis=0))
+        np.testing.assert_array_equal(kernel().to_numpy(), expected)

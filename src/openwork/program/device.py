@@ -113,6 +113,7 @@ class Combine(Stmt):
     group: int
     reduction: str
     identity: Value
+    base: Expr | None = None  # where the array of this unit begins
 
 
 @dataclass(frozen=True)

@@ -383,10 +383,10 @@ def _moved(node: Node, offsets: dict[str, Expr]) -> Node:
         return node
     node = map_children(node, lambda n: _moved(n, offsets))
     match node:
-        case p.Load(array=array, index=index) if array.name in offsets:
-            return p.Load(array, offsets[array.name] + index)
-        case p.Store(array=array, index=index) if array.name in offsets:
-            return replace(node, index=offsets[array.name] + index)
+        case p.Load(array=array) | p.Store(array=array) if array.name in offsets:
+            return replace(node, index=offsets[array.name] + node.index)
+        case Combine(array=array) if array.name in offsets:
+            return replace(node, base=offsets[array.name])
         case p.Helper(args=args) if any(isinstance(a, Array) and a.name in offsets for a in args):
             moved = tuple(
                 Address(a, offsets[a.name]) if isinstance(a, Array) and a.name in offsets else a

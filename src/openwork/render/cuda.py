@@ -331,7 +331,8 @@ class _Renderer(Writer):
         call = self.use(f"of_{s.reduction}", "")
         args = f"{s.value.name}, {s.index.name}, {self._mask(s.group)}"
         line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({args});"
-        store = p.Store(s.array, s.index, s.value, s.op, atomic=True)
+        place = s.index if s.base is None else s.base + s.index
+        store = p.Store(s.array, place, s.value, s.op, atomic=True)
         return [line, f"if ({s.value.name}_mine) {{", *indent(atomic(self, store)), "}"]
 
     # -- the function ---------------------------------------------------------------------------
