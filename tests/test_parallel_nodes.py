@@ -564,7 +564,8 @@ def test_balanced_cuts(type: str, parts: int) -> None:
             end = len(counts)
             args = [(begin, end, part, parts) for part in range(parts + 1)]
             cuts = searched("balanced_cut", type, pos.tolist(), args).tolist()
-            goals = [pos[begin] + (pos[end] - pos[begin]) * part // parts for part in range(parts)]
+            share, rest = divmod(pos[end] - pos[begin], parts)
+            goals = [pos[begin] + share * part + min(part, rest) for part in range(parts)]
             assert cuts == [begin + np.searchsorted(pos[begin:], g) for g in goals] + [end]
             assert cuts == sorted(cuts)
             assert (cuts[0], cuts[-1]) == (begin, end)
@@ -573,7 +574,7 @@ def test_balanced_cuts(type: str, parts: int) -> None:
 def test_cuts_of_enormous_positions() -> None:
     pos = [0, 2**61, 2**62, 2**62 + 2**61, 2**63 - 1]
     args = [(0, 4, part, 1_000) for part in (0, 1, 250, 251, 999, 1_000)]
-    assert searched("balanced_cut", "int64", pos, args).tolist() == [0, 1, 1, 2, 4, 4]
+    assert searched("balanced_cut", "int64", pos, args).tolist() == [0, 1, 2, 2, 4, 4]
 
 
 def test_what_is_not_in_order_is_not_searched() -> None:

@@ -142,8 +142,8 @@ class _Matrix:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.held, name)
-        if name in ("tocsc", "tocsr", "tocoo"):
-            return lambda: _Matrix(found())
+        if name in ("tocsc", "tocoo"):
+            return lambda **more: _Matrix(found(**more))
         return _on_gpu(found) if isinstance(found, np.ndarray) else found
 
 
@@ -167,6 +167,7 @@ def module() -> types.ModuleType:
     cupy.asnumpy = lambda a: np.array(plain(a))
     cupy.empty = lambda n, dtype: here(np.full(n, 77).astype(dtype))
     cupy.zeros = lambda n, dtype=float: here(np.zeros(n, dtype))
+    cupy.nonzero = lambda a: tuple(map(here, np.nonzero(plain(a))))
     for name in ("cumsum", "bincount", "searchsorted"):
         setattr(cupy, name, _wrapped(getattr(np, name)))
     cupy.arange = lambda n, dtype=None: here(np.arange(n, dtype=dtype))

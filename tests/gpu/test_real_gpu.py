@@ -248,8 +248,10 @@ def test_conversions_of_large_matrices(dtype: str) -> None:
     values = rng.integers(1, 100, indptr[-1]).astype(dtype)
     matrix = sp.csr_array((values, columns, indptr), shape=(60_000, 500))
     A = ow.tensor(matrix, name="A").to("cuda")
-    for way in ([ow.CSC, ow.CSR], [ow.COO(2), ow.CSR], [ow.DCSR, ow.CSR], [ow.COO(2), ow.DCSR, ow.CSR],
-                [ow.dense(2), ow.CSR], [ow.CSC, ow.COO(2, order=(1, 0)), ow.CSC, ow.CSR]):  # fmt: skip
+    ways = [[ow.CSC, ow.CSR], [ow.COO(2), ow.CSR], [ow.DCSR, ow.CSR], [ow.dense(2), ow.CSR]]
+    ways += [[ow.COO(2), ow.DCSR, ow.CSR], [ow.CSC, ow.COO(2, order=(1, 0)), ow.CSC, ow.CSR]]
+    ways += [[ow.dense(2, order=(1, 0)), ow.COO(2), ow.CSR], [ow.dense(2), ow.CSC, ow.CSR]]
+    for way in ways:
         made = A
         for format in way:
             made = made.to(format)

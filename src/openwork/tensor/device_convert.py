@@ -1,4 +1,4 @@
-"""Conversions of matrices on a GPU between rows, columns and lists, by CuPy.
+"""Conversions on a GPU between rows, columns and lists, and from dense arrays, by CuPy.
 
 cuSPARSE does them where it knows the element type, else they are sorted and counted. Others are
 generated, or go through main memory: see `tensor.generated`.
@@ -22,22 +22,52 @@ _ELEMENTS = "fdFD"  # that cuSPARSE knows, by NumPy's letters
 
 
 def is_converted_on_gpu(source: Format, format: Format) -> bool:
-    """Whether both are rows, or one of them is and the other is the list of its entries."""
+    """Whether both are rows, or one of them is and the other is the list of its entries; or a dense
+    array becomes one of these.
+    """
+    if source.is_dense:
+        return is_rows(format) or _is_list(format)
     if is_rows(source) and is_rows(format):
         return source.order != format.order
-    listed = COO(2).levels
-    pairs = (is_rows(source), format.levels == listed), (is_rows(format), source.levels == listed)
+    pairs = (is_rows(source), _is_list(format)), (is_rows(format), _is_list(source))
     return source.order == format.order and any(all(pair) for pair in pairs)
 
 
+def _is_list(format: Format) -> bool:
+    return not format.tiled and format.levels == COO(format.ndim).levels
+
+
 def converted_on_gpu(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
-    """Rows of runs in another format; None for what is not converted so."""
-    if not is_converted_on_gpu(storage.format, format):
+    """The same in another format; None for what is not converted so."""
+    source = storage.format
+    if not is_converted_on_gpu(source, format) or (source.is_dense and storage.fill != 0):
         return None
     with callers_stream(storage.of_torch):
-        if not is_rows(storage.format):
+        if source.is_dense:
+            storage = _found(storage, format.order)
+            return storage if _is_list(format) else _unlisted(storage, format)
+        if not is_rows(source):
             return _unlisted(storage, format)
         return _transposed(storage, format) if is_rows(format) else _listed(storage, format)
+
+
+def _found(storage: DeviceStorage, order: tuple[int, ...]) -> DeviceStorage:
+    """A list of the elements of a dense array that are not 0."""
+    cp, stored = Cuda().cp, storage.format.order
+    array = storage.values.reshape(tuple(storage.shape[mode] for mode in stored))
+    array = array.transpose([stored.index(mode) for mode in order])
+    places = cp.nonzero(array)
+    values = array[places]
+    widths = [index_dtype(extent - 1) for extent in array.shape]
+    first, *rest = (at.astype(width, copy=False) for at, width in zip(places, widths, strict=True))
+    ends = _ends(values.size, index_dtype(values.size))
+    levels = ({"pos": ends, "crd": first}, *({"crd": at} for at in rest))
+    return replace(storage, format=COO(len(order), order), levels=levels, values=values)
+
+
+def _ends(count: int, width: Any) -> Any:
+    """Where a list begins and ends; made on the GPU, which need not wait for it."""
+    return Cuda().cp.arange(2, dtype=width) * np.dtype(width).type(count)
 
 
 def _known(storage: DeviceStorage) -> Any:
@@ -58,11 +88,11 @@ def _rows(storage: DeviceStorage) -> Any:
 
 def _listed(storage: DeviceStorage, format: Format) -> DeviceStorage:
     """CSR as COO: with the row of each entry beside it."""
-    cp, (pos, crd, values) = Cuda().cp, rows_of(storage)
+    pos, crd, values = rows_of(storage)
     width = index_dtype(storage.shape[format.order[0]] - 1)
-    ends = cp.asarray(np.array([0, crd.size], pos.dtype))
     matrix = _known(storage)
-    row = _rows(storage) if matrix is None else matrix.tocoo().row
+    row = _rows(storage) if matrix is None else matrix.tocoo(copy=False).row
+    ends = _ends(crd.size, pos.dtype)
     levels = ({"pos": ends, "crd": row.astype(width, copy=False)}, {"crd": crd})
     return replace(storage, format=format, levels=levels, values=values.copy())
 

@@ -7,7 +7,7 @@ merging beats any order of loops, or go through lists of entries: see `tensor.li
 
 from __future__ import annotations
 
-from openwork.format.formats import Format
+from openwork.format.formats import COO, Format
 from openwork.format.levels import Compressed, Dense
 from openwork.runtime.storage import Storage
 from openwork.runtime.toolchain import find_toolchain
@@ -28,7 +28,11 @@ def generated(tensor: T, format: Format) -> Storage | None:
     """
     storage = tensor.storage
     source = storage.format
-    if storage.values.size < LEAST_ENTRIES or storage.fill != 0 or not _is_walked(source):
+    if storage.values.size < LEAST_ENTRIES or storage.fill != 0:
+        return None
+    if tensor.device == "cuda" and source.is_dense and not format.is_dense:
+        return _listed_first(tensor, format)
+    if not _is_walked(source):
         return None
     if tensor.device == "cuda":
         return _on_gpu(tensor, format)
@@ -40,6 +44,14 @@ def generated(tensor: T, format: Format) -> Storage | None:
     if rows is None or not is_direct(rows, format):
         return None
     return direct(_run(tensor, rows), format)
+
+
+def _listed_first(tensor: T, format: Format) -> Storage | None:
+    """A dense tensor on a GPU by the list of its entries, unless it is converted at once."""
+    if format.tiled or is_converted_on_gpu(tensor.storage.format, format):
+        return None
+    found = type(tensor).of(convert(tensor.storage, COO(format.ndim, format.order)))
+    return generated(found, format) or convert(found.storage, format)
 
 
 def _on_gpu(tensor: T, format: Format) -> Storage | None:

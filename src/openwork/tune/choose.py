@@ -85,9 +85,11 @@ def _anywhere(stmt: Statement, parts: Parts, storage: Storage, in_rows: bool) ->
     if not stmt.assignment.lhs.vars:
         return recipes.position_strided(stmt, near(storage.nnz / _MANY_BLOCKS, 4, 16))
     if in_rows and not parts.apart:
-        rows = rows_of(storage)
+        rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
         if rows.alike and rows.group_for_vector(4)[1]:
-            return recipes.group_per_row(stmt, 4 if rows.mean < 64 else 8)
+            few = rows.mean < 16 and rows.entries < _SOME
+            if few or (rows.entries >= _SOME and reach(storage) * size <= _CACHED_BESIDE):
+                return recipes.group_per_row(stmt, 4)
     return recipes.position_strided(stmt, near(storage.nnz / _MANY_BLOCKS, 1, 2))
 
 
