@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from openwork.runtime import launch
+from openwork.runtime import emulator, launch
 from openwork.runtime.library import load
 from openwork.runtime.threads import set_num_threads
 
@@ -42,10 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the tests off the user's kernel cache; xdist's workers inherit the variable.
 
+    What is emulated is compiled for longer than it runs.
     A shell has its background jobs ignore Ctrl-C, and the tests of it would hear nothing.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    emulator.OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
     if CACHE not in os.environ:
         os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from openwork.pipeline import CompiledCuda
 from openwork.runtime.emulator import emulated_source, load_emulated
-
-OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
 
 
 class Batch:
@@ -33,7 +30,7 @@ class Batch:
     def _compile(self) -> None:
         texts = list(self.waiting.values())
         source = emulated_source([(c.source, c.device.kernels) for c in texts])
-        library = load_emulated(source, OPTIMIZE)
+        library = load_emulated(source)
         for n, compiled in enumerate(texts):
             self.ready[compiled.source] = {
                 k.name: (library, getattr(library, f"enter_{n}_{k.name}"))

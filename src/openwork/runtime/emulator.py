@@ -28,10 +28,11 @@ _FLAGS = (
     "-x", "c++", "-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fsanitize=bounds",
     "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics",
 )  # fmt: skip
+OPTIMIZE = "-O1"  # tests, which compile much and run little, take less
 _OBJECT = "kernel.o"
 ORDERS = 3  # forwards, backwards, shuffled
 _lock = threading.RLock()  # fibres and shared memory are there once in a process
-_loaded: dict[tuple[str, str], ctypes.CDLL] = {}
+_loaded: dict[str, ctypes.CDLL] = {}
 
 
 def emulated_source(texts: Sequence[tuple[str, Sequence[Kernel]]]) -> str:
@@ -54,7 +55,7 @@ def _entry(n: int, kernel: Kernel) -> str:
     )
 
 
-def load_emulated(source: str, optimize: str = "-O1") -> ctypes.CDLL:
+def load_emulated(source: str) -> ctypes.CDLL:
     """The library of an emulated text.
 
     Raises:
@@ -64,14 +65,14 @@ def load_emulated(source: str, optimize: str = "-O1") -> ctypes.CDLL:
     if toolchain is None:
         raise no_toolchain()
     with _lock:
-        if (source, optimize) not in _loaded:
-            flags = (*_FLAGS, optimize)
+        if source not in _loaded:
+            flags = (*_FLAGS, OPTIMIZE)
             key = cache.CacheKey(source, toolchain.version, flags, toolchain.cpu)
             path = cache.lookup_or_build(key, lambda folder: _compile(toolchain, folder, flags))
             library = ctypes.CDLL(str(path))
             library.emulated_message.restype = ctypes.c_char_p
-            _loaded[source, optimize] = library
-        return _loaded[source, optimize]
+            _loaded[source] = library
+        return _loaded[source]
 
 
 def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...]) -> None:
