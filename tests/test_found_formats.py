@@ -259,3 +259,18 @@ def test_rows_that_turn_out_to_be_left_out_in_pieces(monkeypatch: pytest.MonkeyP
     )
     expected = np.einsum("j,jkmi,ki->kjmi", np.arange(3), d, c) + np.diag(a)[None, None, :, None]
     assert np.array_equal(got, expected)
+
+
+def test_fused_positions_of_blocks_that_reach_beyond_the_shape() -> None:
+    """Tuples are numbered by what a block has within the shape, at both ends of a window."""
+    numbers = np.random.default_rng(9)
+    dense = np.where(numbers.random((5, 5)) < 0.7, numbers.integers(1, 9, (5, 5)), 0).astype(float)
+    format = ow.Format([ow.Compressed] * 3, order=(1, 0, 1), tiles=(0, 2))
+    D = ow.tensor(dense, name="D").to(format).rename("D")
+    x = ow.tensor(np.arange(1.0, 6.0), name="x")
+    stmt = ow.parse("Y(l) = sum(j, D(l,j) + x(l))", Y=ow.empty((5,), name="Y"), D=D, x=x)
+    kernel = stmt.schedule("fuse(l,jj,f), pos(f,p,D(l,jb,jj)), split(p,a,b,1)").compile()
+    ends = [line for line in kernel.source.splitlines() if "_from = A_crd2" in line]
+    assert ends and all("_end" in line and "* 2" not in line for line in ends)  # else beyond rows
+    expected = dense.sum(axis=1) + 5 * np.arange(1.0, 6.0)
+    np.testing.assert_allclose(kernel().to_numpy(), expected)

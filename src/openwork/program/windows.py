@@ -241,7 +241,11 @@ class Windows:
                 more, confined, scope = self.outermost_window(pos.parent, scope)
                 code += more
                 at = at if confined is None else at - confined[0]
-            number = at if n == 0 else number * self.ctx.names.extent(var) + at
+            if n > 0:  # as many as tuples are numbered by: a block may reach beyond the shape
+                more, inner, scope = self.values(var, scope)
+                code += more
+                at = number * inner.size + at
+            number = at
         return code, number, scope
 
     def parents_within(self, relation: Split | Divide, window: Range, scope: Scope) -> Found:
