@@ -77,6 +77,7 @@ sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, rac
 
 bench-gpu: setup ## measure on a GPU, against cuSPARSE by itself, through CuPy and through torch
 	$(PY) bench/gpu.py $(BENCH)
+	$(PY) bench/gpu.py --held-out $(BENCH)
 	$(PY) bench/gpu_results.py
 	$(PY) bench/gpu_moves.py
 

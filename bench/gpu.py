@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import cupy as cp
-import cupyx.scipy.sparse as cps
 import cusparse
 import numpy as np
-import scipy.sparse as sp
-from matrices import collection, real_matrices
+from gpu_matrices import from_lengths, held_out, matrices, real
 
 import openwork as ow
 from openwork import recipes as r
@@ -69,66 +67,6 @@ def copy_bandwidth() -> float:
     a = cp.ones(1 << 28, dtype=cp.float32)
     b = cp.empty_like(a)
     return 2 * a.nbytes / median(lambda: cp.copyto(b, a)) / 1e6
-
-
-# -- data ---------------------------------------------------------------------------------------
-
-
-def from_lengths(lengths: Any, columns: int, dtype: Any, near: int | None = None) -> Any:
-    lengths = cp.asarray(lengths, dtype=cp.int64)
-    ends = cp.cumsum(lengths)
-    nnz, rows = int(ends[-1]), lengths.size
-    row = cp.searchsorted(ends, cp.arange(nnz), side="right")
-    if near is None:
-        column = cp.random.randint(0, columns, nnz, dtype=cp.int64)
-    else:
-        column = row * columns // rows + cp.random.randint(-near, near + 1, nnz, dtype=cp.int64)
-        column = cp.clip(column, 0, columns - 1)
-    return from_keys(row * columns + column, rows, columns, dtype)
-
-
-def from_keys(keys: Any, rows: int, columns: int, dtype: Any) -> Any:
-    keys = cp.unique(keys)
-    row, column = keys // columns, (keys % columns).astype(cp.int32)
-    ptr = cp.zeros(rows + 1, dtype=cp.int32)
-    ptr[1:] = cp.cumsum(cp.bincount(row, minlength=rows)).astype(cp.int32)
-    values = cp.random.standard_normal(column.size).astype(dtype)
-    return cps.csr_matrix((values, column, ptr), shape=(rows, columns))
-
-
-def rmat(scale: int, factor: int, dtype: Any) -> Any:
-    n = 1 << scale
-    row = cp.zeros(n * factor, dtype=cp.int64)
-    column = cp.zeros(n * factor, dtype=cp.int64)
-    for _ in range(scale):
-        u = cp.random.random(n * factor)
-        row = row * 2 + (u > 0.76)
-        column = column * 2 + (((u > 0.57) & (u <= 0.76)) | (u > 0.95))
-    return from_keys(row * n + column, n, n, dtype)
-
-
-def skewed(c: float, rows: int, nnz: int) -> Any:
-    weights = c ** np.arange(rows, dtype=np.float64)
-    lengths = np.maximum(0, np.round(weights * (nnz / weights.sum()))).astype(np.int64)
-    np.random.default_rng(1).shuffle(lengths)
-    return lengths
-
-
-def matrices(dtype: Any, small: bool) -> Iterator[tuple[str, Any]]:
-    yield "uniform_4M", from_lengths(np.full(400_000, 10), 400_000, dtype)
-    if not small:
-        yield "uniform_64M", from_lengths(np.full(4_000_000, 16), 4_000_000, dtype)
-    yield "band27_54M", from_lengths(np.full(2_000_000, 27), 2_000_000, dtype, near=200)
-    yield "rmat20_16M", rmat(20, 16, dtype)
-    yield "wide_100x100k", from_lengths(np.full(100, 10_000), 100_000, dtype)
-    yield "skew1.0005_40M", from_lengths(skewed(1.0005, 40_000, 40_000_000), 100_000, dtype)
-    yield "small_20k", from_lengths(np.full(2_000, 10), 2_000, dtype)
-
-
-def real(dtype: Any) -> Iterator[tuple[str, Any]]:
-    """The real matrices, where they are found; `$OPENWORK_DATA` names their folder."""
-    for name, matrix in real_matrices(collection()):
-        yield name, cps.csr_matrix(sp.csr_matrix(matrix).astype(dtype))
 
 
 # -- kernels ------------------------------------------------------------------------------------
@@ -221,14 +159,14 @@ class Table:
         self.rows.append(row)
         print("\t".join(f"{x:.4f}" if isinstance(x, float) else str(x) for x in row), flush=True)
 
-    def save(self) -> None:
+    def save(self, name: str) -> None:
         OUT.mkdir(parents=True, exist_ok=True)
         lines = ["\t".join(HEAD)]
         lines += [
             "\t".join(f"{x:.5f}" if isinstance(x, float) else str(x) for x in row)
             for row in self.rows
         ]
-        (OUT / "gpu.tsv").write_text("\n".join(lines) + "\n")
+        (OUT / name).write_text("\n".join(lines) + "\n")
 
     def summary(self) -> None:
         print(
@@ -374,6 +312,26 @@ def run_mttkrp(table: Table, dtype: Any) -> None:
     table.measure("rand3_20M", "mttkrp32", stmt, MTTKRP, lib, want, nnz * (12 + size), v.dtype.name)
 
 
+def run_dense(table: Table, dtype: Any) -> None:
+    """Statements of a dense matrix; the library is CuPy."""
+    n = 8_000
+    X, w = (cp.random.standard_normal(shape).astype(dtype) for shape in ((n, n), n))
+    x, v = ow.tensor(X, name="X"), ow.tensor(w, name="w")
+    for name, text, library, moved in (
+        ("scaled", "S(i,j) = 2 * X(i,j)", lambda: 2 * X, 2 * n * n),
+        ("times_vector", "y(i) = X(i,j) * w(j)", lambda: X @ w, n * n),
+        ("sums_across", "y(i) = X(i,j)", lambda: X.sum(axis=1), n * n),
+        ("sums_down", "y(j) = X(i,j)", lambda: X.sum(axis=0), n * n),
+        ("sum", "s() = X(i,j)", lambda: X.sum(), n * n),
+    ):
+        want = cp.asarray(library())
+        out = ow.placeholder(text[0], order=want.ndim, dtype=X.dtype.name)
+        named = {"X": x, "w": v} if "w(" in text else {"X": x}
+        stmt = ow.parse(text, **{text[0]: out}, **named)
+        size = X.dtype.itemsize * moved
+        table.measure("dense_8000", name, stmt, {}, library, want, size, X.dtype.name)
+
+
 def latency() -> None:
     """From call to result, on resident data: a small matrix times a vector."""
     A = from_lengths(np.full(2_000, 10), 2_000, np.float32)
@@ -401,9 +359,10 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--default", action="store_true", help="without the sweep of recipes")
     parser.add_argument("--small", action="store_true", help="without the largest matrix")
+    parser.add_argument("--held-out", action="store_true", help="matrices nothing is fitted to")
     args = parser.parse_args()
     kernels = args.kernels or [
-        "spmv", "spmm4", "spmm32", "spmm128", "across", "sddmm", "mttkrp", "latency"
+        "spmv", "spmm4", "spmm32", "spmm128", "across", "sddmm", "mttkrp", "dense", "latency"
     ]  # fmt: skip
     bandwidth = copy_bandwidth()
     print(f"{cp.cuda.runtime.getDeviceProperties(0)['name'].decode()}, copy {bandwidth:.0f} GB/s")
@@ -412,15 +371,20 @@ def main() -> None:
         if "latency" in kernels:
             latency()
         for dtype in args.dtype.split(","):
-            for name, A in chain(matrices(np.dtype(dtype), args.small), real(np.dtype(dtype))):
+            known = chain(matrices(np.dtype(dtype), args.small), real(np.dtype(dtype)))
+            for name, A in held_out(np.dtype(dtype)) if args.held_out else known:
                 if args.only and name not in args.only.split(","):
                     continue
                 run_matrix(table, name, A, kernels)
                 del A
-            if "mttkrp" in kernels and not args.only:
+            if args.only or args.held_out:
+                continue
+            if "mttkrp" in kernels:
                 run_mttkrp(table, np.dtype(dtype))
+            if "dense" in kernels:
+                run_dense(table, np.dtype(dtype))
     finally:
-        table.save()
+        table.save("gpu_held_out.tsv" if args.held_out else "gpu.tsv")
         table.summary()
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import cupy as cp
 import cupyx.scipy.sparse as cps
 import numpy as np
+from gpu_matrices import from_lengths, matrices, real
 
 import openwork as ow
-from gpu import from_lengths, geometric, matrices, median, real
+from gpu import geometric, median
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = ["matrix", "move", "dtype", "entries", "cupy_ms", "openwork_ms", "ratio"]

@@ -24,9 +24,8 @@ of what is timed, the fastest of them; CuPy and torch take one of them and prepa
 fraction of the copy bandwidth, for the bytes that must move, that the best recipe reaches.
 
 {notes}
-
-## Summary
-
+"""
+SUMMARY = """
 Geometric means over the matrices.
 
 | kernel | dtype | lib / default | worst | lib / best | worst | direct / default | worst |
@@ -38,9 +37,9 @@ def mean(ratios: list[float]) -> float:
     return math.exp(sum(math.log(r) for r in ratios) / len(ratios))
 
 
-def page(rows: list[dict[str, str]], notes: str) -> str:
-    """The page as Markdown."""
-    text = HEAD.format(day=date.today().isoformat(), notes=notes)
+def products(rows: list[dict[str, str]], title: str) -> str:
+    """The means of each kernel, and all that was measured."""
+    text = f"\n## {title}\n{SUMMARY}"
     for kernel, dtype in sorted({(r["kernel"], r["dtype"]) for r in rows}):
         mine = [r for r in rows if (r["kernel"], r["dtype"]) == (kernel, dtype)]
         ours, best = ([float(r[k]) for r in mine] for k in ("default_x", "best_x"))
@@ -48,7 +47,7 @@ def page(rows: list[dict[str, str]], notes: str) -> str:
         direct = [float(r["direct_x"]) for r in mine if r["direct_x"] != "nan"]
         text += f"| {mean(best):.2f} | {min(best):.2f} "
         text += f"| {mean(direct):.2f} | {min(direct):.2f} |\n" if direct else "| | |\n"
-    text += "\n## All\n\n| matrix | kernel | dtype | lib ms | default ms | lib / default "
+    text += "\n| matrix | kernel | dtype | lib ms | default ms | lib / default "
     text += "| best recipe | best ms | lib / best | bw | direct ms | direct / default |\n"
     text += "|---" * 12 + "|\n"
     for r in rows:
@@ -87,16 +86,23 @@ def moves(rows: list[dict[str, str]]) -> str:
     )
 
 
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a file; none if it is not there."""
+    if not path.exists():
+        return []
+    return list(csv.DictReader(path.open(), delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
 def main() -> None:
     folder, notes = Path(sys.argv[1]), " ".join(sys.argv[2:])
-    rows = list(csv.DictReader((folder / "gpu.tsv").open(), delimiter="\t"))
-    text = page(rows, notes)
-    more = folder / "gpu_results.csv"
-    if more.exists():
-        text += results(list(csv.DictReader(more.open())))
-    more = folder / "gpu_moves.csv"
-    if more.exists():
-        text += moves(list(csv.DictReader(more.open())))
+    text = HEAD.format(day=date.today().isoformat(), notes=notes)
+    text += products(table(folder / "gpu.tsv"), "Products and dense statements")
+    if held_out := table(folder / "gpu_held_out.tsv"):
+        text += products(held_out, "Matrices that no choice was fitted to (`--held-out`)")
+    if rows := table(folder / "gpu_results.csv"):
+        text += results(rows)
+    if rows := table(folder / "gpu_moves.csv"):
+        text += moves(rows)
     path = RESULTS / f"gpu-{date.today().isoformat()}.md"
     path.write_text(text)
     print(path)

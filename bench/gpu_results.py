@@ -24,9 +24,10 @@ import cupyx.scipy.sparse as cps
 import numpy as np
 import scipy.sparse as sp
 from cupy_backends.cuda.libs.cusparse import CuSparseError
+from gpu_matrices import from_lengths, matrices, rmat, skewed
 
 import openwork as ow
-from gpu import from_lengths, geometric, matrices, median, rmat, skewed
+from gpu import geometric, median
 from openwork.loops import default_gpu
 
 OUT = Path(os.environ.get("OUT", "bench/out"))

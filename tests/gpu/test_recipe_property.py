@@ -44,6 +44,8 @@ PRODUCTS = {
     "scaled": ("S(i,j) = A(i,j) * x(i)", "ij,i->ij"),
     "into dense": ("S(i,j) = A(i,j) * x(j)", "ij,j->ij"),
     "total": ("s() = A(i,j) * x(j)", "ij,j->"),
+    "apart": ("T(i,j,k) = A(i,j) * B(j,k)", "ij,jk->ijk"),
+    "apart, turned": ("T(k,j,i) = A(i,j) * B(i,k)", "ij,ik->kji"),
 }
 DENSE = {
     "elements": ("S(j,i) = A(i,j) * x(i)", "ij,i->ji"),

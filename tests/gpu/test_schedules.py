@@ -341,6 +341,7 @@ KINDS = {
     "D(i,j) = A(i,j) * x(j)": "split(p1, p10, p11, 256)",
     "s() = A(i,j)": "ParallelReduction",
     "C(j,k) = A(i,j) * B(i,k)": "fuse(i, j, f)",
+    "T(i,j,k) = A(i,j) * B(i,k)": "GPUThread, NoRaces",
     "D(i,j) = E(i,j) * x(j)": "fuse(i, j, f)",
     "y(i) = E(i,j) * x(j)": "GPUGroup of 32, parallel reduction",
     "s() = E(i,j)": "ParallelReduction",

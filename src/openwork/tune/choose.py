@@ -72,7 +72,7 @@ def _sparse(stmt: Statement, parts: Parts, storage: Storage) -> Statement | None
         return None
     in_rows = parts.sparse.tensor.format.levels == (Dense, Compressed)
     if parts.columns:
-        if in_rows and (parts.one_row or parts.apart):
+        if in_rows and parts.one_row:
             return _columns(stmt, parts, rows_of(storage))
         return _tensor(stmt, parts, storage)
     if parts.apart or not parts.in_order or not stmt.assignment.lhs.vars:
@@ -132,8 +132,10 @@ def _in_step(rows: Rows, reached: float, size: int, lanes: int) -> int:
 
 
 def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
-    """A sparse tensor times matrices, or a matrix that is not in rows of the result."""
+    """A sparse tensor times matrices, or entries that are not added up in rows of the result."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
+    if parts.apart:
+        return recipes.spmm_positions(stmt, 4)
     if len(storage.levels) > 2 and all(level == Compressed for level in storage.format.levels[1:]):
         rows = rows_of(storage)
         if parts.one_row and columns * size > _FEW_COLUMNS and rows.even(columns * size):

@@ -248,6 +248,11 @@ def spmm_positions(
     stmt = stmt.split("tile", "warp", "entry", each)
     stmt = stmt.order("block", *strip, "warp", lane, "entry", part)
     stmt = stmt.unroll(part).unroll("entry", unroll)
+    if parts.apart:
+        for tile in ("block", *strip):
+            stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
+        stmt = stmt.parallelize("warp", "GPUWarp", "NoRaces")
+        return stmt.parallelize(lane, "GPUThread", "NoRaces")
     return _added(stmt.parallelize("block", "GPUBlock", "IgnoreRaces"), strip, lane)
 
 
