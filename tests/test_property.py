@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from tests.generate import Case, assert_agrees, random_case
 from tests.schedules import random_schedules
+from tests.unguarded import unguarded_updates
 
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
@@ -86,6 +87,7 @@ def run_chunk(
     for n, case in enumerate(cases):
         try:
             kernels.append(prepare(n, statement_of(case)).compile(loader=batch))
+            assert not unguarded_updates(kernels[-1]._compiled.program)
         except Exception as error:
             kernels.append(error)
     return [kernel if isinstance(kernel, Exception) else answer(kernel) for kernel in kernels]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.test_interpreter import Interpreted, interpreting
 from tests.tsan import clang
 from tests.tsan.__main__ import verdict
 from tests.tsan.cases import POSITIONS, RACES, STATEMENTS, planted, strategies, threaded
 from tests.tsan.record import record, record_all, write_driver
+from tests.unguarded import unguarded_updates
 
 import openwork as ow
 from openwork.errors import InternalError
@@ -32,6 +34,27 @@ def test_a_planted_race_is_noticed(name: str) -> None:
     tensors, schedule = RACES[name]
     with pytest.raises(InternalError, match=r"R_vals\[\d+\] is (written by two|read by one)"):
         interpret(tensors.statement().schedule(schedule))
+
+
+@pytest.mark.parametrize("race", ["Atomics", "Temporary", "ParallelReduction"])
+@pytest.mark.parametrize("n", [8, 9])
+def test_threads_in_a_run_that_is_written_out_are_kept_apart(race: str, n: int) -> None:
+    """Which of them it is was taken for a place of its own in the result."""
+    A = ow.tensor(np.arange(2.0 * n).reshape(n, 2), name="A")
+    stmt = ow.parse("y(i) = A(j,i)", y=ow.empty((2,), name="y"), A=A)
+    stmt = stmt.schedule(f"split(j,j0,j1,4), unroll(j1), parallelize(j1,CPUThread,{race})")
+    interpret(stmt)
+    kernel = stmt.compile()
+    assert not unguarded_updates(kernel._compiled.program)
+    np.testing.assert_array_equal(kernel().to_numpy(), A.to_numpy().sum(axis=0))
+
+
+def test_a_planted_race_is_seen_in_the_program() -> None:
+    A = ow.tensor(np.ones((6, 2)), name="A")
+    stmt = ow.parse("y(i) = A(j,i)", y=ow.empty((2,), name="y"), A=A).order("j", "i")
+    for race, seen in (("IgnoreRaces", True), ("Atomics", False), ("Temporary", False)):
+        program = stmt.parallelize("j", "CPUThread", race).compile()._compiled.program
+        assert bool(unguarded_updates(program)) == seen
 
 
 @pytest.mark.parametrize("name", CUT)

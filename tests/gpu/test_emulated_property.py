@@ -16,6 +16,7 @@ from tests.gpu import tiers
 from tests.gpu.batch import Batch
 from tests.schedules import random_command
 from tests.test_property import NONFINITE, answer, case_of, compare, statement_of
+from tests.unguarded import unguarded_updates
 
 from openwork.errors import ScheduleError
 from openwork.loops import default_gpu
@@ -146,6 +147,7 @@ def test_emulated_kernels_agree_with_the_reference(
             kernel = (
                 stmt.compile(TARGET, loader=batch) if TARGET != "cuda" else stmt.compile(TARGET)
             )
+            assert not unguarded_updates(cast(CompiledCuda, kernel._compiled).program)
             if TARGET != "cuda":
                 kernel._device.order = seed % 3
                 batch.expect(cast(CompiledCuda, kernel._compiled))

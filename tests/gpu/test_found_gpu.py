@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.unguarded import unguarded_updates
 
 import openwork as ow
 from openwork.runtime.emulator import ORDERS, Emulator
@@ -307,3 +308,17 @@ def test_groups_add_to_the_workspace_of_their_block(reduction: str) -> None:
     for kernel._device.order in range(ORDERS):
         expected = c[:, None] - np.outer(c, b.sum(axis=0))
         np.testing.assert_array_equal(kernel().to_numpy(), expected)
+
+
+@pytest.mark.parametrize("inner", ["GPUThread,Atomics", "GPUGroup,group_size=2,reduction=parallel"])
+def test_threads_in_a_run_that_is_written_out_add_to_the_copy_of_their_block(inner: str) -> None:
+    """Which of them it is was taken for a place of its own; a GPU then lost what others added."""
+    A = ow.tensor(np.arange(12.0).reshape(6, 2), name="A")
+    stmt = ow.parse("y(i) = A(j,i)", y=ow.empty((2,), name="y"), A=A)
+    stmt = stmt.schedule(
+        f"split(j,j0,j1,3), unroll(j1), parallelize(j0,GPUBlock,Temporary), parallelize(j1,{inner})"
+    )
+    kernel = stmt.compile(target="cuda-emulated")
+    assert not unguarded_updates(kernel._compiled.program)
+    assert "atomicAdd" in kernel.source
+    np.testing.assert_array_equal(kernel().to_numpy(), A.to_numpy().sum(axis=0))

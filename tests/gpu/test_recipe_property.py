@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.gpu.batch import Batch
+from tests.unguarded import unguarded_updates
 
 import openwork as ow
 from openwork import recipes as r
@@ -196,6 +197,7 @@ def test_recipes_agree_with_numpy(chunk: int) -> None:
                 kernel = case.stmt().compile(TARGET, loader=batch)
                 kernel._device.order = seed % 3
                 batch.expect(cast(CompiledCuda, kernel._compiled))
+            assert not unguarded_updates(cast(CompiledCuda, kernel._compiled).program), case.text
             runs.append((seed, case, kernel))
         except ScheduleError:
             refused += 1

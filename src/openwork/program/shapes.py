@@ -44,7 +44,10 @@ class Loop(Merging):
             values = replace(values, fixed=values.most)
         counter, values, recovered, scope = self._counter(var, values, scope)
         header = Header.of(self.ctx, loop, counter, values, scope)
+        # Only now: what iterations write together is a question of what is known around them.
         scope = header.scope.bind(self.var, var)
+        if counter != var and values.counts is not None:
+            scope = scope.bind(values.counts, counter)
         code: list[p.Stmt] = [*recovered]
         present: dict[Access, Expr] = {}
         for walker in walkers:
@@ -75,8 +78,6 @@ class Loop(Merging):
             return var, values, [], scope
         counter, scope = scope.fresh(f"{self.name}_at")
         counted = replace(values, lo=Value(0), hi=values.size)
-        if values.counts is not None:
-            scope = scope.bind(values.counts, counter)
         return counter, counted, [Declare(var, values.lo + counter, fixed=True)], scope
 
     def position(self, driver: Access) -> p.Block:
