@@ -5,7 +5,9 @@ Arrays claim to be on a GPU; kernels are compiled and run by the emulator.
 
 from __future__ import annotations
 
+import ctypes
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -116,7 +118,12 @@ class _Memory:
         self.array = array
 
 
-def sparse_module() -> types.ModuleType:
+def modules() -> Iterator[types.ModuleType]:
+    """What is to stand beside `cupy` in `sys.modules`."""
+    yield from (_sparse(), _cusparse())
+
+
+def _sparse() -> types.ModuleType:
     """Something to have as `cupyx.scipy.sparse`: as much of CuPy's matrices as is asked of them."""
     made = types.ModuleType("cupyx.scipy.sparse")
 
@@ -142,9 +149,34 @@ class _Matrix:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.held, name)
-        if name in ("tocsc", "tocoo"):
-            return lambda **more: _Matrix(found(**more))
         return _on_gpu(found) if isinstance(found, np.ndarray) else found
+
+
+def _cusparse() -> types.ModuleType:
+    """Something to have as CuPy's binding of cuSPARSE: as much of it as is asked for."""
+    made = types.ModuleType("cupy_backends.cuda.libs.cusparse")
+    elements = {0: "f", 1: "d", 4: "F", 5: "D"}
+
+    def at(place: int, count: int, dtype: Any = np.int32) -> Any:
+        size = count * np.dtype(dtype).itemsize
+        return np.frombuffer((ctypes.c_char * size).from_address(place), dtype)
+
+    def rows(handle: Any, pos: int, entries: int, count: int, into: int, base: int) -> None:
+        at(into, entries)[:] = np.repeat(np.arange(count), np.diff(at(pos, count + 1)))
+
+    def columns(
+        handle: Any, count: int, extent: int, entries: int, values: int, pos: int, crd: int,
+        moved: int, first: int, found: int, kind: int, action: int, base: int, way: int, room: int,
+    ) -> None:  # fmt: skip
+        dtype = elements[kind]
+        arrays = at(values, entries, dtype), at(crd, entries), at(pos, count + 1)
+        turned = sparse.csr_matrix(arrays, shape=(count, extent)).tocsc()
+        at(moved, entries, dtype)[:] = turned.data
+        at(first, extent + 1)[:], at(found, entries)[:] = turned.indptr, turned.indices
+
+    made.xcsr2coo, made.csr2cscEx2 = rows, columns
+    made.csr2cscEx2_bufferSize = lambda *args: 16
+    return made
 
 
 def module() -> types.ModuleType:
@@ -184,6 +216,7 @@ def module() -> types.ModuleType:
         driver=types.SimpleNamespace(CUDADriverError=Failure),
         memory=types.SimpleNamespace(OutOfMemoryError=Failure),
         get_current_stream=lambda gpu=-1: types.SimpleNamespace(ptr=0),
+        device=types.SimpleNamespace(get_cusparse_handle=lambda: 1),
     )
     return cupy
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.gpu.stand_in import Emulated, module, sparse_module
+from tests.gpu.stand_in import Emulated, module, modules
 
 import openwork as ow
 from openwork.runtime.cuda import Cuda
@@ -72,7 +72,8 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
         current_stream=lambda: types.SimpleNamespace(cuda_stream=made.torch)
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", sparse_module())
+    for each in modules():
+        monkeypatch.setitem(sys.modules, each.__name__, each)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(Cuda, "blocks", property(lambda self: 3))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.gpu.stand_in import Emulated, module, sparse_module
+from tests.gpu.stand_in import Emulated, module, modules
 
 import openwork as ow
 from openwork.runtime.cuda import Cuda, DeviceStorage
@@ -27,7 +27,8 @@ VECTOR = np.random.default_rng(1).random(30)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cupy = module()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", sparse_module())
+    for each in modules():
+        monkeypatch.setitem(sys.modules, each.__name__, each)
     for name in ("load", "launch", "ready", "numbers", "fill"):
         monkeypatch.setattr(Cuda, name, getattr(Emulated, name))
     monkeypatch.setattr(Cuda, "blocks", property(lambda self: 3))

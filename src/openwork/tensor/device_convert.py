@@ -6,7 +6,6 @@ generated, or go through main memory: see `tensor.generated`.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +13,10 @@ import numpy as np
 
 from openwork.format.formats import COO, Format
 from openwork.format.width import index_dtype
+from openwork.runtime import cusparse
 from openwork.runtime.caller import callers_stream
 from openwork.runtime.cuda import Cuda, DeviceStorage
 from openwork.tensor.direct import is_rows, rows_of
-
-_ELEMENTS = "fdFD"  # that cuSPARSE knows, by NumPy's letters
 
 
 def is_converted_on_gpu(source: Format, format: Format) -> bool:
@@ -70,19 +68,17 @@ def _ends(count: int, width: Any) -> Any:
     return Cuda().cp.arange(2, dtype=width) * np.dtype(width).type(count)
 
 
-def _known(storage: DeviceStorage) -> Any:
-    """The same as a matrix of CuPy's, by rows; None where it has none of such elements."""
+def _is_known(storage: DeviceStorage) -> bool:
+    """Whether cuSPARSE knows the types of the indices and values of rows."""
     pos, crd, values = rows_of(storage)
-    if values.dtype.char not in _ELEMENTS or not pos.dtype == crd.dtype == np.int32:
-        return None
-    sparse = importlib.import_module("cupyx.scipy.sparse")
-    shape = tuple(storage.shape[mode] for mode in storage.format.order)
-    return sparse.csr_matrix((values, crd, pos), shape=shape)
+    return values.dtype.char in cusparse.ELEMENTS and pos.dtype == crd.dtype == np.int32
 
 
 def _rows(storage: DeviceStorage) -> Any:
     """The row of each entry."""
     cp, (pos, crd, _) = Cuda().cp, rows_of(storage)
+    if _is_known(storage):
+        return cusparse.row_of_each(pos, int(crd.size))
     return cp.searchsorted(pos[1:], cp.arange(crd.size, dtype=pos.dtype), side="right")
 
 
@@ -90,10 +86,8 @@ def _listed(storage: DeviceStorage, format: Format) -> DeviceStorage:
     """CSR as COO: with the row of each entry beside it."""
     pos, crd, values = rows_of(storage)
     width = index_dtype(storage.shape[format.order[0]] - 1)
-    matrix = _known(storage)
-    row = _rows(storage) if matrix is None else matrix.tocoo(copy=False).row
     ends = _ends(crd.size, pos.dtype)
-    levels = ({"pos": ends, "crd": row.astype(width, copy=False)}, {"crd": crd})
+    levels = ({"pos": ends, "crd": _rows(storage).astype(width, copy=False)}, {"crd": crd})
     return replace(storage, format=format, levels=levels, values=values.copy())
 
 
@@ -110,12 +104,11 @@ def _unlisted(storage: DeviceStorage, format: Format) -> DeviceStorage:
 def _transposed(storage: DeviceStorage, format: Format) -> DeviceStorage:
     """CSR as CSC, or back; without cuSPARSE by a stable sort of the coordinates."""
     cp, (pos, crd, values) = Cuda().cp, rows_of(storage)
-    matrix = _known(storage)
-    if matrix is not None:
-        turned = matrix.tocsc()
-        arrays = {"pos": turned.indptr, "crd": turned.indices}
-        return replace(storage, format=format, levels=({}, arrays), values=turned.data)
     count, extent = (storage.shape[mode] for mode in format.order)
+    if _is_known(storage):
+        first, rows, moved = cusparse.transposed(pos, crd, values, count)
+        arrays = {"pos": first, "crd": rows}
+        return replace(storage, format=format, levels=({}, arrays), values=moved)
     row = _rows(storage)
     order = cp.argsort(crd)
     first = cp.zeros(count + 1, dtype=pos.dtype)

@@ -15,8 +15,8 @@ from openwork.tensor.row_lengths import reach
 from openwork.tensor.statement import Statement
 from openwork.tune import recipes
 from openwork.tune.elements import summed_last
-from openwork.tune.parts import VECTOR, Parts
-from openwork.tune.rows import MANY, Rows, near, rows_of
+from openwork.tune.parts import VECTOR, WARP, Parts
+from openwork.tune.rows import AT_ONCE, MANY, Rows, near, rows_of
 
 _MANY_BLOCKS = 132 * 8 * 256  # threads of the blocks that add up one number
 _FEW_ELEMENTS, _MANY_SUMMED = 100_000, 256  # of a dense result, and of what is summed
@@ -26,7 +26,7 @@ _CACHED_BESIDE, _CACHED = 96_000, 208_000
 _REUSED = 1.2  # times that rows walked together use what one of them has loaded
 _RESIDENT_THREADS, _SECTOR = 2048, 32  # of a multiprocessor; and bytes that are loaded at least
 # Threads that hide how long loads take, with vectors of four elements, and of two.
-_ENOUGH_OF_FOUR, _ENOUGH = 150_000, 55_000
+_ENOUGH_OF_FOUR, _ENOUGH = 120_000, 55_000
 _FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
 _LONG_ROW, _LONG_ROW_FLOAT64, _LONGER_ROW = 100, 30, 500  # entries
 # Tiles of the dense operand are worth while from so many bytes and rows of it on, for few rows that
@@ -34,7 +34,11 @@ _LONG_ROW, _LONG_ROW_FLOAT64, _LONGER_ROW = 100, 30, 500  # entries
 # numbers of one type at once; others need longer runs.
 _FEW_ROWS, _TILED_BYTES, _TILED_ACROSS = 1000, 256, 50_000
 _TILED_SHARE, _TILED_SHARE_FLOAT32 = 0.2, 0.08
+_UNEVEN = 8  # times that the longest row is longer than most, so that others wait for it
+_CACHED_BY_ALL = 40_000_000  # bytes that stay in the cache of all multiprocessors
+_ENOUGH_CROWDED = 150_000  # threads
 _RESIDENT = 1024  # threads of a multiprocessor, where wide terms are staged
+_SHORT_ROW = 32  # entries that a thread takes, while others take as many
 _LONG_STEP = 32  # entries of a row that others wait for
 _FEW_SAMPLES = 60_000  # entries at which dot products are taken
 
@@ -73,7 +77,7 @@ def _sparse(stmt: Statement, parts: Parts, storage: Storage) -> Statement | None
     in_rows = parts.sparse.tensor.format.levels == (Dense, Compressed)
     if parts.columns:
         if in_rows and parts.one_row:
-            return _columns(stmt, parts, rows_of(storage))
+            return _columns(stmt, parts, storage)
         return _tensor(stmt, parts, storage)
     if parts.apart or not parts.in_order or not stmt.assignment.lhs.vars:
         return _anywhere(stmt, parts, storage, in_rows)
@@ -102,7 +106,10 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
     rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
+    if rows.count >= AT_ONCE:
+        least = min(least, 1 if rows.mean < 8 else 2)
     lanes, in_time = rows.group_for_vector(least)
+    in_time = in_time and (rows.entries < _SOME or rows.longest <= _UNEVEN * rows.mean)
     if rows.entries >= _MUCH:
         lanes = _in_step(rows, reach(storage), size, lanes)
         if lanes:
@@ -110,6 +117,8 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
         uneven = rows.longest * 0.06 > rows.entries / 250_000
         return recipes.position_staged(stmt, (4 if rows.mean >= 32 else 1) if uneven else 8, group)
     if not in_time:
+        if rows.crowded(WARP):
+            return recipes.position_staged(stmt, 1, group)
         if rows.entries < (2 * MANY if rows.mean < 8 else MANY / 2):
             return recipes.position_segments(stmt, 1)
         return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
@@ -125,7 +134,8 @@ def _in_step(rows: Rows, reached: float, size: int, lanes: int) -> int:
     if reached * size <= _CACHED_BESIDE:
         return 0
     if reached * size <= _CACHED:  # where there are no staged terms
-        return 32 if rows.longest / 32 * 0.13 <= rows.entries / 400_000 / 4 else 0
+        in_time = rows.longest / 32 * 0.13 <= rows.entries / 400_000 / 4
+        return 32 if in_time and rows.mean >= _LONG_ROW else 0
     together = _RESIDENT_THREADS / max(1, lanes)
     reused = together * rows.mean / reached * _SECTOR / size
     return lanes if rows.alike and lanes > 1 and reused >= _REUSED else 0
@@ -149,10 +159,16 @@ def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
     return recipes.spmm_positions(stmt, near(storage.nnz / 18_000, 8, 32))
 
 
-def _columns(stmt: Statement, parts: Parts, rows: Rows) -> Statement:
+def _columns(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
     """A sparse matrix in rows times a matrix."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
+    rows = rows_of(storage)
     if columns * size <= _FEW_COLUMNS:
+        if rows.count >= AT_ONCE and rows.longest <= _SHORT_ROW:
+            if rows.mean < 8:
+                return recipes.spmm_rows(stmt)
+            if rows.alike and reach(storage) * columns * size <= _CACHED_BY_ALL:
+                return recipes.spmm_rows(stmt, 1, 8 if rows.mean >= 16 else 4)
         return _few_columns(stmt, rows, columns, size)
     if rows.even(columns * size):
         return _along_rows(stmt, rows, columns, size)
@@ -169,10 +185,11 @@ def _few_columns(stmt: Statement, rows: Rows, columns: int, size: int) -> Statem
             unroll = 8 if rows.mean >= 16 else 4
             return recipes.spmm_rows(stmt, 1 if rows.mean >= 4 else None, unroll)
         return recipes.atomic_parallel(stmt, row=1 / group, group=group)
-    if rows.mean < 8 and rows.entries >= MANY:
-        return recipes.spmm_positions(stmt, 4, None if size <= 4 else 1)
-    if size > 4 and rows.mean < 16 and rows.entries < _SOME:
-        return recipes.spmm_positions(stmt, 4, 1)
+    if not rows.crowded(4):
+        if rows.mean < 8 and rows.entries >= MANY:
+            return recipes.spmm_positions(stmt, 4, None if size <= 4 else 1)
+        if size > 4 and rows.mean < 16 and rows.entries < _SOME:
+            return recipes.spmm_positions(stmt, 4, 1)
     least = 2 * MANY if rows.even(columns * size) else _SOME
     each = 4 if rows.entries >= least else 2
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
@@ -185,7 +202,7 @@ def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Stateme
     vector = VECTOR // size
     if columns % vector:
         return recipes.spmm_rows(stmt)
-    uneven = rows.longest >= max(_LONG_STEP, 3 * rows.mean) and columns <= 64
+    uneven = rows.longest >= max(_LONG_STEP, 4 * rows.mean) and columns <= 64
     while vector > 1:
         enough = _ENOUGH if vector * size < VECTOR else _ENOUGH_OF_FOUR
         if rows.count * columns / vector >= enough:
@@ -200,15 +217,19 @@ def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Stateme
 def _along_positions(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
     """Units of threads take some entries; where rows are long, few of them take more entries."""
     entries, mean, float32 = rows.entries, rows.mean, size <= 4
+    if rows.crowded(16, columns * size, at_once=float32):
+        threads = min(WARP, -(-columns // (VECTOR // size)))
+        return recipes.spmm_positions(stmt, near(entries * threads / _ENOUGH_CROWDED, 16, 128))
     if columns > 64:
         if not float32 and mean >= _LONGER_ROW:
             return recipes.spmm_positions(stmt, near(entries / 6000, 32, 64), 1)
         return recipes.spmm_positions(stmt, near(entries / 35_000, 16, 128), unroll=1)
     if mean >= (_LONG_ROW if float32 else _LONG_ROW_FLOAT64) and entries < _SOME:
         return recipes.spmm_positions(stmt, near(entries / 6000, 8, 128), 1, 1)
-    most = 16 if mean < 8 else 32 if mean < 64 else 64
-    each = near(entries / 300_000, 4 if float32 else 16, most)
-    return recipes.spmm_positions(stmt, each, unroll=4 if each <= 4 or not float32 else 1)
+    if not float32:
+        return recipes.spmm_positions(stmt, near(entries / 100_000, 16, 64), 1, 1)
+    each = near(entries / 300_000, 4, 16 if mean < 8 else 32 if mean < 64 else 64)
+    return recipes.spmm_positions(stmt, each, unroll=4 if each <= 4 else 1)
 
 
 def _fills_tiles(stmt: Statement, parts: Parts, rows: Rows) -> bool:

@@ -27,7 +27,12 @@ _STEP_FEW, _STEP_MANY = (0.095, 1.5e-4), (0.12, 2.0e-4)
 _START_VECTOR, _RATE_VECTOR = 3.0, 400_000.0
 _START_COLUMN, _RATE_COLUMN = 3.0, 600_000.0
 _START_MATRIX, _RATE_MATRIX = 6.0, 7.0e6
+# What one addition to a place waits for the one before: of all columns at once, or of a byte each.
+_ADDED, _ADDED_BYTE = 0.0025, 2.5e-5
+_STEP_ALIKE = 0.07, 1.0e-4  # a step along rows that begin and end together
+_UNEVEN = 5_000_000  # entries of which it matters that some rows are longer than others
 MANY = 1_000_000  # entries that fill a GPU
+AT_ONCE = 200_000  # rows that do, with a thread each
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,28 @@ class Rows:
 
         `columns`: bytes of each row of the dense operand.
         """
+        if self.entries >= _UNEVEN and self.longest > 8 * self.mean:
+            return False
         step, byte = _STEP_MANY if self.entries >= MANY else _STEP_FEW
-        time = self.longest * (step + columns * byte)
-        return time <= _START_MATRIX + self.entries * columns / _RATE_MATRIX
+        if self.alike:
+            step, byte = _STEP_ALIKE
+        return self.longest * (step + columns * byte) <= self._along_positions(columns)
+
+    def _along_positions(self, columns: int) -> float:
+        """How long a kernel takes whose threads share the entries, whatever their rows."""
+        return _START_MATRIX + self.entries * columns / _RATE_MATRIX
+
+    # -- rows that many add to ------------------------------------------------------------------
+
+    def crowded(self, each: int, columns: int = 0, at_once: bool = True) -> bool:
+        """Whether threads that take `each` entries wait for each other to add to the longest row.
+
+        `columns`: bytes of each row of the dense operand, if they are many; `at_once`: they are
+        added together.
+        """
+        waits = self.longest / each * (_ADDED if at_once else max(_ADDED, columns * _ADDED_BYTE))
+        others = _START_VECTOR + self.entries / _RATE_VECTOR
+        return 2 * waits > (self._along_positions(columns) if columns else others)
 
 
 _known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
