@@ -202,7 +202,7 @@ def module() -> types.ModuleType:
     cupy.nonzero = lambda a: tuple(map(here, np.nonzero(plain(a))))
     for name in ("cumsum", "bincount", "searchsorted"):
         setattr(cupy, name, _wrapped(getattr(np, name)))
-    cupy.arange = lambda n, dtype=None: here(np.arange(n, dtype=dtype))
+    cupy.arange = lambda *args, dtype=None: here(np.arange(*args, dtype=dtype))
     cupy.argsort = lambda a: here(np.argsort(a.held, kind="stable"))
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,

@@ -384,3 +384,45 @@ def test_long_rows_that_are_alike_are_walked_side_by_side(monkeypatch: pytest.Mo
         stmt = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(wide, name="A"), x=vector)
         monkeypatch.setattr(choose, "_REUSED", 0.2)
         assert ("parallel reduction" in stmt.compile(target="cuda").source) == groups
+
+
+def _chosen(lengths: Any, columns: int, dtype: str, wide: int = 200_000) -> str:
+    """The schedule that a matrix with rows of these lengths gets, times so many columns."""
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
+    stride = np.repeat(wide // np.maximum(lengths, 1), lengths)
+    arrays = np.ones(indptr[-1], dtype), (within * stride).astype(np.int32), indptr
+    A = ow.tensor(sp.csr_matrix(arrays, shape=(len(lengths), wide)), name="A")
+    shape = (wide, columns) if columns else (wide,)
+    B = ow.tensor(np.zeros(shape, dtype), name="B")
+    text = "C(i,k) = A(i,j) * B(j,k)" if columns else "C(i) = A(i,j) * B(j)"
+    C = ow.placeholder("C", order=len(shape), dtype=dtype)
+    source = str(ow.parse(text, C=C, A=A, B=B).compile(target="cuda").source)
+    return source[source.index("// forall") : source.index('extern "C"')]
+
+
+def test_a_row_that_many_add_to_is_added_up_before() -> None:
+    """In shared memory, or by units that take more entries; as long as most rows have few."""
+    lengths = np.full(200_000, 2)
+    few, crowded = lengths.copy(), lengths.copy()
+    few[0], crowded[0] = 3_000, 200_000
+    assert "segment reduction" in _chosen(few, 0, "float32")
+    assert "where" not in _chosen(few, 0, "float32")
+    assert "where" in _chosen(crowded, 0, "float32")
+    assert "where" not in _chosen(few, 4, "float64")
+    assert "where" in _chosen(crowded, 4, "float64")
+    assert "split(p1, p10, p11, 4)" in _chosen(few, 32, "float32")
+    assert "split(p1, p10, p11, 32)" in _chosen(crowded, 32, "float32")
+
+
+def test_many_short_rows_have_a_thread_each() -> None:
+    """Or one for each column, where rows are longer and find in the cache what others loaded."""
+    short, longer = (_chosen(np.full(200_000, n), 4, "float64", 4_000) for n in (5, 20))
+    for chosen in (short, longer):
+        assert "fuse" not in chosen
+        assert "GPUThread, NoRaces" in chosen
+    assert "split(j_2, j_20, j_21, 2)" in short
+    assert "split(j_2, j_20, j_21, 1)" in longer
+    uneven = np.full(200_000, 5)
+    uneven[0] = 1_000
+    assert "fuse" in _chosen(uneven, 4, "float64", 4_000)

@@ -65,7 +65,8 @@ def _found(storage: DeviceStorage, order: tuple[int, ...]) -> DeviceStorage:
 
 def _ends(count: int, width: Any) -> Any:
     """Where a list begins and ends; made on the GPU, which need not wait for it."""
-    return Cuda().cp.arange(2, dtype=width) * np.dtype(width).type(count)
+    cp = Cuda().cp
+    return cp.arange(0, count + 1, count, dtype=width) if count else cp.zeros(2, dtype=width)
 
 
 def _is_known(storage: DeviceStorage) -> bool:

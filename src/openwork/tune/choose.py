@@ -121,7 +121,8 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
             return recipes.position_staged(stmt, 1, group)
         if rows.entries < (2 * MANY if rows.mean < 8 else MANY / 2):
             return recipes.position_segments(stmt, 1)
-        return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
+        few = 1 if rows.entries < _SOME else 2
+        return recipes.position_staged(stmt, 4 if rows.mean >= 32 else few, group)
     return recipes.thread_per_row(stmt) if lanes == 1 else recipes.group_per_row(stmt, lanes)
 
 
@@ -199,9 +200,9 @@ def _few_columns(stmt: Statement, rows: Rows, columns: int, size: int) -> Statem
 
 def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
     """Threads take fewer columns each where there would be too few, or some take long."""
-    vector = VECTOR // size
+    vector, unroll = VECTOR // size, 4 if rows.mean < 16 else 8 if rows.mean < _LONG_ROW else 16
     if columns % vector:
-        return recipes.spmm_rows(stmt)
+        return recipes.spmm_rows(stmt, unroll=unroll)
     uneven = rows.longest >= max(_LONG_STEP, 4 * rows.mean) and columns <= 64
     while vector > 1:
         enough = _ENOUGH if vector * size < VECTOR else _ENOUGH_OF_FOUR
@@ -209,9 +210,7 @@ def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Stateme
             break
         vector //= 2
     vector = max(1, vector // 2) if uneven else vector
-    if vector * size == VECTOR:
-        return recipes.spmm_rows(stmt)
-    return recipes.spmm_rows(stmt, vector, 8 if rows.mean >= 16 else 4)
+    return recipes.spmm_rows(stmt, None if vector * size == VECTOR else vector, unroll)
 
 
 def _along_positions(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
@@ -228,7 +227,8 @@ def _along_positions(stmt: Statement, rows: Rows, columns: int, size: int) -> St
         return recipes.spmm_positions(stmt, near(entries / 6000, 8, 128), 1, 1)
     if not float32:
         return recipes.spmm_positions(stmt, near(entries / 100_000, 16, 64), 1, 1)
-    each = near(entries / 300_000, 4, 16 if mean < 8 else 32 if mean < 64 else 64)
+    least = 16 if mean >= 6 and entries >= MANY else 4
+    each = near(entries / 300_000, least, 16 if mean < 8 else 32 if mean < 64 else 64)
     return recipes.spmm_positions(stmt, each, unroll=4 if each <= 4 else 1)
 
 
