@@ -38,17 +38,18 @@ SCHEDULES = {
 def measured() -> dict[str, Any]:
     """All studies, in milliseconds."""
     import cupy as cp
+    from gpu_matrices import from_lengths, skewed
 
     import gpu
 
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     found: dict[str, Any] = {"device": name, "skew": {}, "tables": {}}
     for c in SKEWS:
-        A = gpu.from_lengths(gpu.skewed(c, 40_000, 40_000_000), 100_000, np.float32)
+        A = from_lengths(skewed(c, 40_000, 40_000_000), 100_000, np.float32)
         found["skew"][c] = _vector(gpu, A)
-    found["wide"] = _vector(gpu, gpu.from_lengths(np.full(100, 10_000), 100_000, np.float32))
-    found["random"] = _vector(gpu, gpu.from_lengths(np.full(400_000, 10), 400_000, np.float32))
-    for name, A in _matrices(gpu):
+    found["wide"] = _vector(gpu, from_lengths(np.full(100, 10_000), 100_000, np.float32))
+    found["random"] = _vector(gpu, from_lengths(np.full(400_000, 10), 400_000, np.float32))
+    for name, A in _matrices():
         found["tables"][name] = _points(gpu, A)
         print(name, flush=True)
     return found
@@ -80,14 +81,16 @@ def _time(gpu: Any, stmt: Any, want: Any) -> float:
     return float(gpu.median(run, reps=7))
 
 
-def _matrices(gpu: Any) -> list[tuple[str, Any]]:
+def _matrices() -> list[tuple[str, Any]]:
+    from gpu_matrices import from_lengths, rmat, skewed
+
     shape = {"uniform": np.full(100_000, 10), "long rows": np.full(4_000, 500)}
-    made = [(name, gpu.from_lengths(rows, len(rows), np.float32)) for name, rows in shape.items()]
-    made.append(("R-MAT 16", gpu.rmat(16, 16, np.float32)))
-    made.append(("100 x 100k", gpu.from_lengths(np.full(100, 10_000), 100_000, np.float32)))
-    skewed = gpu.from_lengths(gpu.skewed(1.0005, 20_000, 4_000_000), 50_000, np.float32)
-    made.append(("skewed", skewed))
-    made.append(("banded", gpu.from_lengths(np.full(200_000, 27), 200_000, np.float32, near=200)))
+    made = [(name, from_lengths(rows, len(rows), np.float32)) for name, rows in shape.items()]
+    made.append(("R-MAT 16", rmat(16, 16, np.float32)))
+    made.append(("100 x 100k", from_lengths(np.full(100, 10_000), 100_000, np.float32)))
+    uneven = from_lengths(skewed(1.0005, 20_000, 4_000_000), 50_000, np.float32)
+    made.append(("skewed", uneven))
+    made.append(("banded", from_lengths(np.full(200_000, 27), 200_000, np.float32, near=200)))
     return made
 
 

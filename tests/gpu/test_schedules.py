@@ -424,5 +424,7 @@ def test_many_short_rows_have_a_thread_each() -> None:
     assert "split(j_2, j_20, j_21, 2)" in short
     assert "split(j_2, j_20, j_21, 1)" in longer
     uneven = np.full(200_000, 5)
+    assert "GPUThread, NoRaces" in _chosen(uneven, 0, "float64", 4_000)
     uneven[0] = 1_000
     assert "fuse" in _chosen(uneven, 4, "float64", 4_000)
+    assert "fuse" in _chosen(uneven, 0, "float64", 4_000)

@@ -106,10 +106,11 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
     rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
-    if rows.count >= AT_ONCE:
-        least = min(least, 1 if rows.mean < 8 else 2)
+    least = min(least, 2) if rows.count >= AT_ONCE else least
     lanes, in_time = rows.group_for_vector(least)
     in_time = in_time and (rows.entries < _SOME or rows.longest <= _UNEVEN * rows.mean)
+    if rows.count >= AT_ONCE and rows.mean < 8 and rows.longest <= _SHORT_ROW:
+        return recipes.thread_per_row(stmt)
     if rows.entries >= _MUCH:
         lanes = _in_step(rows, reach(storage), size, lanes)
         if lanes:
