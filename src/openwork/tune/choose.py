@@ -39,7 +39,7 @@ _CACHED_BY_ALL = 40_000_000  # bytes that stay in the cache of all multiprocesso
 _ENOUGH_CROWDED = 150_000  # threads
 _RESIDENT = 1024  # threads of a multiprocessor, where wide terms are staged
 _SHORT_ROW = 32  # entries that a thread takes, while others take as many
-_LONG_STEP = 32  # entries of a row that others wait for
+_LONG_STEP = 64  # entries of a row that others wait for
 _FEW_SAMPLES = 60_000  # entries at which dot products are taken
 
 
@@ -106,7 +106,7 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
     rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
-    least = min(least, 2) if rows.count >= AT_ONCE else least
+    least = min(least, 2) if rows.count >= AT_ONCE and size > 4 else least
     lanes, in_time = rows.group_for_vector(least)
     in_time = in_time and (rows.entries < _SOME or rows.longest <= _UNEVEN * rows.mean)
     if rows.count >= AT_ONCE and rows.mean < 8 and rows.longest <= _SHORT_ROW:
@@ -122,8 +122,7 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
             return recipes.position_staged(stmt, 1, group)
         if rows.entries < (2 * MANY if rows.mean < 8 else MANY / 2):
             return recipes.position_segments(stmt, 1)
-        few = 1 if rows.entries < _SOME else 2
-        return recipes.position_staged(stmt, 4 if rows.mean >= 32 else few, group)
+        return recipes.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
     return recipes.thread_per_row(stmt) if lanes == 1 else recipes.group_per_row(stmt, lanes)
 
 
@@ -204,7 +203,7 @@ def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Stateme
     vector, unroll = VECTOR // size, 4 if rows.mean < 16 else 8 if rows.mean < _LONG_ROW else 16
     if columns % vector:
         return recipes.spmm_rows(stmt, unroll=unroll)
-    uneven = rows.longest >= max(_LONG_STEP, 4 * rows.mean) and columns <= 64
+    uneven = rows.longest >= max(_LONG_STEP, 3 * rows.mean) and columns <= 64
     while vector > 1:
         enough = _ENOUGH if vector * size < VECTOR else _ENOUGH_OF_FOUR
         if rows.count * columns / vector >= enough:
