@@ -75,6 +75,10 @@ sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, rac
 	for tool in memcheck racecheck synccheck; do OPENWORK_PLAIN_MEMORY=1 compute-sanitizer --tool $$tool \
 	  --error-exitcode 9 $(PYTEST) tests/gpu/test_real_gpu.py -k "$(GPU_CHECKED)" || exit 1; done
 
+.PHONY: races-gpu
+races-gpu: setup ## run what is emulated of a GPU, and look for races in arrays and in shared memory
+	OPENWORK_EMULATED_RACES=1 $(PYTEST) -n $(JOBS) tests/gpu
+
 bench-gpu: setup ## measure on a GPU, against cuSPARSE by itself, through CuPy and through torch
 	$(PY) bench/gpu.py $(BENCH)
 	$(PY) bench/gpu.py --held-out $(BENCH)

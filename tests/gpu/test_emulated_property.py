@@ -24,6 +24,7 @@ from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import ParallelUnit
 from openwork.loops.options import GPU, attempt, candidates
 from openwork.pipeline import CompiledCuda
+from openwork.runtime import emulator
 from openwork.tensor.statement import Statement
 
 CASES = int(os.environ.get("OPENWORK_GPU_CASES", "500"))
@@ -121,6 +122,11 @@ def _fits(rng: random.Random, args: tuple[Any, ...]) -> bool:
     """Blocks and threads more often than warps, and groups now and then."""
     often = {ParallelUnit.GPUBlock: 1.0, ParallelUnit.GPUThread: 1.0, ParallelUnit.GPUWarp: 0.5}
     return rng.random() < often.get(args[1], 0.7)
+
+
+@pytest.fixture(autouse=True)
+def races_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator, "races", True)
 
 
 @pytest.mark.fuzz

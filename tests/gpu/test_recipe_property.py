@@ -21,6 +21,7 @@ import openwork as ow
 from openwork import recipes as r
 from openwork.errors import ScheduleError
 from openwork.pipeline import CompiledCuda
+from openwork.runtime import emulator
 
 CASES = int(os.environ.get("OPENWORK_GPU_CASES", "300"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
@@ -180,6 +181,11 @@ def case_of(seed: int) -> Case:
         name, recipe = "default", lambda s: s
     about = f"{text}  {format!r} {dtype} {extents} {name}"
     return Case(about, lambda: recipe(stmt), operands, np.einsum(path, *arrays))
+
+
+@pytest.fixture(autouse=True)
+def races_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator, "races", True)
 
 
 @pytest.mark.fuzz

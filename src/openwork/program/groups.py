@@ -63,6 +63,7 @@ class _Collective:
         self.varying = {loop.var.name} | {
             n.name.name for n in walk(loop.body) if isinstance(n, Set)
         }
+        self.written = {n.array for n in walk(loop.body) if isinstance(n, p.Store) and not n.atomic}
 
     def block(self, body: p.Stmt) -> p.Block:
         """Statements that all threads of a group come to."""
@@ -76,6 +77,10 @@ class _Collective:
             case p.Declare(name=name, value=value):
                 if self._varies(value):
                     self.varying.add(name.name)
+                if any(isinstance(n, p.Load) and n.array in self.written for n in walk(value)):
+                    # Those past the end have the place of a thread that may write to it now.
+                    none = Value(SUPPORTED[name.type].type(0).item(), name.type)
+                    return [Declare(name, none), p.If(self.inside, block(Set(name, value)))]
                 return [s]
             case p.Store() if _combines(s):
                 code, combine, store = self._combine(s)

@@ -65,6 +65,23 @@ static char message[256];
 static void (*body)(void *);
 static void *arguments;
 
+}  // namespace emulated
+
+// races.hpp takes the place of what follows where races are looked for.
+// {
+#define EMULATED_UNSEEN
+namespace emulated {
+enum Access { READ, WRITE, ATOMIC };
+static void touch(const void *, size_t, Access) {}
+static void settle() {}
+static void begin_block() {}
+static void meet_all() {}
+static void meet_lanes(int, unsigned) {}
+}  // namespace emulated
+// }
+
+namespace emulated {
+
 static void fail(const char *what) {
   if (!failed) snprintf(message, sizeof message, "%s (block %u, %u, thread %u)", what, blockIdx.x,
                         blockIdx.y, threadIdx.x);
@@ -84,11 +101,13 @@ static void place(int thread) {
 
 static void run_fibre() {
   body(arguments);
+  settle();
   fibres[current].state = ENDED;
   setcontext(&scheduler);
 }
 
 static void wait(State state) {
+  settle();
   Fibre &me = fibres[current];
   me.state = state;
   swapcontext(&me.context, &scheduler);
@@ -130,6 +149,7 @@ static void complete(int thread) {
     if (mask >> l & 1) warp[l].result = received(warp, l, kind);
   for (int l = 0; l < 32; l++)
     if (mask >> l & 1) warp[l].state = READY;
+  if (kind == SYNCWARP) meet_lanes(thread & ~31, mask);
 }
 
 static unsigned long long meet(Kind kind, unsigned mask, unsigned long long value, int width,
@@ -192,6 +212,7 @@ static void start(int thread) {
 static void run_block() {
   if (+__start_emulated_shared != +__stop_emulated_shared)
     memset(__start_emulated_shared, 0xff, __stop_emulated_shared - __start_emulated_shared);
+  begin_block();
   for (int n = 0; n < count; n++) start(n);
   for (int left = count; left > 0 && !failed;) {
     bool moved = false;
@@ -212,6 +233,7 @@ static void run_block() {
     if (waiting && waiting == left) {
       for (int n = 0; n < count; n++)
         if (fibres[n].state == AT_BARRIER) fibres[n].state = READY;
+      meet_all();
     } else if (!moved && left > 0 && !failed) {
       stuck();
     }
@@ -326,11 +348,12 @@ static inline int __isLocal(const void *place) {
   const char *stack = emulated::fibres[emulated::current].stack;
   return (const char *)place >= stack && (const char *)place < stack + emulated::STACK;
 }
-static inline void emulated_shared(const void *place) {
+static inline void emulated_shared(void *place, size_t size) {
   if (__isLocal(place)) emulated::give_up("an atomic operation on memory of one thread");
+  emulated::touch(place, size, emulated::ATOMIC);
 }
-template <typename T> static inline T emulated_add(T *place, T value) {
-  emulated_shared(place);
+template <typename T> EMULATED_UNSEEN static T emulated_add(T *place, T value) {
+  emulated_shared(place, sizeof *place);
   const T old = *place;
   *place = old + value;
   return old;
@@ -354,20 +377,20 @@ template <int N> static inline void emulated_add_vector(void *place, const float
 }
 static inline void atomicAdd(float2 *p, float2 v) { emulated_add_vector<2>(p, &v.x); }
 static inline void atomicAdd(float4 *p, float4 v) { emulated_add_vector<4>(p, &v.x); }
-static inline unsigned atomicOr(unsigned *place, unsigned bits) {
-  emulated_shared(place);
+EMULATED_UNSEEN static unsigned atomicOr(unsigned *place, unsigned bits) {
+  emulated_shared(place, sizeof *place);
   const unsigned old = *place;
   *place = old | bits;
   return old;
 }
-template <typename T> static inline T emulated_min(T *place, T value) {
-  emulated_shared(place);
+template <typename T> EMULATED_UNSEEN static T emulated_min(T *place, T value) {
+  emulated_shared(place, sizeof *place);
   const T old = *place;
   if (value < old) *place = value;
   return old;
 }
-template <typename T> static inline T emulated_max(T *place, T value) {
-  emulated_shared(place);
+template <typename T> EMULATED_UNSEEN static T emulated_max(T *place, T value) {
+  emulated_shared(place, sizeof *place);
   const T old = *place;
   if (value > old) *place = value;
   return old;
@@ -379,8 +402,8 @@ EMULATED_EXTREMES(int)
 EMULATED_EXTREMES(unsigned)
 EMULATED_EXTREMES(long long)
 EMULATED_EXTREMES(unsigned long long)
-template <typename T> static inline T emulated_exchange(T *place, T value) {
-  emulated_shared(place);
+template <typename T> EMULATED_UNSEEN static T emulated_exchange(T *place, T value) {
+  emulated_shared(place, sizeof *place);
   const T old = *place;
   *place = value;
   return old;
@@ -390,8 +413,8 @@ static inline float atomicExch(float *p, float v) { return emulated_exchange(p, 
 static inline unsigned long long atomicExch(unsigned long long *p, unsigned long long v) {
   return emulated_exchange(p, v);
 }
-template <typename T> static inline T emulated_swap(T *place, T expected, T value) {
-  emulated_shared(place);
+template <typename T> EMULATED_UNSEEN static T emulated_swap(T *place, T expected, T value) {
+  emulated_shared(place, sizeof *place);
   T old;
   memcpy(&old, place, sizeof old);
   if (old == expected) memcpy(place, &value, sizeof value);

@@ -22,22 +22,35 @@ from openwork.runtime import cache
 from openwork.runtime.storage import Array
 from openwork.runtime.toolchain import Toolchain, find_toolchain, no_toolchain, run_compiler
 
-HEADER = Path(__file__).with_name("emulator.hpp")
+HEADER, _RACES = (Path(__file__).with_name(name) for name in ("emulator.hpp", "races.hpp"))
 # Out-of-range indices of shared and local arrays are reported; nothing of C++'s library is needed.
 _FLAGS = (
     "-x", "c++", "-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fsanitize=bounds",
     "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics",
 )  # fmt: skip
+# The compiler calls what races.hpp has ahead of each access, which is told if it is volatile.
+_SEEN = ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
+_SEEN_CLANG = ("-fsanitize=thread", "-mllvm", "-tsan-distinguish-volatile=1")
 OPTIMIZE = "-O1"  # tests, which compile much and run little, take less
 _OBJECT = "kernel.o"
 ORDERS = 3  # forwards, backwards, shuffled
+races = os.environ.get("OPENWORK_EMULATED_RACES", "") not in ("", "0")  # are looked for; slowly
 _lock = threading.RLock()  # fibres and shared memory are there once in a process
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
+def header() -> str:
+    """What goes ahead of CUDA text, for a C++ compiler."""
+    text = HEADER.read_text()
+    if not races:
+        return text
+    before, _, rest = text.partition("// {\n")
+    return before + _RACES.read_text() + rest.partition("// }\n")[2]
+
+
 def emulated_source(texts: Sequence[tuple[str, Sequence[Kernel]]]) -> str:
     """C++ for CUDA texts, each with its kernels; text n is in the namespace `text_n`."""
-    parts = [HEADER.read_text()]
+    parts = [header()]
     for n, (text, kernels) in enumerate(texts):
         parts += [f"namespace text_{n} {{", text, *(_entry(n, k) for k in kernels), "}"]
     return "\n".join(parts).replace('extern "C" __global__', "static __global__")
@@ -66,7 +79,9 @@ def load_emulated(source: str) -> ctypes.CDLL:
         raise no_toolchain()
     with _lock:
         if source not in _loaded:
-            flags = (*_FLAGS, OPTIMIZE)
+            flags: tuple[str, ...] = (*_FLAGS, OPTIMIZE)
+            if _RACES.read_text() in source:
+                flags += _SEEN_CLANG if "clang" in toolchain.version else _SEEN
             key = cache.CacheKey(source, toolchain.version, flags, toolchain.cpu)
             path = cache.lookup_or_build(key, lambda folder: _compile(toolchain, folder, flags))
             library = ctypes.CDLL(str(path))
@@ -144,8 +159,15 @@ class Emulator:
         held += [ctypes.c_void_p(_address(arg)) for arg in args[len(held) :]]
         pointers = (ctypes.c_void_p * max(1, len(held)))(*(ctypes.addressof(h) for h in held))
         with _lock:
+            seen = hasattr(library, "emulated_watch")
+            for array in args[len(kernel.scalars) :] if seen else ():
+                if array is not None and array.size:
+                    given = (ctypes.c_void_p(_address(array)), ctypes.c_size_t(array.nbytes))
+                    library.emulated_watch(*given, ctypes.c_size_t(array.itemsize))
             failed = enter(pointers, grid[0], grid[1], self.order)
             message = library.emulated_message().decode() if failed else ""
+            if seen:
+                library.emulated_forget()
         if failed:
             raise ToolchainError(
                 f"{kernel.name} failed under the emulator: {message}",

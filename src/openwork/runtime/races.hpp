@@ -1,0 +1,182 @@
+// Races under the emulator: who touched what, and whether threads met in between.
+//
+// The compiler calls the functions at the end of this file ahead of each access to memory, since it
+// is told to prepare for ThreadSanitizer, which is not linked. Accesses to arrays that a kernel was
+// given and to shared memory are compared with those before: threads of different blocks never
+// meet, those of a block meet at a barrier, and those of a warp at __syncwarp. Shuffles and votes
+// order no memory. Two accesses of threads that have not met are a race if one of them writes,
+// unless both are atomic, or volatile, an atomic update meets a read (as at the start of a compare-and-swap
+// loop), or both write the same.
+
+#define EMULATED_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+
+namespace emulated {
+
+enum Access { READ, WRITE, ATOMIC };
+const char *const ACCESSES[] = {"reads", "writes", "adds to"};
+
+struct Touch {
+  unsigned made, block, epoch, clock;  // made: 1 + the thread
+};
+
+struct Cell {
+  Touch write, reads[2];  // the last two readers are of different threads
+  bool atomic;
+};
+
+struct Watched {
+  char *from;
+  size_t bytes, unit;  // a cell for so many bytes
+  Cell *cells;
+};
+
+const int MOST_WATCHED = 128;
+static Watched watched[MOST_WATCHED];  // the first is shared memory
+static int watching;
+static unsigned block_number, epoch;
+static unsigned clocks[1024 + 32], met_at[1024 + 32][32];  // of lanes; what they know of others
+static char *pending, pending_old[64];  // a write that is no race if it changes nothing
+static size_t pending_size;
+static Touch pending_by;
+
+static void give_up(const char *what);
+
+EMULATED_UNSEEN static bool holds(const Watched &array, const char *place) {
+  return place >= array.from && place < array.from + array.bytes;
+}
+
+EMULATED_UNSEEN static Touch me() {
+  return {(unsigned)current + 1, block_number, epoch, clocks[current]};
+}
+
+// Whether another thread made a touch, and has not been met since.
+EMULATED_UNSEEN static bool apart(const Touch &touch) {
+  if (!touch.made || (touch.block == block_number && touch.made == (unsigned)current + 1))
+    return false;
+  if (touch.block != block_number) return true;
+  if (touch.epoch != epoch) return false;
+  const int other = (int)touch.made - 1;
+  return (other ^ current) >= 32 || met_at[current][other & 31] < touch.clock;
+}
+
+EMULATED_UNSEEN static void report(const Touch &touch, Access access, bool wrote, size_t at,
+                                   int array) {
+  char text[160];
+  snprintf(text, sizeof text, "a race: it %s byte %zu of %s %d, which thread %u of block %u %s",
+           ACCESSES[access], at, array ? "array" : "shared memory", array, touch.made - 1,
+           touch.block, wrote ? "has written" : "has read");
+  give_up(text);
+}
+
+// A write at a place that another thread has written, too: did it change anything?
+EMULATED_UNSEEN static void settle() {
+  if (!pending) return;
+  char *const place = pending;
+  pending = 0;
+  if (memcmp(place, pending_old, pending_size)) {
+    int n = 0;
+    while (n < watching - 1 && !holds(watched[n], place)) n++;
+    report(pending_by, WRITE, true, place - watched[n].from, n);
+  }
+}
+
+EMULATED_UNSEEN static void touch(void *place, size_t size, Access access) {
+  settle();
+  if (!watching || failed) return;
+  char *const from = (char *)place;
+  int n = 0;
+  while (n < watching && !holds(watched[n], from)) n++;
+  if (n == watching) return;
+  Watched &array = watched[n];
+  if (!array.cells) array.cells = (Cell *)calloc(array.bytes / array.unit + 1, sizeof(Cell));
+  const size_t offset = from - array.from;
+  // A word around a small element, which a compare-and-swap takes.
+  if (n && array.unit < 4 && size > array.unit && access != WRITE) return;
+  if (offset + size > array.bytes) return give_up("an access beyond the end of an array");
+  for (size_t at = offset / array.unit; at * array.unit < offset + size; at++) {
+    Cell &cell = array.cells[at];
+    const bool together = cell.atomic && access != WRITE;
+    if (apart(cell.write) && !together) {
+      if (access != WRITE || cell.atomic || size > sizeof pending_old)
+        return report(cell.write, access, true, at * array.unit, n);
+      pending = from, pending_size = size, pending_by = cell.write;
+      memcpy(pending_old, from, size);
+    }
+    for (const Touch &read : cell.reads)
+      if (access == WRITE && apart(read))
+        return report(read, access, false, at * array.unit, n);
+    if (access == READ) {
+      if (cell.reads[0].made != (unsigned)current + 1 || cell.reads[0].block != block_number)
+        cell.reads[1] = cell.reads[0];
+      cell.reads[0] = me();
+    } else {
+      cell.write = me(), cell.atomic = access == ATOMIC;
+    }
+  }
+}
+
+EMULATED_UNSEEN static void watch(void *from, size_t bytes, size_t unit) {
+  if (watching < MOST_WATCHED) watched[watching++] = {(char *)from, bytes, unit, 0};
+}
+
+EMULATED_UNSEEN static void begin_block() {
+  block_number = blockIdx.y * gridDim.x + blockIdx.x, epoch = 0;
+  if (watching) free(watched[0].cells), watched[0].cells = 0;  // shared memory is the block's own
+  for (int n = 0; n < 1024 + 32; n++) clocks[n] = 1;
+  memset(met_at, 0, sizeof met_at);
+}
+
+EMULATED_UNSEEN static void meet_all() { epoch++; }
+
+// The lanes of a mask know of each other what any of them knows.
+EMULATED_UNSEEN static void meet_lanes(int warp, unsigned mask) {
+  unsigned known[32] = {0};
+  for (int l = 0; l < 32; l++)
+    if (mask >> l & 1) {
+      for (int k = 0; k < 32; k++)
+        if (met_at[warp + l][k] > known[k]) known[k] = met_at[warp + l][k];
+      if (clocks[warp + l] > known[l]) known[l] = clocks[warp + l];
+    }
+  for (int l = 0; l < 32; l++)
+    if (mask >> l & 1) memcpy(met_at[warp + l], known, sizeof known), clocks[warp + l]++;
+}
+
+}  // namespace emulated
+
+extern "C" {
+// Ahead of a launch, for each array that it gets; after it.
+EMULATED_UNSEEN void emulated_watch(void *from, size_t bytes, size_t unit) {
+  using namespace emulated;
+  if (!watching)
+    watch(__start_emulated_shared, __stop_emulated_shared - __start_emulated_shared, 1);
+  watch(from, bytes, unit);
+}
+EMULATED_UNSEEN void emulated_forget() {
+  using namespace emulated;
+  for (int n = 0; n < watching; n++) free(watched[n].cells), watched[n].cells = 0;
+  watching = 0, pending = 0;
+}
+// What is volatile is under a lock: as good as atomic.
+EMULATED_UNSEEN static void emulated_locked(void *p, size_t n) {
+  emulated::touch(p, n, emulated::ATOMIC);
+}
+EMULATED_UNSEEN void __tsan_init() {}
+EMULATED_UNSEEN void __tsan_func_entry(void *) {}
+EMULATED_UNSEEN void __tsan_func_exit() {}
+#define EMULATED_HOOKS(SIZE)                                                                        \
+  EMULATED_UNSEEN void __tsan_read##SIZE(void *p) { emulated::touch(p, SIZE, emulated::READ); }     \
+  EMULATED_UNSEEN void __tsan_write##SIZE(void *p) { emulated::touch(p, SIZE, emulated::WRITE); }   \
+  EMULATED_UNSEEN void __tsan_unaligned_read##SIZE(void *p) { __tsan_read##SIZE(p); }               \
+  EMULATED_UNSEEN void __tsan_unaligned_write##SIZE(void *p) { __tsan_write##SIZE(p); }             \
+  EMULATED_UNSEEN void __tsan_volatile_read##SIZE(void *p) { emulated_locked(p, SIZE); }            \
+  EMULATED_UNSEEN void __tsan_volatile_write##SIZE(void *p) { emulated_locked(p, SIZE); }
+EMULATED_HOOKS(1)
+EMULATED_HOOKS(2)
+EMULATED_HOOKS(4)
+EMULATED_HOOKS(8)
+EMULATED_HOOKS(16)
+EMULATED_UNSEEN void __tsan_read_range(void *p, size_t n) { emulated::touch(p, n, emulated::READ); }
+EMULATED_UNSEEN void __tsan_write_range(void *p, size_t n) {
+  emulated::touch(p, n, emulated::WRITE);
+}
+}
