@@ -5,8 +5,8 @@
 // given and to shared memory are compared with those before: threads of different blocks never
 // meet, those of a block meet at a barrier, and those of a warp at __syncwarp. Shuffles and votes
 // order no memory. Two accesses of threads that have not met are a race if one of them writes,
-// unless both are atomic, or volatile, an atomic update meets a read (as at the start of a compare-and-swap
-// loop), or both write the same.
+// unless both are atomic or volatile, both write the same, or an atomic update meets a read, as at
+// the start of a compare-and-swap loop.
 
 #define EMULATED_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 
