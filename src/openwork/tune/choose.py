@@ -16,7 +16,7 @@ from openwork.tensor.statement import Statement
 from openwork.tune import recipes
 from openwork.tune.elements import summed_last
 from openwork.tune.parts import VECTOR, WARP, Parts
-from openwork.tune.rows import AT_ONCE, MANY, Rows, near, rows_of
+from openwork.tune.rows import MANY, MANY_ROWS, Rows, near, rows_of
 
 _MANY_BLOCKS = 132 * 8 * 256  # threads of the blocks that add up one number
 _FEW_ELEMENTS, _MANY_SUMMED = 100_000, 256  # of a dense result, and of what is summed
@@ -34,7 +34,6 @@ _LONG_ROW, _LONG_ROW_FLOAT64, _LONGER_ROW = 100, 30, 500  # entries
 # numbers of one type at once; others need longer runs.
 _FEW_ROWS, _TILED_BYTES, _TILED_ACROSS = 1000, 256, 50_000
 _TILED_SHARE, _TILED_SHARE_FLOAT32 = 0.2, 0.08
-_UNEVEN = 8  # times that the longest row is longer than most, so that others wait for it
 _CACHED_BY_ALL = 40_000_000  # bytes that stay in the cache of all multiprocessors
 _ENOUGH_CROWDED = 150_000  # threads
 _RESIDENT = 1024  # threads of a multiprocessor, where wide terms are staged
@@ -106,10 +105,10 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
     rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
-    least = min(least, 2) if rows.count >= AT_ONCE and size > 4 else least
+    least = min(least, 2) if rows.count >= MANY_ROWS and size > 4 else least
     lanes, in_time = rows.group_for_vector(least)
-    in_time = in_time and (rows.entries < _SOME or rows.longest <= _UNEVEN * rows.mean)
-    if rows.count >= AT_ONCE and rows.mean < 8 and rows.longest <= _SHORT_ROW:
+    in_time = in_time and not rows.lopsided
+    if rows.count >= MANY_ROWS and rows.mean < 8 and rows.longest <= _SHORT_ROW:
         return recipes.thread_per_row(stmt)
     if rows.entries >= _MUCH:
         lanes = _in_step(rows, reach(storage), size, lanes)
@@ -165,7 +164,7 @@ def _columns(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
     rows = rows_of(storage)
     if columns * size <= _FEW_COLUMNS:
-        if rows.count >= AT_ONCE and rows.longest <= _SHORT_ROW:
+        if rows.count >= MANY_ROWS and rows.longest <= _SHORT_ROW:
             if rows.mean < 8:
                 return recipes.spmm_rows(stmt)
             if rows.alike and reach(storage) * columns * size <= _CACHED_BY_ALL:

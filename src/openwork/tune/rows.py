@@ -30,9 +30,9 @@ _START_MATRIX, _RATE_MATRIX = 6.0, 7.0e6
 # What one addition to a place waits for the one before: of all columns at once, or of a byte each.
 _ADDED, _ADDED_BYTE = 0.0025, 2.5e-5
 _STEP_ALIKE = 0.07, 1.0e-4  # a step along rows that begin and end together
-_UNEVEN = 5_000_000  # entries of which it matters that some rows are longer than others
+_LOPSIDED, _MATTERS = 8, 5_000_000  # times the mean; entries of which it matters
 MANY = 1_000_000  # entries that fill a GPU
-AT_ONCE = 200_000  # rows that do, with a thread each
+MANY_ROWS = 200_000  # that do, with a thread each
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ class Rows:
     def alike(self) -> bool:
         """Whether none is much longer than most."""
         return self.longest <= 2 * self.mean
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether entries are many, and one row is so long that others wait for it."""
+        return self.entries >= _MATTERS and self.longest > _LOPSIDED * self.mean
 
     # -- times a vector -------------------------------------------------------------------------
 
@@ -84,7 +89,7 @@ class Rows:
 
         `columns`: bytes of each row of the dense operand.
         """
-        if self.entries >= _UNEVEN and self.longest > 8 * self.mean:
+        if self.lopsided:
             return False
         step, byte = _STEP_MANY if self.entries >= MANY else _STEP_FEW
         if self.alike:
