@@ -23,7 +23,7 @@ SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTION
 .PHONY: help setup demo test check fuzz test-gpu bench-gpu sanitize guard tsan golden bench docs doctor clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install Openwork with its tools; does nothing the second time
 
@@ -61,6 +61,11 @@ fuzz-files: setup
 	OPENWORK_FUZZ_SECONDS=$(or $(SECONDS),60) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s tests/tensor/test_files_fuzz.py
 
+.PHONY: fuzz-arrays
+fuzz-arrays: setup guard-library ## arrays with one thing changed, through every door, in memory that is watched (N=20000)
+	LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
+	  $(PYTEST) -s -n $(JOBS) tests/tensor/test_arrays_fuzz.py
+
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_data_gpu.py
 	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py \
@@ -92,9 +97,12 @@ study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json dr
 sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
 
-guard: setup ## run random cases in memory that is watched from outside, whoever writes to it
+.PHONY: guard-library
+guard-library:
 	mkdir -p build
 	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard.c
+
+guard: setup guard-library ## run random cases in memory that is watched from outside, whoever writes to it
 	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/test_property.py tests/test_found.py \
 	  tests/test_found_formats.py tests/assembly
 

@@ -163,17 +163,15 @@ def test_every_scipy_class(kind: str, cls: str) -> None:
 
 @pytest.mark.parametrize("kind", ["csr", "csc"])
 @pytest.mark.parametrize("width", [np.int32, np.int64])
-def test_csr_and_csc_are_shared(kind: str, width: Any) -> None:
+def test_csr_and_csc_are_shared_if_asked_for(kind: str, width: Any) -> None:
     matrix = getattr(sparse, f"{kind}_array")(MATRIX)
     matrix.indptr, matrix.indices = matrix.indptr.astype(width), matrix.indices.astype(width)
-    A = tensor(matrix)
-    for mine, theirs in [
-        (A.storage.values, matrix.data),
-        (A.storage.levels[1]["pos"], matrix.indptr),
-        (A.storage.levels[1]["crd"], matrix.indices),
-    ]:
-        assert np.shares_memory(mine, theirs)
-    back = A.to_scipy()
+    for share in (False, True):
+        A = tensor(matrix, share=share)
+        assert np.shares_memory(A.storage.values, matrix.data)
+        for mine, theirs in [("pos", matrix.indptr), ("crd", matrix.indices)]:
+            assert np.shares_memory(A.storage.levels[1][mine], theirs) == share
+    back = A.to_scipy(share=True)
     assert type(back) is type(matrix)
     assert np.shares_memory(back.data, matrix.data)
     if width is np.int32:

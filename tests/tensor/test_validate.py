@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +12,12 @@ import pytest
 from scipy import sparse
 
 from openwork.errors import DataError, FormatError, OpenworkError, ShapeError
-from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
-from openwork.format.levels import Compressed, Dense
+from openwork.format.formats import CSB, CSC, CSF, CSR, DCSR, Format, dense
+from openwork.format.levels import ArrayFact, Bitmap, Compressed, Dense, Level, Range
+from openwork.runtime.storage import Storage
 from openwork.tensor.create import empty, from_arrays, tensor
+from openwork.tensor.files import read
+from openwork.tensor.tensor import Tensor
 from openwork.tensor.validate import check_shape
 
 ONES = np.ones(3)
@@ -153,10 +159,10 @@ def test_impossible_shapes(shape: Any) -> None:
         empty(shape)
 
 
-def test_well_formed_arrays_are_shared() -> None:
+def test_well_formed_arrays_are_shared_if_asked_for() -> None:
     pos, crd = np.array(POS, dtype=np.int64), np.array(CRD, dtype=np.int32)
     values = np.ones(3, dtype=np.float32)
-    A = from_arrays(CSR, (3, 4), [None, {"crd": crd, "pos": pos}], values)
+    A = from_arrays(CSR, (3, 4), [None, {"crd": crd, "pos": pos}], values, share=True)
     arrays = A.storage.levels[1]
     assert arrays["pos"] is pos or np.shares_memory(arrays["pos"], pos)
     assert np.shares_memory(arrays["crd"], crd)
@@ -178,3 +184,145 @@ def test_values_of_a_type_that_we_do_not_have() -> None:
         from_arrays(CSR, (3, 4), [(), (POS, CRD)], np.ones(3, dtype=np.float16))
     with pytest.raises(FormatError, match="E402"):
         tensor(np.array([object()]))
+
+
+# -- blocks at the edge, levels without order, levels of a user's own ------------------------------
+
+BLOCK = [(), ([0, 1, 2], [0, 0]), ([0, 1, 2], [0, 1]), ([0, 0],)]  # entries (0, 0) and (3, 0)
+
+
+def test_sparse_blocks_do_not_reach_over_the_edge(tmp_path: Path) -> None:
+    """Row 3 of 3: a kernel would write past the end of its result."""
+    assert from_arrays(CSB(2, 3), (4, 1), BLOCK, np.ones(2)).nnz == 2
+    with pytest.raises(DataError, match=r"E503: entry 1 of A is at 3 of mode 0.*over the edge"):
+        from_arrays(CSB(2, 3), (3, 1), BLOCK, np.ones(2), name="A")
+    names = [f"level{n}.{a.name}" for n, lv in enumerate(CSB(2, 3).levels) for a in lv.arrays]
+    arrays = dict(zip(names, (np.array(a) for level in BLOCK for a in level), strict=True))
+    common: dict[str, Any] = {"openwork": np.int64(1), "levels": np.array(str(CSB(2, 3)))}
+    common |= {"shape": np.array([3, 1]), "fill": np.zeros(()), "values": np.ones(2)}
+    np.savez(tmp_path / "crafted.npz", **common, **arrays)
+    with pytest.raises(DataError, match="E503"):
+        read(tmp_path / "crafted.npz")
+
+
+@pytest.mark.parametrize(
+    ("inner", "arrays", "good"),
+    [
+        (Compressed, [([0, 2, 3], [0, 1, 1])], False),
+        (Compressed, [([0, 2, 3], [0, 1, 0])], True),
+        (Range, [([0, 2, 4], [0, 0])], False),
+        (Range, [([0, 2, 3], [0, 0])], True),
+        (Bitmap, [([1, 1, 1, 1],)], False),
+        (Bitmap, [([1, 1, 1, 0],)], True),
+        (Dense, [()], True),  # what a dense block has beyond the edge is padding
+    ],
+)
+def test_blocks_of_one_mode(inner: Level, arrays: Any, good: bool) -> None:
+    """Three coordinates in blocks of two: the second of the last block is not there."""
+    format = Format([Dense, inner], (0, 0), (2,))
+    count = 4 if inner in (Dense, Bitmap) else int(arrays[0][0][-1])
+    if good:
+        assert from_arrays(format, (3,), [(), *arrays], np.ones(count)).nnz == 3
+    else:
+        with pytest.raises(DataError, match="E503"):
+            from_arrays(format, (3,), [(), *arrays], np.ones(count))
+
+
+def test_repeats_are_looked_for_where_the_order_is_free() -> None:
+    format = Format([Dense, Compressed(ordered=False)])
+    assert from_arrays(format, (2, 4), [(), ([0, 2, 3], [3, 0, 1])], ONES).nnz == 3
+    with pytest.raises(DataError, match=r"E504: A.levels\[1\].crd\[1\] is 3, which is in its"):
+        from_arrays(format, (2, 4), [(), ([0, 2, 3], [3, 3, 1])], ONES, name="A")
+
+
+@pytest.mark.parametrize("door", ["pickle", "arrays"])
+def test_a_pickle_is_no_way_around(door: str) -> None:
+    bad = {"pos": np.array([0, 1, 2]), "crd": np.array([0, 10**9])}
+    made = Tensor.of(Storage((2, 3), CSR, np.dtype("float64"), ({}, bad), np.ones(2)), "A")
+    with pytest.raises(DataError, match="E503"):
+        if door == "pickle":
+            pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
+        else:
+            from_arrays(CSR, (2, 3), [(), bad], np.ones(2))
+
+
+def test_truth_values_are_0_or_1_in_memory() -> None:
+    odd = np.array([0, 1, 2, 255], np.uint8).view(bool)
+    for made in (
+        tensor(odd),
+        tensor(sparse.csr_array((odd, [0, 1, 2, 3], [0, 4]), shape=(1, 4))),
+        tensor((np.arange(4)[None], odd), shape=(4,)),
+        from_arrays(CSF(1), (4,), [([0, 4], [0, 1, 2, 3])], odd),
+    ):
+        assert set(made.storage.values.view(np.uint8).tolist()) <= {0, 1}
+        assert made.to_numpy().reshape(-1).tolist() == [False, True, True, True]
+    assert odd.view(np.uint8).tolist() == [0, 1, 2, 255]
+
+
+@dataclass(frozen=True, repr=False)
+class Shifted(Level):
+    """A run of one entry whose coordinate lies in a table. Nothing is said about its arrays."""
+
+    name = "Shifted"
+    arrays = (ArrayFact("which", "parent", holds="numbers"), ArrayFact("table", "own"))
+    wrong: str = ""
+
+    def begin(self, a: Any, parent: Any) -> Any:
+        return parent + (1 if self.wrong == "begin" else 0)
+
+    def end(self, a: Any, parent: Any) -> Any:
+        return parent + (2 if self.wrong in ("begin", "end") else 1)
+
+    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
+        return a.table[a.which[parent]]
+
+    def place(self, a: Any, parent: Any, position: Any) -> Any:
+        if self.wrong == "place":
+            return position * 2
+        return position * 0 if self.wrong == "one place" else position
+
+    def children(self, a: Any, parents: Any) -> Any:
+        return parents
+
+    def parent(self, a: Any, position: Any) -> Any:
+        return position + 1 if self.wrong == "parent" else position
+
+    def lengths(self, a: Any, parents: int) -> Any:
+        return {"table": len(a.table)}
+
+
+@dataclass(frozen=True, repr=False)
+class Found(Shifted):
+    """The same, and its coordinate can be looked up."""
+
+    finds = True
+
+    def find(self, a: Any, parent: Any, coordinate: Any) -> Any:
+        flag = a.table[a.which[parent]] == coordinate
+        return parent + (1 if self.wrong == "found" else 0), flag if self.wrong != "all" else True
+
+
+@pytest.mark.parametrize("kind", [Shifted, Found])
+def test_a_level_that_says_nothing_is_tried_out(kind: type[Shifted]) -> None:
+    format = Format([Dense, kind()])
+    good = {"which": [1, 0, 1], "table": [3, 2]}
+    A = from_arrays(format, (3, 4), [(), good], ONES)
+    assert A.to_coo()[0].tolist() == [[0, 1, 2], [2, 3, 2]]
+    for array, at, value, piece in [
+        ("which", 0, 2, "entry 2 is asked for"),
+        ("which", 0, -1, "entry -1 is asked for"),
+        ("table", 0, 4, "outside its mode"),
+        ("table", 1, -1, "outside its mode"),
+        ("table", 1, 2**62, "outside its mode"),
+    ]:
+        bad = {key: list(numbers) for key, numbers in good.items()}
+        bad[array][at] = value
+        with pytest.raises(DataError, match=piece):
+            from_arrays(format, (3, 4), [(), bad], ONES)
+
+
+@pytest.mark.parametrize("wrong", ["begin", "end", "place", "one place", "parent", "found", "all"])
+def test_formulas_that_lead_astray(wrong: str) -> None:
+    arrays = {"which": [1, 0, 1], "table": [3, 2]}
+    with pytest.raises(DataError, match="E50"):
+        from_arrays(Format([Dense, Found(wrong)]), (3, 4), [(), arrays], ONES)

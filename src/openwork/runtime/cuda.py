@@ -97,8 +97,9 @@ class DeviceStorage(Storage):
         )
         values = device.upload(storage.values)
         facts = storage.shape, storage.format, storage.dtype
-        of_torch = isinstance(storage, DeviceStorage) and storage.of_torch
-        return cls(*facts, levels, values, storage.fill, of_torch)
+        if not isinstance(storage, DeviceStorage):
+            return cls(*facts, levels, values, storage.fill)
+        return cls(*facts, levels, values, storage.fill, storage.borrowed, storage.of_torch)
 
     def host(self) -> Storage:
         """The same in main memory."""

@@ -25,7 +25,8 @@ class Storage:
 
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
     arrays; `values` is one-dimensional and contiguous, in the order of the last level's places.
-    The arrays are trusted here: whoever takes them from outside validates them first.
+    The arrays are trusted here: whoever takes them from outside validates them first. `borrowed`:
+    the index arrays are a caller's, who may change them once a call is over; results copy them.
     """
 
     shape: tuple[int, ...]
@@ -34,6 +35,7 @@ class Storage:
     levels: tuple[Mapping[str, Array], ...]
     values: Array
     fill: Number = 0
+    borrowed: bool = False
 
     @cached_property
     def nnz(self) -> int:

@@ -28,55 +28,83 @@ enum { PIECE = 1 << 14, WORTH_THREADS = 1 << 17 };
 CHECK_POSITIONS(ow_check_positions_32, int32_t)
 CHECK_POSITIONS(ow_check_positions_64, int64_t)
 
-/* Of the coordinates [from, to), whether any is not below `limit`, and how many fall against the
- * one before, where OP says what a fall is. A comparison without sign makes negatives too large. */
-#define LOOK_AT(NAME, CRD, WORD, OP)                                                           \
-  static int32_t NAME(const CRD *crd, int64_t from, int64_t to, WORD limit, int32_t *count) {  \
-    WORD outside = 0, falls = 0;                                                               \
-    if (from == 0) outside = (WORD)crd[from++] >= limit;                                       \
-    _Pragma("omp simd reduction(| : outside) reduction(+ : falls)")                            \
-    for (int64_t q = from; q < to; q++) {                                                      \
-      outside |= -(WORD)((WORD)crd[q] >= limit);                                               \
-      falls += crd[q] OP crd[q - 1];                                                           \
+/* Of the coordinates [from, to): the largest, and how many after the first fall against the one
+ * before, where OP says what a fall is. Without a sign, negative ones are the largest. */
+#define LOOK_AT(BITS, CRD, WORD)                                                               \
+  static WORD largest_##BITS(const CRD *crd, int64_t from, int64_t to) {                       \
+    WORD most = 0;                                                                             \
+    _Pragma("omp simd reduction(max : most)")                                                  \
+    for (int64_t q = from; q < to; q++) most = most < (WORD)crd[q] ? (WORD)crd[q] : most;      \
+    return most;                                                                               \
+  }                                                                                            \
+  static int64_t falls_##BITS(const CRD *crd, int64_t from, int64_t to, int32_t unique) {      \
+    WORD falls = 0;                                                                            \
+    if (unique) {                                                                              \
+      _Pragma("omp simd reduction(+ : falls)")                                                 \
+      for (int64_t q = from + 1; q < to; q++) falls += crd[q] <= crd[q - 1];                   \
+    } else {                                                                                   \
+      _Pragma("omp simd reduction(+ : falls)")                                                 \
+      for (int64_t q = from + 1; q < to; q++) falls += crd[q] < crd[q - 1];                    \
     }                                                                                          \
-    *count = (int32_t)falls;                                                                   \
-    return outside != 0;                                                                       \
+    return (int64_t)falls;                                                                     \
   }
 
-LOOK_AT(look_unique_32, int32_t, uint32_t, <=)
-LOOK_AT(look_unique_64, int64_t, uint64_t, <=)
-LOOK_AT(look_repeats_32, int32_t, uint32_t, <)
-LOOK_AT(look_repeats_64, int64_t, uint64_t, <)
+LOOK_AT(32, int32_t, uint32_t)
+LOOK_AT(64, int64_t, uint64_t)
 
-/* Whether b falls against a. The sum wraps only for an `a` that is out of range, and found bad. */
-#define FALLS(WORD, a, b) ((WORD)(b) < (WORD)(a) + (WORD)unique)
+/* Whether b falls against a. */
+#define FALLS(a, b) ((b) < (a) || (unique && (b) == (a)))
 
-/* How many falls among the coordinates [from, to) are at the first of a segment, where they may be.
- * Positions are promised to be checked; if they are not, still nothing out of bounds is read. */
-#define FALLS_AT_STARTS(NAME, POS, CRD, WORD)                                                  \
-  static int64_t NAME(const POS *pos, int64_t segments, const CRD *crd, int64_t from,          \
-                      int64_t to, int32_t unique) {                                            \
-    int64_t low = 0, high = segments, falls = 0;                                               \
-    if (from == 0) from = 1;                                                                   \
+/* The first segment that begins at q or later. */
+#define FIRST_FROM(NAME, POS)                                                                  \
+  static int64_t NAME(const POS *pos, int64_t segments, int64_t q) {                           \
+    int64_t low = 0, high = segments;                                                          \
     while (low < high) {                                                                       \
       const int64_t middle = low + (high - low) / 2;                                           \
-      if (pos[middle] < from) low = middle + 1;                                                \
+      if (pos[middle] < q) low = middle + 1;                                                   \
       else high = middle;                                                                      \
     }                                                                                          \
-    for (int64_t p = low; p < segments && pos[p] < to; p++) {                                  \
-      const int64_t q = pos[p] < from ? from : pos[p];                                         \
-      falls += (pos[p + 1] > pos[p]) & FALLS(WORD, crd[q - 1], crd[q]);                        \
-    }                                                                                          \
-    return falls;                                                                              \
+    return low;                                                                                \
   }
 
-FALLS_AT_STARTS(starts_32_32, int32_t, int32_t, uint32_t)
-FALLS_AT_STARTS(starts_64_32, int64_t, int32_t, uint32_t)
-FALLS_AT_STARTS(starts_32_64, int32_t, int64_t, uint64_t)
-FALLS_AT_STARTS(starts_64_64, int64_t, int64_t, uint64_t)
+FIRST_FROM(first_from_32, int32_t)
+FIRST_FROM(first_from_64, int64_t)
+
+/* Of the segments that begin within (from, to): how many begin with a fall, as they may, and whether
+ * one of them begins, or the one before it ends, outside of [0, limit). Where coordinates rise,
+ * nothing else can be outside. Positions have been checked. */
+#define LOOK_AT_STARTS(NAME, BITS, POS, CRD, WORD)                                             \
+  static int64_t NAME(const POS *pos, int64_t segments, const CRD *crd, int64_t from,          \
+                      int64_t to, WORD limit, int32_t unique, int32_t *outside) {              \
+    const int64_t low = first_from_##BITS(pos, segments, from + 1);                            \
+    const int64_t high = first_from_##BITS(pos, segments, to);                                 \
+    WORD falls = 0, bad = 0;                                                                   \
+    POS q = low < high ? pos[low] : 0;                                                         \
+    for (int64_t p = low; p < high; p++) {                                                     \
+      const POS next = pos[p + 1];                                                             \
+      const CRD last = crd[q - 1], first = crd[q];                                             \
+      const WORD fall = unique ? first <= last : first < last;                                 \
+      falls += next > q ? fall : 0;                                                            \
+      bad |= (WORD)((WORD)last >= limit) | (WORD)((WORD)first >= limit);                       \
+      q = next;                                                                                \
+    }                                                                                          \
+    *outside |= bad != 0;                                                                      \
+    return (int64_t)falls;                                                                     \
+  }
+
+LOOK_AT_STARTS(starts_32_32, 32, int32_t, int32_t, uint32_t)
+LOOK_AT_STARTS(starts_64_32, 64, int64_t, int32_t, uint32_t)
+LOOK_AT_STARTS(starts_32_64, 32, int32_t, int64_t, uint64_t)
+LOOK_AT_STARTS(starts_64_64, 64, int64_t, int64_t, uint64_t)
 
 static int64_t at(const void *pos, int32_t wide, int64_t p) {
   return wide ? ((const int64_t *)pos)[p] : ((const int32_t *)pos)[p];
+}
+
+/* Whether a segment begins at coordinate q. */
+static int32_t begins(const void *pos, int32_t wide, int64_t segments, int64_t q) {
+  const int64_t p = wide ? first_from_64(pos, segments, q) : first_from_32(pos, segments, q);
+  return p < segments && at(pos, wide, p) == q;
 }
 
 /* The first bad coordinate, when it is known that there is one. */
@@ -89,7 +117,7 @@ static int64_t at(const void *pos, int32_t wide, int64_t p) {
       if ((WORD)crd[q] >= limit) return q;                                                     \
       while (p < segments && at(pos, wide, p + 1) <= q) p++;                                   \
       const int32_t inner = ordered && q > 0 && at(pos, wide, p) != q;                         \
-      if (inner && FALLS(WORD, crd[q - 1], crd[q])) return q;                                  \
+      if (inner && FALLS(crd[q - 1], crd[q])) return q;                                        \
     }                                                                                          \
     return -1;                                                                                 \
   }
@@ -99,14 +127,17 @@ LOCATE(locate_64, int64_t, uint64_t)
 
 /* Every one of the `count` coordinates in [0, extent); rising within each segment if `ordered`,
  * and without repeats if also `unique` (0 or 1); positions are int64 if `wide`, else int32.
+ * Where a `source` is given, `crd` is first filled from there, a piece at a time.
  *
  * Falls are counted over all neighbours as if there were one segment, then those at the first
  * coordinate of a segment are counted off again: a fall in the wrong place leaves a difference.
- * This keeps the long loop free of segments, which are often only a few coordinates long. */
+ * This keeps the long loop free of segments, which are often only a few coordinates long. Between
+ * two pieces, of which the first may not be there yet, it is looked at in the end. */
 #define CHECK_COORDINATES(BITS, CRD, WORD)                                                     \
   int64_t ow_check_coordinates_##BITS(const void *pos, int32_t wide, int64_t segments,         \
-                                      const CRD *crd, int64_t count, int64_t extent,           \
-                                      int32_t ordered, int32_t unique, int32_t threads) {      \
+                                      CRD *crd, const CRD *source, int64_t count,              \
+                                      int64_t extent, int32_t ordered, int32_t unique,         \
+                                      int32_t threads) {                                       \
     const WORD most = (WORD)1 << (BITS - 1);                                                   \
     const WORD limit = (uint64_t)extent < most ? (WORD)extent : most;                          \
     int32_t bad = 0;                                                                           \
@@ -115,13 +146,23 @@ LOCATE(locate_64, int64_t, uint64_t)
              if (threads > 1 && count >= WORTH_THREADS)")                                      \
     for (int64_t from = 0; from < count; from += PIECE) {                                      \
       const int64_t to = count - from > PIECE ? from + PIECE : count;                          \
-      int32_t falls;                                                                           \
-      bad |= unique ? look_unique_##BITS(crd, from, to, limit, &falls)                         \
-                    : look_repeats_##BITS(crd, from, to, limit, &falls);                       \
-      if (ordered && falls)                                                                    \
-        bad |= falls != (wide ? starts_64_##BITS(pos, segments, crd, from, to, unique)         \
-                              : starts_32_##BITS(pos, segments, crd, from, to, unique));       \
+      const uint64_t bytes = (uint64_t)(to - from) * sizeof(CRD);                              \
+      if (source) __builtin_memcpy(crd + from, source + from, bytes);                          \
+      if (!ordered) {                                                                          \
+        bad |= largest_##BITS(crd, from, to) >= limit;                                         \
+        continue;                                                                              \
+      }                                                                                        \
+      bad |= ((WORD)crd[from] >= limit) | ((WORD)crd[to - 1] >= limit);                        \
+      const int64_t falls = falls_##BITS(crd, from, to, unique);                               \
+      int32_t outside = 0;                                                                     \
+      const int64_t starts =                                                                   \
+          wide ? starts_64_##BITS(pos, segments, crd, from, to, limit, unique, &outside)       \
+               : starts_32_##BITS(pos, segments, crd, from, to, limit, unique, &outside);      \
+      bad |= outside | (falls != starts);                                                      \
     }                                                                                          \
+    if (ordered)                                                                               \
+      for (int64_t q = PIECE; q < count; q += PIECE)                                           \
+        bad |= FALLS(crd[q - 1], crd[q]) && !begins(pos, wide, segments, q);                   \
     return bad ? locate_##BITS(pos, wide, segments, crd, count, limit, ordered, unique) : -1;  \
   }
 

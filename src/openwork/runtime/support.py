@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from openwork.errors import DataError
+from openwork.errors import DataError, InternalError
 from openwork.runtime.library import load
 from openwork.runtime.threads import thread_count
 from openwork.runtime.toolchain import find_toolchain
@@ -25,7 +25,7 @@ _WIDTHS = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}
 
 _I32, _I64, _POINTER = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 _POSITIONS = (_POINTER, _I64, _I64)
-_COORDINATES = (_POINTER, _I32, _I64, _POINTER, _I64, _I64, _I32, _I32, _I32)
+_COORDINATES = (_POINTER, _I32, _I64, _POINTER, _POINTER, _I64, _I64, _I32, _I32, _I32)
 
 
 def support_library() -> ctypes.CDLL | None:
@@ -69,6 +69,7 @@ def check_coordinates(
     array: str,
     ordered: bool = True,
     unique: bool = True,
+    source: Integers | None = None,
 ) -> None:
     """Refuse coordinates outside [0, `extent`), or in the wrong order within a segment.
 
@@ -80,11 +81,15 @@ def check_coordinates(
         array: the name of the array in messages, such as `"A.indices"`.
         ordered: coordinates of a segment must not fall.
         unique: no coordinate may be twice in a segment. Where the order is free this takes a sort.
+        source: an array of the same type and length; `crd` is filled from it before it is checked,
+            piece by piece while a piece is in the cache.
 
     Raises:
         DataError: E501 for the wrong kind of array, E503 or E504 with the index and the value.
     """
     _check_kind(crd, array)
+    if source is not None and (source.dtype != crd.dtype or source.shape != crd.shape):
+        raise InternalError(f"{array} is to be filled from an array that is not like it")
     if pos is None:
         pos = np.array([0, len(crd)])
     _check_kind(pos, f"the positions of {array}")
@@ -95,15 +100,19 @@ def check_coordinates(
         )
     library = support_library()
     if library is None:
+        if source is not None:
+            np.copyto(crd, source)
         index = _bad_coordinate(crd, pos, extent, ordered=ordered, unique=unique)
     else:
-        data, starts = np.ascontiguousarray(crd), np.ascontiguousarray(pos)
+        data = crd if source is not None else np.ascontiguousarray(crd)
+        starts = np.ascontiguousarray(pos)
         check = getattr(library, f"ow_check_coordinates_{_WIDTHS[data.dtype]}")
         index = check(
             starts.ctypes.data,
             _WIDTHS[starts.dtype] == 64,
             len(starts) - 1,
             data.ctypes.data,
+            None if source is None else source.ctypes.data,
             len(data),
             extent,
             ordered,

@@ -197,7 +197,11 @@ class Binder:
         if self._shared is None:
             return self._no_arrays
         position, depth = self._shared
-        return (*operands[position].levels[:depth], *self._no_arrays[depth:])
+        pattern = operands[position]
+        arrays = pattern.levels[:depth]
+        if pattern.borrowed:  # a result outlives the call, and its arrays are its own
+            arrays = tuple({name: a.copy() for name, a in level.items()} for level in arrays)
+        return (*arrays, *self._no_arrays[depth:])
 
     def levels_again(self, binding: Binding) -> tuple[Mapping[str, Array], ...]:
         """The same, for the operands of a binding, which somebody else has to keep alive."""

@@ -24,8 +24,9 @@ def tensor(
     dtype: object = None,
     fill: Number | None = None,
     shape: object = None,
+    share: bool = False,
 ) -> Tensor:
-    """A tensor that holds what `obj` holds, without a copy where the layout agrees.
+    """A tensor that holds what `obj` holds, without a copy of its values where the layout agrees.
 
     Args:
         obj: a NumPy array, a SciPy sparse array or matrix, a number, nested lists, a pair
@@ -39,6 +40,11 @@ def tensor(
         dtype: the element type; left out, the object's.
         fill: the value of absent entries; left out, 0, or a tensor's own.
         shape: the extents, needed only for `(coords, values)`.
+        share: use the object's index arrays themselves, which saves a copy. Whoever changes them
+            afterwards, as SciPy's methods that work in place do, makes kernels read and write
+            anywhere.
+
+    Values are shared where the layout agrees; index arrays are copied as they are checked.
 
     Raises:
         FormatError: E405 when `obj` is nothing of this, E401 when the format does not fit.
@@ -60,6 +66,7 @@ def tensor(
         None if dtype is None else as_dtype(dtype),
         None if fill is None else _check_fill(fill),
         None if shape is None else check_shape(shape),
+        share,
     )
     return Tensor.of(storage_from(obj, wish), called)
 
@@ -139,18 +146,19 @@ def from_arrays(
     values: object,
     name: str | None = None,
     fill: Number = 0,
+    share: bool = False,
 ) -> Tensor:
     """A tensor around index arrays and values that are in `format` already.
 
     Args:
-        format: what the arrays claim to be. They are checked, once, and shared where their type
-            and layout allow it.
+        format: what the arrays claim to be. They are checked, once.
         shape: the extent of each mode.
         levels: for each level its arrays, by name or in order: `{"pos": p, "crd": c}` or `(p, c)`
             for a compressed level, nothing (`()`, `{}` or None) for a dense one.
-        values: one value per position of the last level.
+        values: one value per position of the last level, shared where type and layout allow it.
         name: what statements and messages call the tensor; left out, T1, T2, ...
         fill: the value of absent entries.
+        share: use these index arrays themselves, instead of copies, and promise not to change them.
 
     Raises:
         DataError: E501 to E505, naming the array, the index and the value at fault.
@@ -164,4 +172,5 @@ def from_arrays(
     """
     called = auto_name() if name is None else check_name(name)
     wanted, absent = as_format(format), _check_fill(fill)
-    return Tensor.of(from_levels(wanted, shape, levels, values, called, absent), called)
+    made = from_levels(wanted, shape, levels, values, called, absent, share=share)
+    return Tensor.of(made, called)

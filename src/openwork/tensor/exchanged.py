@@ -11,6 +11,7 @@ from openwork.runtime.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.gpu_interop import to_cupy_matrix
 from openwork.tensor.located import Located
+from openwork.tensor.pack import copied
 from openwork.tensor.torch_interop import dense_to_torch, sparse_to_torch
 
 
@@ -26,7 +27,7 @@ class Exchanged(Located):
         """As an array of NumPy's."""
         raise NotImplementedError
 
-    def to_scipy(self) -> Any:
+    def to_scipy(self, *, share: bool = False) -> Any:
         """As a matrix of SciPy's."""
         raise NotImplementedError
 
@@ -34,22 +35,26 @@ class Exchanged(Located):
         """As coordinates and values."""
         raise NotImplementedError
 
-    def to_cupy(self) -> Any:
-        """The tensor as an array of CuPy's, or as a CSR or CSC matrix; memory on the GPU is shared.
+    def to_cupy(self, *, share: bool = False) -> Any:
+        """The tensor as an array of CuPy's, or as a CSR or CSC matrix.
+
+        An array shares its memory on the GPU; of a matrix that is to `share` it, neither may be
+        changed.
 
         Raises:
             FormatError: E404 for what CuPy cannot hold.
         """
         storage = DeviceStorage.of(self.storage)
         if not self.format.is_dense:
-            return to_cupy_matrix(storage, self.name)
+            return to_cupy_matrix(storage if share else copied(storage), self.name)
         return _in_modes(storage)
 
-    def to_torch(self) -> Any:
-        """The tensor as one of torch's, where it is: memory is shared.
+    def to_torch(self, *, share: bool = False) -> Any:
+        """The tensor as one of torch's, where it is.
 
-        Dense tensors become strided ones; CSR, CSC and BSR stay so, other sparse ones become COO,
-        on a GPU CSR and CSC alone.
+        Dense tensors become strided ones, which share their memory; CSR, CSC and BSR stay so, other
+        sparse ones become COO, on a GPU CSR and CSC alone. Where sparse ones are to `share` their
+        memory, neither may be changed.
 
         Raises:
             FormatError: E404 for what torch cannot hold.
@@ -69,7 +74,9 @@ class Exchanged(Located):
             tiles = self.format.tiles
             blocks = len(tiles) == 2 and all(tiles) and self.format == BSR(*tiles)
             alike = self.format in (CSR, CSC) or (blocks and not storage.overhangs)
-            known = self.to_scipy() if alike else self.to_coo()
+            known = self.to_scipy(share=share) if alike else self.to_coo()
+        elif not share:
+            storage = copied(storage)
         return sparse_to_torch(storage, known, self.name)
 
     def _shared(self, protocol: str) -> Any:

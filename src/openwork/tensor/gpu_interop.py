@@ -1,4 +1,4 @@
-"""Arrays and matrices of CuPy and torch in a GPU's memory, as storage: no copy, checked there.
+"""Arrays and matrices of CuPy and torch in a GPU's memory, as storage, checked there.
 
 Others are known by their protocols: CUDA's array interface, or DLPack.
 """
@@ -58,8 +58,8 @@ def _of_torch(obj: Any) -> tuple[Format, Any, Any, Any]:
     )
 
 
-def from_gpu(obj: Any, name: str) -> DeviceStorage:
-    """The storage that shares the arrays of `obj`.
+def from_gpu(obj: Any, name: str, share: bool) -> DeviceStorage:
+    """The storage that shares the values of `obj`; its index arrays, too, if they are to be shared.
 
     Raises:
         DataError: E502 to E504 if index arrays break what they promise.
@@ -67,12 +67,12 @@ def from_gpu(obj: Any, name: str) -> DeviceStorage:
     """
     cp, of_torch = cupy(), is_torch(obj)
     with callers_stream(of_torch):
-        made = _shared(cp, plain(obj) if of_torch else obj, name)
+        made = _taken(cp, plain(obj) if of_torch else obj, name, share)
     made.of_torch = of_torch
     return made
 
 
-def _shared(cp: Any, obj: Any, name: str) -> DeviceStorage:
+def _taken(cp: Any, obj: Any, name: str, share: bool) -> DeviceStorage:
     parts = _compressed(obj)
     if parts is None:
         array = _array(cp, obj)
@@ -85,10 +85,13 @@ def _shared(cp: Any, obj: Any, name: str) -> DeviceStorage:
         return DeviceStorage(shape, format, as_dtype(values.dtype), ({},) * array.ndim, values)
     format, pos, crd, values = parts
     pos, crd, values = (cp.ascontiguousarray(_array(cp, a)) for a in (pos, crd, values))
+    if not share:  # copied before they are checked, so that nobody changes what was checked
+        pos, crd = pos.copy(), crd.copy()
     shape = tuple(int(n) for n in obj.shape)
     _check(cp, name, format, pos, crd, values, shape)
     levels: tuple[dict[str, Any], ...] = ({}, {"pos": pos, "crd": crd})
-    return DeviceStorage(shape, format, as_dtype(values.dtype), levels, values)
+    dtype = as_dtype(values.dtype)
+    return DeviceStorage(shape, format, dtype, levels, values, borrowed=share)
 
 
 def _array(cp: Any, obj: Any) -> Any:
@@ -123,7 +126,7 @@ def _check(
 
 
 def to_cupy_matrix(storage: DeviceStorage, name: str) -> Any:
-    """CSR and CSC as the matrices of CuPy with the same arrays."""
+    """CSR and CSC as the matrices of CuPy around the arrays of `storage`."""
     if storage.format not in (CSR, CSC) or storage.fill != 0:
         raise FormatError(
             f"{name} is {storage.format!r}, and CuPy's matrices are CSR and CSC, of zeros beside",

@@ -19,15 +19,33 @@ from openwork.format.formats import BSR, CSC, CSF, CSR, DIA, Format, dense
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.gpu_interop import from_gpu, is_gpu_object
-from openwork.tensor.pack import cast_values, convert, differs, from_dense, pack, to_dense, unpack
-from openwork.tensor.scipy_kinds import from_bsr, from_dia, from_lil, to_bsr, to_dia
+from openwork.tensor.pack import (
+    cast_values,
+    convert,
+    copied,
+    differs,
+    from_dense,
+    pack,
+    to_dense,
+    unpack,
+)
+from openwork.tensor.scipy_kinds import (
+    admit_in_order,
+    from_bsr,
+    from_dia,
+    from_lil,
+    shared_values,
+    to_bsr,
+    to_dia,
+)
 from openwork.tensor.torch_interop import as_known, is_torch
 from openwork.tensor.validate import (
+    admit,
     as_index_array,
     as_values,
     check_coords,
     check_shape,
-    validate,
+    truth_values,
 )
 
 
@@ -40,6 +58,7 @@ class Wish:
     dtype: DType | None = None
     fill: Number | None = None
     shape: tuple[int, ...] | None = None
+    share: bool = False  # index arrays too: the caller's stay in use, and must not change
 
 
 def storage_from(obj: Any, wish: Wish) -> Storage:
@@ -95,6 +114,7 @@ def from_numpy(array: Array, wish: Wish) -> Storage:
     dtype = as_dtype(array.dtype)
     if dtype != array.dtype:  # the other byte order
         array = array.astype(dtype)
+    array = truth_values(array)
     fill = number(wish.fill or 0, dtype)
     if wish.format is not None and not wish.format.is_dense:
         return from_dense(array, wish.format, fill)
@@ -148,7 +168,13 @@ def from_coo(coords: object, values: object, wish: Wish) -> Storage:
         raise DataError(f"values has {made.ndim} dimensions, and must have one", code="E505")
     dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufc" else float)
     checked = check_coords(coords, shape, len(made))
-    return pack(checked, made.astype(dtype), shape, wish.format or usual(shape), wish.fill or 0)
+    return pack(
+        checked,
+        truth_values(made.astype(dtype)),
+        shape,
+        wish.format or usual(shape),
+        wish.fill or 0,
+    )
 
 
 def usual(shape: tuple[int, ...]) -> Format:
@@ -172,7 +198,7 @@ def from_scipy(matrix: Any, wish: Wish) -> Storage:
     if matrix.format in ("csr", "csc"):
         return _from_compressed(matrix, wish)
     if matrix.format in _KINDS:
-        return _KINDS[matrix.format](matrix, wish.name, wish.fill)
+        return _KINDS[matrix.format](matrix, wish.name, wish.fill, wish.share)
     if matrix.format != "coo":
         matrix = matrix.tocoo()
     coords = getattr(matrix, "coords", None) or (matrix.row, matrix.col)
@@ -194,19 +220,11 @@ def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     if 0 <= used < len(crd) and used <= len(values):
         crd, values = crd[:used], values[:used]
     dtype = as_dtype(values.dtype)
-    values = np.ascontiguousarray(values, dtype=dtype)
+    values = shared_values(values)
     arrays = {"pos": pos, "crd": crd}
     levels: tuple[dict[str, Array], ...] = ({},) * (len(shape) - 1) + (arrays,)
     storage = Storage(shape, format, dtype, levels, values, number(wish.fill or 0, dtype))
-    try:
-        validate(storage, wish.name, labels)
-    except DataError as error:
-        if error.code != "E504":
-            raise
-        validate(storage, wish.name, labels, ordered=False)
-        coords, values = unpack(storage)
-        return pack(coords, values, shape, format, storage.fill)
-    return storage
+    return admit_in_order(storage, wish.name, labels, wish.share)
 
 
 _KINDS = {"bsr": from_bsr, "dia": from_dia, "lil": from_lil}
@@ -214,9 +232,9 @@ _KINDS = {"bsr": from_bsr, "dia": from_dia, "lil": from_lil}
 
 # The first reader that accepts an object reads it.
 def _from_gpu(obj: Any, wish: Wish) -> Storage:
-    storage: Storage = from_gpu(obj, wish.name)
+    storage = from_gpu(obj, wish.name, wish.share)
     if wish.format not in (None, storage.format) or wish.dtype not in (None, storage.dtype):
-        return from_gpu(obj, wish.name).host()
+        return storage.host()
     return storage
 
 
@@ -249,7 +267,14 @@ _READERS: tuple[tuple[Callable[[Any, Wish], bool], Callable[[Any, Wish], Storage
 
 
 def from_levels(
-    format: Format, shape: object, levels: Any, values: object, name: str, fill: Number = 0
+    format: Format,
+    shape: object,
+    levels: Any,
+    values: object,
+    name: str,
+    fill: Number = 0,
+    *,
+    share: bool = False,
 ) -> Storage:
     """The storage with exactly these arrays, once they have been checked.
 
@@ -261,6 +286,7 @@ def from_levels(
         values: one value per position of the last level.
         name: what messages call the tensor.
         fill: the value of absent entries.
+        share: keep the caller's index arrays instead of copies.
     """
     extents = check_shape(shape)
     given = list(levels)
@@ -288,10 +314,9 @@ def from_levels(
         )
     data = as_values(values, f"{name}.values")
     dtype = as_dtype(data.dtype)
-    data = np.ascontiguousarray(data, dtype=dtype)
+    data = shared_values(data)
     storage = Storage(extents, format, dtype, tuple(made), data, number(fill, dtype))
-    validate(storage, name)
-    return storage
+    return admit(storage, name, share=share)
 
 
 def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
@@ -318,9 +343,10 @@ def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
     )
 
 
-def to_scipy(storage: Storage, name: str) -> Any:
-    """`storage` as a SciPy array of the same kind: CSR, CSC and BSR (with blocks that divide the
-    shape) with the same arrays, DIA; any other matrix as COO."""
+def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
+    """`storage` as a SciPy array of the same kind: CSR, CSC, BSR (with blocks that divide the
+    shape), DIA; any other matrix as COO. SciPy's methods work in place, so that the arrays are
+    copies, unless they are to be shared."""
     if len(storage.shape) != 2:
         raise FormatError(
             f"{name} has {len(storage.shape)} modes, and SciPy's matrices have two",
@@ -333,20 +359,21 @@ def to_scipy(storage: Storage, name: str) -> Any:
             code="E404",
             hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
         )
-    if storage.format in (CSR, CSC):
-        arrays = storage.levels[1]
-        make = sparse.csr_array if storage.format == CSR else sparse.csc_array
-        matrix = make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
-        matrix.has_canonical_format = True
-        return matrix
     if storage.format == DIA:
         return to_dia(storage)
+    own = storage if share or storage.format.is_dense else copied(storage)
+    if storage.format in (CSR, CSC):
+        arrays = own.levels[1]
+        make = sparse.csr_array if storage.format == CSR else sparse.csc_array
+        matrix = make((own.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
+        matrix.has_canonical_format = True
+        return matrix
     tiles = storage.format.tiles
     if all(tiles) and storage.format == BSR(*tiles) and not storage.overhangs:
-        return to_bsr(storage)
+        return to_bsr(own)
     if storage.format.is_dense:
         array = to_dense(storage)
         kept = np.nonzero(differs(array, 0))
         return sparse.coo_array((array[kept], kept), shape=storage.shape)
-    coords, values = unpack(storage)
+    coords, values = unpack(own)
     return sparse.coo_array((values, tuple(coords)), shape=storage.shape)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +26,7 @@ from openwork.tensor.lists import by_lists
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
 _MOST_POSITIONS = 2**62
+S = TypeVar("S", bound=Storage)
 
 
 def pack(
@@ -213,6 +214,12 @@ def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage
     check_order(format, len(storage.shape))
     if format == storage.format:
         return storage
+    made = _converted(storage, format, exact)
+    made.borrowed = storage.borrowed  # arrays that both formats have are shared
+    return made
+
+
+def _converted(storage: Storage, format: Format, exact: bool) -> Storage:
     if isinstance(storage, DeviceStorage):
         made = converted_on_gpu(storage, format)
         if made is not None:
@@ -282,10 +289,10 @@ def cast_values(storage: Storage, dtype: DType) -> Storage:
     return replace(storage, dtype=dtype, values=values, fill=fill)
 
 
-def copied(storage: Storage) -> Storage:
+def copied(storage: S) -> S:
     """`storage` with arrays of its own."""
     levels = tuple({k: a.copy() for k, a in arrays.items()} for arrays in storage.levels)
-    return replace(storage, levels=levels, values=storage.values.copy())
+    return replace(storage, levels=levels, values=storage.values.copy(), borrowed=False)
 
 
 def _real_if_needed(values: Array, dtype: DType) -> Array:

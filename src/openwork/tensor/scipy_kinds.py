@@ -17,10 +17,10 @@ from openwork.errors import DataError
 from openwork.format.formats import BSR, DIA, LIL, Format
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.pack import pack, unpack
-from openwork.tensor.validate import as_index_array, validate
+from openwork.tensor.validate import admit, as_index_array, truth_values, validate
 
 
-def from_bsr(matrix: Any, name: str, fill: Number | None) -> Storage:
+def from_bsr(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
     """Blocks, with the arrays of `matrix`; if its rows are out of order, with a sorted copy."""
     rows, columns = map(int, matrix.blocksize)
     format = BSR(rows, columns)
@@ -32,12 +32,12 @@ def from_bsr(matrix: Any, name: str, fill: Number | None) -> Storage:
     used = int(pos[-1]) if len(pos) else 0
     if 0 <= used < len(crd) and used <= len(data):
         crd, data = crd[:used], data[:used]
-    values = np.ascontiguousarray(data, dtype=as_dtype(data.dtype)).reshape(-1)
+    values = shared_values(data).reshape(-1)
     levels: tuple[dict[str, Array], ...] = ({}, {"pos": pos, "crd": crd}, {}, {})
-    return _checked(matrix, format, levels, values, name, labels, fill)
+    return _checked(matrix, format, levels, values, name, labels, fill, share)
 
 
-def from_lil(matrix: Any, name: str, fill: Number | None) -> Storage:
+def from_lil(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
     """A list of entries for each row; SciPy's are Python objects, and are copied."""
     made = [np.fromiter(row, dtype=np.int64, count=len(row)) for row in matrix.rows]
     values = [np.asarray(row, dtype=matrix.dtype) for row in matrix.data]
@@ -58,7 +58,7 @@ def from_lil(matrix: Any, name: str, fill: Number | None) -> Storage:
     if largest < 2**31:
         arrays = {key: array.astype(np.int32) for key, array in arrays.items()}
     data = np.concatenate([np.zeros(0, dtype=as_dtype(matrix.dtype)), *values])
-    return _checked(matrix, LIL, ({}, arrays), data, name, labels, fill)
+    return _checked(matrix, LIL, ({}, arrays), data, name, labels, fill, share=False)
 
 
 def _checked(
@@ -69,23 +69,39 @@ def _checked(
     name: str,
     labels: Mapping[str, str],
     fill: Number | None,
+    share: bool,
 ) -> Storage:
-    """The storage of these arrays; sorted, and duplicates added up, where need be."""
+    """The storage of these arrays."""
     shape = tuple(map(int, matrix.shape))
     dtype = as_dtype(values.dtype)
     absent = number(fill or 0, dtype)
     storage = Storage(shape, format, dtype, levels, values.astype(dtype, copy=False), absent)
+    return admit_in_order(storage, name, labels, share)
+
+
+def admit_in_order(
+    storage: Storage, name: str, labels: Mapping[str, str], share: bool = False
+) -> Storage:
+    """`storage` admitted; sorted, and duplicates added up, where need be."""
     try:
-        validate(storage, name, labels)
+        return admit(storage, name, labels, share=share)
     except DataError as error:
         if error.code != "E504":
             raise
         validate(storage, name, labels, ordered=False)
-        return pack(*unpack(storage), shape, format, storage.fill)
-    return storage
+        return pack(*unpack(storage), storage.shape, storage.format, storage.fill)
 
 
-def from_dia(matrix: Any, name: str, fill: Number | None) -> Storage:
+def shared_values(values: Array) -> Array:
+    """Values as kernels take them, in the memory of the caller's where that is possible.
+
+    What is returned is never the caller's own object, whose shape and type can be assigned to.
+    """
+    made = np.ascontiguousarray(values, dtype=as_dtype(values.dtype))
+    return truth_values(made).view()
+
+
+def from_dia(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
     """Diagonals. SciPy stores an entry by its column, and here it is stored by its row."""
     rows, columns = map(int, matrix.shape)
     offsets = as_index_array(matrix.offsets, f"{name}.offsets").astype(np.int64)
@@ -134,7 +150,7 @@ def to_bsr(storage: Storage) -> Any:
 def to_dia(storage: Storage) -> Any:
     """Diagonals, by column."""
     rows, columns = storage.shape
-    offsets = storage.levels[1]["offset"]
+    offsets = storage.levels[1]["offset"].copy()
     data = np.zeros((len(offsets), columns), dtype=storage.dtype)
     for q, offset in enumerate(map(int, offsets)):
         first, last = max(0, -offset), min(rows, columns - offset)

@@ -23,7 +23,7 @@ from openwork.tensor.draw import draw, summary
 from openwork.tensor.exchanged import Exchanged
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.generated import generated
-from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
+from openwork.tensor.interop import Wish, fitted, from_levels, storage_from, to_scipy
 from openwork.tensor.layout import MOST_CELLS
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.statement import Statement
@@ -69,9 +69,9 @@ class Tensor(Exchanged, Arithmetic):
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
-        """A foreign array or number as a tensor, without a copy where that is possible."""
+        """A foreign array or number as the operand of one call, without a copy where possible."""
         name = auto_name()
-        return cls.of(storage_from(obj, Wish(name)), name)
+        return cls.of(storage_from(obj, Wish(name, share=True)), name)
 
     @classmethod
     def hollow(cls, name: str, facts: Facts, shape: Sequence[int | None] | None = None) -> Self:
@@ -217,7 +217,8 @@ class Tensor(Exchanged, Arithmetic):
         if isinstance(obj, type(self)):
             return type(self).of(fitted(obj.storage, self._facts, self._name), obj.name)
         # What is absent in a foreign matrix has no value yet: it gets this tensor's.
-        wish = Wish(self._name, fill=None if self.format.is_dense else self.fill)
+        fill = None if self.format.is_dense else self.fill
+        wish = Wish(self._name, fill=fill, share=True)
         storage = storage_from(obj, wish)
         return type(self).of(fitted(storage, self._facts, self._name), self._name)
 
@@ -252,14 +253,19 @@ class Tensor(Exchanged, Arithmetic):
         """The tensor as a NumPy array; a dense tensor shares its memory with it."""
         return to_dense(self._host)
 
-    def to_scipy(self) -> Any:
-        """A matrix as a SciPy array: CSR, CSC and BSR share their arrays, DIA is copied, and other
-        formats become COO.
+    def to_scipy(self, *, share: bool = False) -> Any:
+        """A matrix as a SciPy array of its own: CSR, CSC, BSR and DIA stay so, other formats become
+        COO.
+
+        Args:
+            share: give away the arrays of CSR, CSC and BSR instead of copies. Whoever changes them
+                in place, as `eliminate_zeros` does, breaks the tensor, and all that share its
+                pattern.
 
         Raises:
             FormatError: E404 for tensors that are no matrices, or whose absent entries are not 0.
         """
-        return to_scipy(self._host, self._name)
+        return to_scipy(self._host, self._name, share)
 
     def to_coo(self) -> tuple[Array, Array]:
         """The coordinates, of shape (order, nnz), and the values of all stored entries.
@@ -269,7 +275,9 @@ class Tensor(Exchanged, Arithmetic):
         >>> coords.tolist(), values.tolist()
         ([[0, 1], [1, 0]], [3, 4])
         """
-        return unpack(self._host)
+        stored = self._host
+        coords, values = unpack(stored)
+        return coords, values.copy() if values is stored.values else values
 
     @property
     def T(self) -> Self:
@@ -394,5 +402,5 @@ def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Te
     if arrays is None:
         return Tensor(name, shape, facts)
     levels, values, device = arrays
-    storage = Storage(shape, facts.format, facts.dtype, levels, values, facts.fill)
-    return Tensor(name, shape, facts, storage).to(device)
+    made = from_levels(facts.format, shape, levels, values, name, facts.fill)
+    return Tensor.of(cast_values(made, facts.dtype), name).to(device)

@@ -1,28 +1,78 @@
 """The door for arrays from outside: what they promise is checked once, before a kernel sees them.
 
-The long loops are compiled code in `runtime.support`; this module knows which array of which level
-has to be asked what.
+Kernels trust positions and coordinates, so whatever comes from a user, a file, a pickle or a shared
+buffer passes here. A level states what its arrays must be like (`ArrayFact`, `lengths`, `faults`);
+what follows from its formulas (places within the values, coordinates within the shape, in order,
+none twice) is checked for every level in the same way. The long loops are compiled code in
+`runtime.support`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from openwork.algebra.types import INT32, INT64
-from openwork.errors import DataError, ShapeError
+from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.levels import Level
+from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.support import check_coordinates, check_positions
 
 _LARGEST_EXTENT = 2**63 - 1
+# How many coordinates a level of a user's own is asked for, to know that it finds no others.
+_MOST_LOOKUPS = 1 << 28
+_LOOKUPS_AT_ONCE = 1 << 20
+_BESIDE = (2, 4, 8, 16, 32, 64)  # how many runs vectors may take together
+
+
+def admit(
+    storage: Storage, name: str, labels: Mapping[str, str] | None = None, *, share: bool = False
+) -> Storage:
+    """`storage` from outside as one of ours: with index arrays of its own, checked and locked.
+
+    The arrays are copied first and then checked, so that nobody can change what was checked. The
+    values are shared: whatever they become, a kernel stays within its arrays.
+
+    Args:
+        storage: arrays that are NumPy's, but otherwise as they came.
+        name: what messages call the tensor.
+        labels: see `validate`.
+        share: keep the caller's index arrays, who promises not to change them.
+    """
+    if share:
+        validate(storage, name, labels)
+        return replace(storage, borrowed=any(storage.levels))
+    levels: list[dict[str, Array]] = []
+    sources: dict[int, Array] = {}
+    for n, (level, arrays) in enumerate(zip(storage.format.levels, storage.levels, strict=True)):
+        own = {key: array.copy() for key, array in arrays.items() if key != "crd"}
+        if "crd" in arrays and _lists_coordinates(level) and arrays["crd"].dtype in (INT32, INT64):
+            sources[n] = arrays["crd"]
+            own["crd"] = allocate(arrays["crd"].size, arrays["crd"].dtype)
+        elif "crd" in arrays:
+            own["crd"] = arrays["crd"].copy()
+        levels.append(own)
+    admitted = replace(storage, levels=tuple(levels), borrowed=False)
+    validate(admitted, name, labels, sources=sources)
+    for own in levels:
+        for array in own.values():
+            array.flags.writeable = False
+    return admitted
 
 
 def validate(
-    storage: Storage, name: str, labels: Mapping[str, str] | None = None, *, ordered: bool = True
+    storage: Storage,
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    *,
+    ordered: bool = True,
+    sources: Mapping[int, Array] | None = None,
 ) -> None:
     """Refuse a storage whose arrays break the promises of its format.
 
@@ -32,6 +82,7 @@ def validate(
         labels: what the user calls the arrays, such as `{"pos": "indptr"}`; left out, an array is
             called by its level.
         ordered: whether coordinates must be in order, and unique, where their level says so.
+        sources: by level, coordinates that are copied into the storage as they are checked.
 
     Raises:
         DataError: E501 to E505, naming the array, the index and the value at fault.
@@ -50,12 +101,15 @@ def validate(
             for fact in level.arrays
         }
         view = _view(level, storage.levels[n], storage.extents[n], parents)
-        _check_level(level, view, called, ordered)
+        _check_arrays(level, view, called)
+        if _lists_coordinates(level):
+            _check_list(level, view, called["crd"], ordered, (sources or {}).get(n))
+        elif not level.is_proven:
+            _check_runs(level, view, called.get("crd", f"{name}.levels[{n}]"), ordered)
         parents = _children(level, view)
     label_of_values = f"{name}.values" if labels is None else labels["values"]
     _check_values(storage.values, parents, label_of_values)
-    if ordered and not all(level.unique for level in storage.format.levels):
-        _check_tuples(storage, name)
+    _check_entries(storage, name, ordered)
 
 
 def _view(level: Level, arrays: Mapping[str, Array], extent: int, parents: int) -> SimpleNamespace:
@@ -67,10 +121,8 @@ def _view(level: Level, arrays: Mapping[str, Array], extent: int, parents: int) 
     return SimpleNamespace(extent=extent, parents=parents, **arrays)
 
 
-def _check_level(
-    level: Level, a: SimpleNamespace, labels: Mapping[str, str], ordered: bool
-) -> None:
-    """Check the arrays of one level: lengths, positions, whatever the level asks, coordinates."""
+def _check_arrays(level: Level, a: SimpleNamespace, labels: Mapping[str, str]) -> None:
+    """What a level says of its arrays: lengths, rising positions, and whatever else it asks."""
     facts = {fact.name: fact for fact in level.arrays}
     for name, fact in facts.items():
         if fact.per == "parent" and len(getattr(a, name)) != a.parents + fact.extra:
@@ -93,19 +145,20 @@ def _check_level(
         raise DataError(f"{labels[fault.array]}{fault.reason}", code="E502")
     if children is not None:
         _check_length(getattr(a, children), _children(level, a), labels[children])
-    if "crd" in facts:
-        _check_coordinates(level, a, labels["crd"], ordered)
 
 
 def _children(level: Level, a: SimpleNamespace) -> int:
     """How many places the level has."""
     try:
         with np.errstate(over="raise"):
-            return int(level.children(a, np.int64(a.parents)))
+            count = int(level.children(a, np.int64(a.parents)))
     except FloatingPointError as error:
         raise DataError(
             f"a level {level} with these arrays has more places than 64 bits can count", code="E501"
         ) from error
+    if count < 0:
+        raise DataError(f"a level {level} with these arrays has {count} places", code="E501")
+    return count
 
 
 def _check_length(array: Array, wanted: int, label: str) -> None:
@@ -113,38 +166,229 @@ def _check_length(array: Array, wanted: int, label: str) -> None:
         raise DataError(f"{label} has {len(array)} entries, and {wanted} are needed", code="E501")
 
 
-def _check_coordinates(level: Level, a: SimpleNamespace, label: str, ordered: bool) -> None:
-    """Coordinates within their extent, and rising along each run."""
-    rises, unique = ordered and level.ordered, ordered and level.unique
-    if a.crd.dtype in (INT32, INT64) and (level.boundaries or level.parent(a, 0) is not None):
-        pos = getattr(a, level.boundaries) if level.boundaries else None
-        rises = rises and pos is not None
-        check_coordinates(a.crd, pos, a.extent, array=label, ordered=rises, unique=unique and rises)
-        return
+# Coordinates
+
+
+def _lists_coordinates(level: Level) -> bool:
+    """Whether `crd` is known to list the coordinates of a level, run after run."""
+    listed = level.is_proven and level.searches and level.contiguous
+    return listed and any(fact.name == "crd" for fact in level.arrays)
+
+
+def _check_list(
+    level: Level, a: SimpleNamespace, label: str, ordered: bool, source: Array | None
+) -> None:
+    """Coordinates in a list: within their extent, rising along each run."""
+    pos = getattr(a, level.boundaries) if level.boundaries else None
+    # Runs of a single entry have no order; as parts of tuples they are looked at in the end.
+    rises, unique = (ordered and pos is not None and fact for fact in (level.ordered, level.unique))
+    crd = a.crd if a.crd.dtype in (INT32, INT64) else a.crd.astype(INT32)
+    check_coordinates(crd, pos, a.extent, array=label, ordered=rises, unique=unique, source=source)
+
+
+def _check_runs(level: Level, a: SimpleNamespace, label: str, ordered: bool) -> None:
+    """What the formulas of a level give: every entry at a place of its own, below its parent, and
+    with a coordinate within the extent; coordinates that rise; lookups that find just these."""
+    watched = _watched(level, a, label)
+    children = _children(level, a)
     parents = np.arange(a.parents)
-    begin = np.asarray(level.begin(a, parents), dtype=np.int64)
-    counts = np.asarray(level.end(a, parents), dtype=np.int64) - begin
+    begin, end = _run_bounds(level, watched, parents)
+    counts = end - begin
+    if len(counts) and (int(counts.min()) < 0 or int(counts.max()) > children):
+        wrong = int(((counts < 0) | (counts > children)).argmax())
+        told = f"run {wrong} has {counts[wrong]} of {children} places"
+        raise DataError(f"{label}: {told}", code="E502")
+    check_memory(64 * int(counts.sum()), f"a check of {label}")
     run = np.repeat(parents, counts)
     at = np.arange(len(run)) - (np.cumsum(counts) - counts - begin)[run]
-    found = np.asarray(level.coordinate(a, run, at))
-    outside = np.flatnonzero((found < 0) | (found >= a.extent))
-    if len(outside):
-        n = outside[0]
-        where = int(level.place(a, run[n], at[n]))
-        raise DataError(
-            f"{label}[{where}] is {found[n]}, outside its mode of extent {a.extent}", code="E503"
+    found = _numbers(level.coordinate(watched, run, at))
+    place = _numbers(level.place(watched, run, at))
+    _check_layout(level, watched, children, (begin, end, place), label)
+    if not level.walks:
+        there = np.flatnonzero(level.find(watched, run, found)[1])
+        run, at, found, place = (each[there] for each in (run, at, found, place))
+    _refuse_first(
+        (found < 0) | (found >= a.extent),
+        lambda n: f"{label}[{place[n]}] is {found[n]}, outside its mode of extent {a.extent}",
+        "E503",
+    )
+    _refuse_first(
+        (place < 0) | (place >= children),
+        lambda n: f"{label}: entry {at[n]} of run {run[n]} lies at {place[n]}, of {children}",
+        "E502",
+    )
+    if len(np.unique(place)) != len(place):
+        raise DataError(f"{label}: two entries lie at one place", code="E502")
+    above = level.parent(watched, at)
+    if above is not None and (_numbers(above) != run).any():
+        raise DataError(f"{label}: entries lie below parents that are not theirs", code="E502")
+    kept = level.kept_at(watched, place)
+    if kept is not None and (_numbers(kept) != found).any():
+        raise DataError(f"{label}: places keep coordinates that are not theirs", code="E502")
+    _check_beside(level, watched, (run, at, place), end, label)
+    if ordered:
+        _check_order(level, run, found, place, label)
+    if level.locates or level.finds:
+        _check_lookups(level, watched, (run, found, place), label)
+
+
+def _run_bounds(level: Level, a: Any, parents: Array) -> tuple[Array, Array]:
+    begin, end = level.begin(a, parents), level.end(a, parents)
+    shape = parents.shape
+    return np.broadcast_to(_numbers(begin), shape), np.broadcast_to(_numbers(end), shape)
+
+
+def _check_layout(
+    level: Level, a: Any, children: int, runs: tuple[Array, Array, Array], label: str
+) -> None:
+    """The properties of a level that say how its runs lie: full, compact, contiguous."""
+    begin, end, place = runs
+    positions = np.concatenate([[0], end])
+    problem = None
+    if level.full and (end - begin != a.extent).any():
+        problem = f"a run does not have all {a.extent} coordinates"
+    elif level.compact and len(place) != children:
+        problem = f"{children} places hold {len(place)} entries"
+    elif level.contiguous and ((positions[:-1] != begin).any() or (np.diff(place) != 1).any()):
+        problem = "runs do not lie one after another"
+    elif level.boundaries and level.contiguous:
+        told = getattr(a, level.boundaries)[np.arange(a.parents + 1)]
+        problem = "runs lie elsewhere than positions say" if (told != positions).any() else None
+    if problem is not None:
+        raise DataError(f"{label}: {problem}", code="E502")
+
+
+def _check_beside(
+    level: Level, a: Any, entries: tuple[Array, Array, Array], end: Array, label: str
+) -> None:
+    """Where a level says that runs lie side by side, they do."""
+    count = max((n for n in _BESIDE if level.abreast(n)), default=0)
+    if not count:
+        return
+    run, at, place = entries
+    following = np.minimum(run + 1, max(a.parents - 1, 0))
+    together = (run % count != count - 1) & (run + 1 < a.parents) & (at < end[following])
+    run, at, place = (each[together] for each in (run, at, place))
+    if (_numbers(level.place(a, run + 1, at)) != place + 1).any():
+        raise DataError(f"{label}: runs do not lie side by side", code="E502")
+
+
+def _numbers(found: Any) -> Array:
+    return np.asarray(found, dtype=np.int64)
+
+
+def _refuse_first(wrong: Array, message: Callable[[int], str], code: str) -> None:
+    if wrong.any():
+        raise DataError(message(int(wrong.argmax())), code=code)
+
+
+def _check_order(level: Level, run: Array, found: Array, place: Array, label: str) -> None:
+    """Coordinates of a run that rise, and none of them twice."""
+    if not level.ordered:
+        sort = np.lexsort((found, run))
+        run, found, place = run[sort], found[sort], place[sort]
+    step = np.diff(found)
+    falls = (run[1:] == run[:-1]) & ((step <= 0) if level.unique else (step < 0))
+    _refuse_first(
+        falls, lambda n: f"{label}[{place[n + 1]}] is {found[n + 1]}, after {found[n]}", "E504"
+    )
+
+
+def _check_lookups(level: Level, a: Any, entries: tuple[Array, Array, Array], label: str) -> None:
+    """A lookup of any coordinate finds its entry where it lies, and no other."""
+    run, found, place = entries
+    lookups = a.parents * a.extent
+    if lookups > _MOST_LOOKUPS:
+        raise FormatError(
+            f"{label}: {lookups} lookups are too many to try them all",
+            code="E401",
+            hint=f"if `faults` of {level} leaves nothing to be found by them, say proven = True",
         )
-    step = np.diff(found.astype(np.int64))
-    falls = (run[1:] == run[:-1]) & ((step <= 0) if unique else (step < 0))
-    if rises and falls.any() and level.parent(a, 0) is None:
-        n = int(falls.argmax()) + 1
-        where = int(level.place(a, run[n], at[n]))
-        raise DataError(f"{label}[{where}] is {found[n]}, after {found[n - 1]}", code="E504")
+    sort = np.lexsort((found, run))
+    keys, where = (run * a.extent + found)[sort], place[sort]
+    raised = 0
+    for first in range(0, lookups, _LOOKUPS_AT_ONCE):
+        key = np.arange(first, min(first + _LOOKUPS_AT_ONCE, lookups))
+        parent, coordinate = np.divmod(key, a.extent)
+        if level.locates:
+            told, there = level.locate(a, parent, coordinate), np.ones(len(key), dtype=bool)
+        else:
+            told, flag = level.find(a, parent, coordinate)
+            there = np.broadcast_to(np.asarray(flag, dtype=bool), key.shape)
+        key, told = key[there], np.broadcast_to(_numbers(told), there.shape)[there]
+        at = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
+        if len(key) and (not len(keys) or (keys[at] != key).any() or (where[at] != told).any()):
+            raise DataError(f"{label}: a lookup finds what no run has there", code="E502")
+        raised += len(key)
+    if raised != len(keys):
+        raise DataError(f"{label}: a lookup does not find every entry", code="E502")
 
 
-def _check_tuples(storage: Storage, name: str) -> None:
-    """Entries of levels that repeat coordinates are sorted as tuples, none twice."""
+class _Watched:
+    """An array that formulas may read within its bounds only; NumPy counts from the end, too."""
+
+    def __init__(self, array: Array, label: str) -> None:
+        self._array, self._label = array, label
+
+    def __getitem__(self, index: Any) -> Any:
+        at = np.asarray(index)
+        wrong = (at < 0) | (at >= len(self._array))
+        if wrong.any():
+            value = int(at[wrong][0]) if at.ndim else int(at)
+            raise DataError(
+                f"{self._label} has {len(self._array)} entries, and entry {value} is asked for",
+                code="E502",
+            )
+        return self._array[index].astype(np.int64)
+
+
+def _watched(level: Level, a: SimpleNamespace, label: str) -> SimpleNamespace:
+    stem = label.removesuffix(".crd")
+    arrays = {
+        fact.name: _Watched(getattr(a, fact.name), f"{stem}.{fact.name}") for fact in level.arrays
+    }
+    return SimpleNamespace(extent=a.extent, parents=a.parents, **arrays)
+
+
+# Entries, all levels together
+
+
+def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
+    """Entries lie within the shape, also in blocks at its edge, and no two have one place in it."""
+    format = storage.format
+    over = [
+        mode
+        for (mode, part), level in zip(format.parts, format.levels, strict=True)
+        if part == 1 and not level.full and storage.shape[mode] % format.tiles[mode]
+    ]
+    repeats = ordered and not all(level.unique for level in format.levels)
+    if not over and not repeats:
+        return
     _, columns = storage.entries()
+    for mode in over:
+        block, inner = (
+            column.astype(np.int64)
+            for column, part in zip(columns, format.parts, strict=True)
+            if part[0] == mode
+        )
+        found = block * format.tiles[mode] + inner
+        _refuse_first(
+            found >= storage.shape[mode],
+            lambda n, found=found, mode=mode: (  # type: ignore[misc]
+                f"entry {n} of {name} is at {found[n]} of mode {mode}, which has the extent "
+                f"{storage.shape[mode]}: its block reaches over the edge"
+            ),
+            "E503",
+        )
+    if repeats:
+        _check_tuples(columns, all(level.ordered for level in format.levels), name)
+
+
+def _check_tuples(columns: list[Array], ordered: bool, name: str) -> None:
+    """Entries of levels that repeat coordinates are sorted as tuples, none twice."""
+    if not ordered:
+        sort = np.lexsort(columns[::-1])
+        columns = [column[sort] for column in columns]
     undecided = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
     for column in columns:
         step = np.diff(column.astype(np.int64))
@@ -171,6 +415,21 @@ def _check_values(values: Array, entries: int, label: str) -> None:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "no arrays"
+
+
+# Arrays as they come
+
+
+def truth_values(array: Array) -> Array:
+    """`array`, with bools that are 0 or 1 in memory: others can come from files and other types.
+
+    >>> truth_values(np.array([0, 1, 7], np.uint8).view(bool)).view(np.uint8)
+    array([0, 1, 1], dtype=uint8)
+    """
+    if array.dtype != np.bool or not array.size or array.view(np.uint8).max() <= 1:
+        return array
+    made: Array = array.view(np.uint8) != 0
+    return made
 
 
 def as_index_array(array: object, label: str, wide: bool = False) -> Array:

@@ -32,6 +32,7 @@ class RangeLevel(Level):
     """
 
     name = "Range"
+    proven = True
     finds = True
     arrays = (
         ArrayFact("pos", "parent", extra=1, holds="positions"),
@@ -89,6 +90,7 @@ class DiagonalsLevel(Level):
     """
 
     name = "Diagonals"
+    proven = True
     compact = False
     contiguous = False
     arrays: ClassVar[tuple[ArrayFact, ...]] = (

@@ -91,6 +91,9 @@ class Level:
     coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
     array), `appends` (a result can be built by appending in coordinate order), `inserts` (sums of a
     result are gathered in a hash table, whatever its extents).
+
+    `proven`: arrays from outside without faults (`lengths`, `faults`, positions that rise) leave no
+    run, place or lookup that could be wrong. Where a class does not say so itself, all are tried.
     """
 
     name: ClassVar[str]
@@ -105,6 +108,7 @@ class Level:
     contiguous: ClassVar[bool] = True
     searches: ClassVar[bool] = False
     inserts: ClassVar[bool] = False
+    proven: ClassVar[bool] = False
     bits: int | None = None
 
     @property
@@ -116,6 +120,11 @@ class Level:
     def appends(self) -> bool:
         """Whether a result can be built by appending in coordinate order."""
         return False
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether this very class says so: whoever changes a formula has something to prove."""
+        return bool(vars(type(self)).get("proven", False))
 
     def __call__(self, **changes: Any) -> Self:
         """The level with other properties: `Compressed(unique=False)`."""

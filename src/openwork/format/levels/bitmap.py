@@ -16,6 +16,7 @@ class BitmapLevel(Level):
     """A place for every coordinate; `bit` says which of them hold an entry."""
 
     name = "Bitmap"
+    proven = True
     walks = False
     finds = True
     compact = False

@@ -28,6 +28,7 @@ class CompressedLevel(Level):
     bits: int | None = None
     searches = True
     name = "Compressed"
+    proven = True
     arrays = (
         ArrayFact("pos", "parent", extra=1, holds="positions"),
         ArrayFact("crd", "child"),

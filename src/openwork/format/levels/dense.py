@@ -13,6 +13,7 @@ class DenseLevel(Level):
     """Every coordinate of the mode, in order; nothing but the extent is stored."""
 
     name = "Dense"
+    proven = True
     full = True
     locates = True
 

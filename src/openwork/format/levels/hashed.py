@@ -16,6 +16,7 @@ class HashedLevel(CompressedLevel):
     """
 
     name = "Hashed"
+    proven = True
     inserts = True
 
 

@@ -28,6 +28,7 @@ class LengthsLevel(Level):
     bits: int | None = None
     searches = True
     name = "Lengths"
+    proven = True
     arrays = (
         ArrayFact("len", "parent", holds="numbers"),
         ArrayFact("pos", "parent", extra=1, holds="positions"),

@@ -23,6 +23,7 @@ class PermutedLevel(Level):
 
     sigma: int = 256
     name = "Permuted"
+    proven = True
     contiguous = False
     full = True
     locates = True

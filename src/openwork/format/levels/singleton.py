@@ -28,6 +28,7 @@ class SingletonLevel(Level):
     bits: int | None = None
     searches = True
     name = "Singleton"
+    proven = True
     arrays = (ArrayFact("crd", "parent"),)
 
     def __post_init__(self) -> None:
