@@ -14,7 +14,8 @@ GPU_CASES ?= 2000
 KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py tests/test_ahead.py \
 	tests/test_kernel_calls.py tests/test_parallel_nodes.py tests/schedule/test_commands.py \
 	tests/schedule/test_corner_cases.py tests/schedule/test_rows_in_registers.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
-	tests/tensor/test_files.py tests/tensor/test_files_broken.py tests/tensor/test_files_fuzz.py
+	tests/tensor/test_files.py tests/tensor/test_files_broken.py tests/tensor/test_files_fuzz.py \
+	tests/tensor/test_arrays_fuzz.py
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"

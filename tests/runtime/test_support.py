@@ -212,3 +212,38 @@ def test_large_arrays_in_parallel(way: str, width: Width, threads: int) -> None:
                 assert (found or "").startswith(f"{code}: crd[{index}] is {bad},")
     finally:
         set_num_threads(None)
+
+
+def tuples(rng: np.random.Generator, count: int, modes: int, types: tuple[Any, ...]) -> list[Any]:
+    drawn = rng.integers(0, 1 + round(count ** (1 / modes)) * 2, (modes, count))
+    drawn = np.unique(drawn, axis=1)
+    return [column.astype(types[n % len(types)]) for n, column in enumerate(drawn)]
+
+
+@pytest.mark.parametrize("types", [("int32",), ("int64",), ("int8", "int32"), ("int32", "int64")])
+def test_tuples(way: str, types: Any) -> None:
+    """Entries in order, in segments of any length, with one of them moved or repeated."""
+    rng = np.random.default_rng(5)
+    for count, modes in [(0, 2), (1, 2), (2, 1), (40, 2), (60, 3), (3000, 2), (5000, 3)]:
+        if "int8" in types and count > 60:
+            continue
+        parts = [tuples(rng, count // 3 + 1 if count else 0, modes, types) for _ in range(3)]
+        columns = [np.concatenate([part[n] for part in parts]) for n in range(modes)]
+        lengths = [0, len(parts[0][0]), 0, len(parts[1][0]), len(parts[2][0])]
+        pos = np.cumsum([0, *lengths]).astype(rng.choice(["int32", "int64"]))
+        support.check_tuples(columns, pos, array="A")
+        for segment in parts:
+            support.check_tuples(segment, None, array="A")
+        for n in rng.integers(1, max(len(columns[0]), 2), 5).tolist():
+            if n >= len(columns[0]) or n in pos:
+                continue
+            bad = [column.copy() for column in columns]
+            for column in bad:
+                column[n] = column[n - 1]
+            with pytest.raises(DataError, match=f"E504: entry {n} of A is there twice"):
+                support.check_tuples(bad, pos, array="A")
+            swapped = [column.copy() for column in columns]
+            for column in swapped:
+                column[[n - 1, n]] = column[[n, n - 1]]
+            with pytest.raises(DataError, match=r"E504: entry .* comes before the one it follows"):
+                support.check_tuples(swapped, pos, array="A")

@@ -194,7 +194,7 @@ BLOCK = [(), ([0, 1, 2], [0, 0]), ([0, 1, 2], [0, 1]), ([0, 0],)]  # entries (0,
 def test_sparse_blocks_do_not_reach_over_the_edge(tmp_path: Path) -> None:
     """Row 3 of 3: a kernel would write past the end of its result."""
     assert from_arrays(CSB(2, 3), (4, 1), BLOCK, np.ones(2)).nnz == 2
-    with pytest.raises(DataError, match=r"E503: entry 1 of A is at 3 of mode 0.*over the edge"):
+    with pytest.raises(DataError, match=r"E503: an entry of A is at 3 of mode 0.*over the edge"):
         from_arrays(CSB(2, 3), (3, 1), BLOCK, np.ones(2), name="A")
     names = [f"level{n}.{a.name}" for n, lv in enumerate(CSB(2, 3).levels) for a in lv.arrays]
     arrays = dict(zip(names, (np.array(a) for level in BLOCK for a in level), strict=True))

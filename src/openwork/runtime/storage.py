@@ -94,22 +94,28 @@ class Storage:
         Entries come in storage order: run after run on every level.
         """
         places = np.zeros(1, dtype=np.int64)
-        for n, level in enumerate(self.format.levels):
-            view = self.level_view(n)
-            begin = np.asarray(level.begin(view, places), dtype=np.int64)
-            counts = np.asarray(level.end(view, places), dtype=np.int64) - begin
-            run = np.repeat(np.arange(len(places)), counts)
-            first = np.cumsum(counts) - counts
-            at = np.arange(len(run))
-            if (begin != first).any():
-                at += (begin - first)[run]
-            parent = places[run]
-            column = np.asarray(level.coordinate(view, parent, at))
-            places = np.asarray(level.place(view, parent, at), dtype=np.int64)
-            if not level.walks:
-                there = np.flatnonzero(level.find(view, parent, column)[1])
-                run, column, places = run[there], column[there], places[there]
+        for n in range(len(self.format.levels)):
+            run, column, places = self.below(places, n)
             yield run, column, places
+
+    def below(self, parents: Array, n: int) -> tuple[Array, Array, Array]:
+        """The entries of level `n` below these places of the level above: which of them each one
+        is below, its coordinate, and its place."""
+        level, view = self.format.levels[n], self.level_view(n)
+        begin = np.asarray(level.begin(view, parents), dtype=np.int64)
+        counts = np.asarray(level.end(view, parents), dtype=np.int64) - begin
+        run = np.repeat(np.arange(len(parents)), counts)
+        first = np.cumsum(counts) - counts
+        at = np.arange(len(run))
+        if (begin != first).any():
+            at += (begin - first)[run]
+        parent = parents[run]
+        column = np.asarray(level.coordinate(view, parent, at))
+        places = np.asarray(level.place(view, parent, at), dtype=np.int64)
+        if not level.walks:
+            there = np.flatnonzero(level.find(view, parent, column)[1])
+            run, column, places = run[there], column[there], places[there]
+        return run, column, places
 
     def entries(self) -> tuple[Array, list[Array]]:
         """The place of every entry in the values, and its coordinate in each level."""

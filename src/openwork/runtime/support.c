@@ -10,7 +10,7 @@ typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 
 /* Coordinates are checked in pieces that stay in the cache between the two looks at them. */
-enum { PIECE = 1 << 14, WORTH_THREADS = 1 << 17 };
+enum { PIECE = 1 << 14, TUPLES = 1 << 10, WORTH_THREADS = 1 << 17 };
 
 /* pos[0] == 0, pos never falls, pos[count] == last; there are count + 1 positions. */
 #define CHECK_POSITIONS(NAME, POS)                                                             \
@@ -168,6 +168,38 @@ LOCATE(locate_64, int64_t, uint64_t)
 
 CHECK_COORDINATES(32, int32_t, uint32_t)
 CHECK_COORDINATES(64, int64_t, uint64_t)
+
+/* Entries that rise as tuples of the coordinates in `columns`, within each segment, none twice.
+ * Neighbours are compared column by column, as vectors; only where one comes too late is it asked
+ * whether a segment begins there. */
+#define CHECK_TUPLES(BITS, CRD)                                                                \
+  int64_t ow_check_tuples_##BITS(const void *pos, int32_t wide, int64_t segments,              \
+                                 const CRD *const *columns, int32_t width, int64_t count,      \
+                                 int32_t threads) {                                            \
+    int64_t first = count;                                                                     \
+    (void)threads; /* unused without OpenMP */                                                 \
+    _Pragma("omp parallel for reduction(min : first) num_threads(threads) schedule(static)     \
+             if (threads > 1 && count >= WORTH_THREADS)")                                      \
+    for (int64_t from = 1; from < count; from += TUPLES) {                                     \
+      const int64_t to = count - from > TUPLES ? from + TUPLES : count;                        \
+      CRD same[TUPLES], late[TUPLES];                                                          \
+      for (int64_t n = 0; n < to - from; n++) same[n] = -1, late[n] = 0;                       \
+      for (int32_t c = 0; c < width; c++) {                                                    \
+        const CRD *here = columns[c] + from, *before = here - 1;                               \
+        _Pragma("omp simd")                                                                    \
+        for (int64_t n = 0; n < to - from; n++) {                                              \
+          late[n] |= same[n] & -(CRD)(here[n] < before[n]);                                    \
+          same[n] &= -(CRD)(here[n] == before[n]);                                             \
+        }                                                                                      \
+      }                                                                                        \
+      for (int64_t n = 0; n < to - from && first >= count; n++)                                \
+        if ((late[n] | same[n]) && !begins(pos, wide, segments, from + n)) first = from + n;   \
+    }                                                                                          \
+    return first < count ? first : -1;                                                         \
+  }
+
+CHECK_TUPLES(32, int32_t)
+CHECK_TUPLES(64, int64_t)
 
 /* The watch for Ctrl-C. While it is on, SIGINT raises `ow_stop`, which kernels poll, and is then
  * handed to whoever handled it before: Python, which raises KeyboardInterrupt by itself.

@@ -7,6 +7,7 @@ may see it. Without a compiler the same questions are answered by NumPy, in the 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,6 +27,8 @@ _WIDTHS = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}
 _I32, _I64, _POINTER = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 _POSITIONS = (_POINTER, _I64, _I64)
 _COORDINATES = (_POINTER, _I32, _I64, _POINTER, _POINTER, _I64, _I64, _I32, _I32, _I32)
+_TUPLES = (_POINTER, _I32, _I64, _POINTER, _I32, _I64, _I32)
+_CHECKS = {"positions": _POSITIONS, "coordinates": _COORDINATES, "tuples": _TUPLES}
 
 
 def support_library() -> ctypes.CDLL | None:
@@ -125,6 +128,61 @@ def check_coordinates(
         _check_no_repeats(crd, pos, array)
 
 
+def check_tuples(columns: Sequence[Integers], pos: Integers | None, *, array: str) -> None:
+    """Refuse entries that are not in the order of their coordinates, or are there twice.
+
+    Args:
+        columns: for each mode, from the outermost on, the coordinate of every entry.
+        pos: the entries `pos[p]` to `pos[p + 1]` are a segment, within which there is an order;
+            None makes all of them one.
+        array: the name of the tensor in messages.
+
+    Raises:
+        DataError: E504 with the number of the entry.
+    """
+    count = len(columns[0])
+    if pos is None:
+        pos = np.array([0, count])
+    library = support_library()
+    if library is None:
+        index, twice = _bad_tuple(columns, pos)
+    else:
+        wide = any(column.dtype == np.int64 for column in columns)
+        bits, width = (64, np.int64) if wide else (32, np.int32)
+        lists = [np.ascontiguousarray(column, dtype=width) for column in columns]
+        starts = np.ascontiguousarray(pos)
+        addresses = (_POINTER * len(lists))(*(each.ctypes.data for each in lists))
+        check = getattr(library, f"ow_check_tuples_{bits}")
+        wider = _WIDTHS[starts.dtype] == 64
+        segments = len(starts) - 1
+        index = check(
+            starts.ctypes.data, wider, segments, addresses, len(lists), count, thread_count()
+        )
+        twice = index >= 0 and all(each[index] == each[index - 1] for each in lists)
+    if index < 0:
+        return
+    if twice:
+        raise DataError(f"entry {index} of {array} is there twice", code="E504")
+    raise DataError(
+        f"entry {index} of {array} comes before the one it follows",
+        code="E504",
+        hint="sort the entries, or let ow.tensor((coords, values), shape=...) do it",
+    )
+
+
+def _bad_tuple(columns: Sequence[Integers], pos: Integers) -> tuple[int, bool]:
+    """The first entry that is out of order, or -1, and whether it is the same as the one before."""
+    same = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
+    bad = np.zeros_like(same)
+    for column in columns:
+        bad |= same & (column[1:] < column[:-1])
+        same &= column[1:] == column[:-1]
+    starts = pos[(pos > 0) & (pos < len(columns[0]))]
+    bad[starts - 1] = same[starts - 1] = False
+    wrong = bad | same
+    return (int(wrong.argmax()) + 1, bool(same[wrong.argmax()])) if wrong.any() else (-1, False)
+
+
 @cache
 def _source() -> str:
     return Path(__file__).with_name("support.c").read_text()
@@ -133,7 +191,7 @@ def _source() -> str:
 @lru_cache(maxsize=4)
 def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     for bits in _WIDTHS.values():
-        for name, arguments in (("positions", _POSITIONS), ("coordinates", _COORDINATES)):
+        for name, arguments in _CHECKS.items():
             function = getattr(library, f"ow_check_{name}_{bits}")
             function.argtypes, function.restype = arguments, _I64
     return library

@@ -22,7 +22,7 @@ from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.levels import Level
 from openwork.runtime.memory import allocate, check_memory
 from openwork.runtime.storage import Array, Storage
-from openwork.runtime.support import check_coordinates, check_positions
+from openwork.runtime.support import check_coordinates, check_positions, check_tuples
 
 _LARGEST_EXTENT = 2**63 - 1
 # How many coordinates a level of a user's own is asked for, to know that it finds no others.
@@ -356,53 +356,45 @@ def _watched(level: Level, a: SimpleNamespace, label: str) -> SimpleNamespace:
 def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
     """Entries lie within the shape, also in blocks at its edge, and no two have one place in it."""
     format = storage.format
-    over = [
-        mode
-        for (mode, part), level in zip(format.parts, format.levels, strict=True)
-        if part == 1 and not level.full and storage.shape[mode] % format.tiles[mode]
-    ]
-    repeats = ordered and not all(level.unique for level in format.levels)
-    if not over and not repeats:
+    for mode, (tile, extent) in enumerate(zip(format.tiles, storage.shape, strict=True)):
+        if tile and extent % tile and not format.levels[format.parts.index((mode, 1))].full:
+            _check_edge(storage, mode, name)
+    first = next((n for n, level in enumerate(format.levels) if not level.unique), None)
+    if not ordered or first is None:
         return
-    _, columns = storage.entries()
-    for mode in over:
-        block, inner = (
-            column.astype(np.int64)
-            for column, part in zip(columns, format.parts, strict=True)
-            if part[0] == mode
-        )
-        found = block * format.tiles[mode] + inner
-        _refuse_first(
-            found >= storage.shape[mode],
-            lambda n, found=found, mode=mode: (  # type: ignore[misc]
-                f"entry {n} of {name} is at {found[n]} of mode {mode}, which has the extent "
-                f"{storage.shape[mode]}: its block reaches over the edge"
-            ),
-            "E503",
-        )
-    if repeats:
-        _check_tuples(columns, all(level.ordered for level in format.levels), name)
+    in_order = all(level.ordered for level in format.levels[first:])
+    lists = all(map(_lists_coordinates, format.levels[first:]))
+    if in_order and lists and all(level.boundaries is None for level in format.levels[first + 1 :]):
+        # Entries of a run are tuples of coordinates, a list for each of them.
+        boundaries = format.levels[first].boundaries
+        pos = None if boundaries is None else storage.levels[first][boundaries]
+        check_tuples([arrays["crd"] for arrays in storage.levels[first:]], pos, array=name)
+    else:
+        _, columns = storage.entries()
+        if not all(level.ordered for level in format.levels):
+            sort = np.lexsort(columns[::-1])
+            columns = [column[sort] for column in columns]
+        check_tuples(columns, None, array=name)
 
 
-def _check_tuples(columns: list[Array], ordered: bool, name: str) -> None:
-    """Entries of levels that repeat coordinates are sorted as tuples, none twice."""
-    if not ordered:
-        sort = np.lexsort(columns[::-1])
-        columns = [column[sort] for column in columns]
-    undecided = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
-    for column in columns:
-        step = np.diff(column.astype(np.int64))
-        falls = np.flatnonzero(undecided & (step < 0))
-        if len(falls):
-            raise DataError(
-                f"entry {int(falls[0]) + 1} of {name} comes before the one it follows",
-                code="E504",
-                hint="sort the entries, or let ow.tensor((coords, values), shape=...) do it",
-            )
-        undecided &= step == 0
-    if undecided.any():
-        entry = int(undecided.argmax()) + 1
-        raise DataError(f"entry {entry} of {name} is there twice", code="E504")
+def _check_edge(storage: Storage, mode: int, name: str) -> None:
+    """Of the last blocks of a mode: coordinates within them that are within the shape, too."""
+    format, extent = storage.format, storage.shape[mode]
+    outer, inner = format.parts.index((mode, 0)), format.parts.index((mode, 1))
+    last = extent // format.tiles[mode]
+    places = np.zeros(1, dtype=np.int64)
+    for n in range(inner + 1):
+        _, column, places = storage.below(places, n)
+        if n == outer:
+            places = places[column == last]
+    _refuse_first(
+        column >= extent % format.tiles[mode],
+        lambda n: (
+            f"an entry of {name} is at {last * format.tiles[mode] + int(column[n])} of mode {mode},"
+            f" which has the extent {extent}: its block reaches over the edge"
+        ),
+        "E503",
+    )
 
 
 def _check_values(values: Array, entries: int, label: str) -> None:
