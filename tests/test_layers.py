@@ -12,7 +12,7 @@ import pytest
 import make_tree
 from make_tree import LAYERS, PACKAGE, ROOT_FILES, rank
 
-MAX_LINES = 400
+MAX_LINES = 700  # one idea stays whole, but nothing is that long
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
@@ -130,7 +130,7 @@ def test_modules_are_small() -> None:
         lines = len(file.read_text(encoding="utf-8").splitlines())
         if lines > MAX_LINES:
             long.append(f"{file.relative_to(PACKAGE)} has {lines} lines, {lines - MAX_LINES} over")
-    assert not long, f"a module has at most {MAX_LINES} lines; split these:\n" + "\n".join(long)
+    assert not long, f"these hold two ideas, if not three (over {MAX_LINES} lines):\n" + "\n".join(long)
 
 
 def test_modules_say_what_they_are() -> None:

@@ -13,9 +13,9 @@ import openwork as ow
 BLOCKS = np.kron([[1, 0, 2], [0, 0, 0], [0, 3, 0]], np.array([[1.0, 0.0], [2.0, 3.0]]))
 
 
-def test_blocks_are_shared() -> None:
+def test_blocks_are_shared_if_asked_for() -> None:
     matrix = sparse.bsr_array(BLOCKS, blocksize=(2, 2))
-    A = ow.tensor(matrix, name="A")
+    A = ow.tensor(matrix, name="A", share=True)
     assert A.format == ow.BSR(2, 2)
     assert A.nnz == matrix.nnz
     for mine, theirs in [
@@ -25,7 +25,7 @@ def test_blocks_are_shared() -> None:
     ]:
         assert np.shares_memory(mine, theirs)
     np.testing.assert_array_equal(A.to_numpy(), BLOCKS)
-    back = A.to_scipy()
+    back = A.to_scipy(share=True)
     assert isinstance(back, sparse.bsr_array)
     assert back.blocksize == (2, 2)
     assert np.shares_memory(back.data, matrix.data)
