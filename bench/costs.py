@@ -17,10 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from measure import interleave
 
 import openwork as ow
 from openwork.runtime import library
 from openwork.runtime.interrupt import stop_flag
+from openwork.runtime.threads import thread_count
 
 CALLS = 1000
 
@@ -121,6 +123,54 @@ def compilations(repeats: int) -> Compiling:
     )
 
 
+# Rows, and entries in each: in memory twice, in the last cache, in the one before.
+ENTERING = ((1_000_000, 10), (300_000, 30), (100_000, 8), (10_000, 8))
+
+
+def entering(quick: bool) -> str:
+    """What it costs that a matrix of SciPy's becomes a tensor, in SpMVs of that matrix."""
+    lines = [
+        "| rows x entries | threads | SpMV | SciPy's SpMV | check | check / SpMV | check / SciPy's "
+        "| with copies / SpMV | copy alone / SpMV |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    rng = np.random.default_rng(0)
+    for rows, length in ENTERING[2:] if quick else ENTERING:
+        near = np.arange(rows)[:, None] + rng.integers(-5000, 5000, (rows, length))
+        columns = np.sort(near % rows, axis=1).ravel()
+        entries = (np.ones(columns.size), (np.repeat(np.arange(rows), length), columns))
+        matrix = sp.csr_array(entries, shape=(rows, rows))
+        matrix.sum_duplicates()
+        for threads in dict.fromkeys((1, thread_count())):
+            lines.append(_entering(matrix, threads, 0.5 if quick else 4.0))
+    return "\n".join(lines)
+
+
+def _entering(matrix: sp.csr_array, threads: int, budget: float) -> str:
+    dense = np.ones(matrix.shape[1])
+    ow.set_num_threads(threads)
+    A, x, y = (
+        ow.tensor(matrix, name="A"),
+        ow.tensor(dense, name="x"),
+        ow.empty(len(dense), name="y"),
+    )
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", A=A, x=x, y=y).compile()
+    contestants = {
+        "spmv": kernel,
+        "scipy": lambda: matrix @ dense,
+        "check": lambda: ow.tensor(matrix, share=True),
+        "own": lambda: ow.tensor(matrix),
+        "copy": lambda: (matrix.indptr.copy(), matrix.indices.copy()),
+    }
+    turns = interleave(contestants, budget)
+    ow.set_num_threads(None)
+    times = [f"{1e3 * turns.median(name):.3f} ms" for name in ("spmv", "scipy", "check")]
+    pairs = (("check", "spmv"), ("check", "scipy"), ("own", "spmv"), ("copy", "spmv"))
+    ratios = [f"{turns.speed(over, name):.2f}" for name, over in pairs]
+    cells = [f"{matrix.shape[0]} x {matrix.nnz // matrix.shape[0]}", str(threads), *times, *ratios]
+    return f"| {' | '.join(cells)} |"
+
+
 def table(quick: bool) -> str:
     """The costs as a Markdown table, each beside what it should be at most."""
     kernel, bare = call_overhead(5 if quick else 25)
@@ -139,3 +189,7 @@ def table(quick: bool) -> str:
     ]
     lines = ["| what | measured | at most |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+if __name__ == "__main__":
+    print(entering("--quick" in sys.argv))
