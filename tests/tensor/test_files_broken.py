@@ -56,7 +56,7 @@ MARKET: list[tuple[str, int, str]] = [
     (REAL + "3 -3 1\n1 1 1\n", 2, "the number of columns is '-3'"),
     (REAL + "3 3 -1\n1 1 1\n", 2, "the number of entries is '-1'"),
     (REAL + "3.0 3 1\n1 1 1\n", 2, "the number of rows is '3.0'"),
-    (REAL + "99999999999999999999 3 1\n1 1 1\n", 2, "is beyond 64 bits"),
+    (REAL + "99999999999999999999 3 1\n1 1 1\n", 2, "is beyond 2^62"),
     (REAL + f"{HUGE} {HUGE} 1\n1 1 1\n", 2, f"{HUGE} rows for 1 entries"),
     (REAL + "3 3 1000000000\n1 1 1\n", 2, "1000000000 entries are more than the file has room for"),
     (REAL + f"3 3 {HUGE}\n1 1 1\n", 2, "entries are more than the file has room for"),

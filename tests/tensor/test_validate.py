@@ -149,7 +149,7 @@ def test_malformed_coordinates(case: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(-1,), (2.5,), (True, 3), ("3",), (2**63,), ((2,), 3), None], ids=str
+    "shape", [(-1,), (2.5,), (True, 3), ("3",), (2**63,), (2**62 + 1,), ((2,), 3), None], ids=str
 )
 def test_impossible_shapes(shape: Any) -> None:
     with pytest.raises(ShapeError) as caught:

@@ -202,13 +202,13 @@ def from_scipy(matrix: Any, wish: Wish) -> Storage:
     if matrix.format != "coo":
         matrix = matrix.tocoo()
     coords = getattr(matrix, "coords", None) or (matrix.row, matrix.col)
-    shape = tuple(map(int, matrix.shape))
+    shape = check_shape(matrix.shape)
     return from_coo(coords, matrix.data, replace(wish, shape=shape))
 
 
 def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     """CSR or CSC with the arrays of `matrix`; in a vector of SciPy's there is but one row."""
-    shape = tuple(map(int, matrix.shape))
+    shape = check_shape(matrix.shape)
     format = CSF(1) if len(shape) == 1 else CSR if matrix.format == "csr" else CSC
     labels = {"pos": "indptr", "crd": "indices", "values": "data"}
     labels = {ours: f"{wish.name}.{theirs}" for ours, theirs in labels.items()}

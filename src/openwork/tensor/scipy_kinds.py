@@ -17,7 +17,7 @@ from openwork.errors import DataError
 from openwork.format.formats import BSR, DIA, LIL, Format
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.pack import pack, unpack
-from openwork.tensor.validate import admit, as_index_array, truth_values, validate
+from openwork.tensor.validate import admit, as_index_array, check_shape, truth_values, validate
 
 
 def from_bsr(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
@@ -72,7 +72,7 @@ def _checked(
     share: bool,
 ) -> Storage:
     """The storage of these arrays."""
-    shape = tuple(map(int, matrix.shape))
+    shape = check_shape(matrix.shape)
     dtype = as_dtype(values.dtype)
     absent = number(fill or 0, dtype)
     storage = Storage(shape, format, dtype, levels, values.astype(dtype, copy=False), absent)
@@ -103,7 +103,7 @@ def shared_values(values: Array) -> Array:
 
 def from_dia(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
     """Diagonals. SciPy stores an entry by its column, and here it is stored by its row."""
-    rows, columns = map(int, matrix.shape)
+    rows, columns = check_shape(matrix.shape)
     offsets = as_index_array(matrix.offsets, f"{name}.offsets").astype(np.int64)
     data = np.asarray(matrix.data)
     if data.ndim != 2 or len(data) != len(offsets):

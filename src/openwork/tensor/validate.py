@@ -24,7 +24,9 @@ from openwork.runtime.storage import Array, Storage
 from openwork.runtime.support import check_coordinates, check_positions, check_tuples
 from openwork.tensor.try_formulas import children_of, refuse_first, try_formulas
 
-_LARGEST_EXTENT = 2**63 - 1
+_LARGEST_NUMBER = 2**63 - 1
+# Loops add the length of a piece to a coordinate, and must not leave 64 bits by that.
+LARGEST_EXTENT = 2**62
 
 
 def admit(
@@ -261,8 +263,8 @@ def as_index_array(array: object, label: str, wide: bool = False) -> Array:
             "of integers",
             code="E501",
         )
-    if made.dtype.kind == "u" and made.dtype.itemsize == 8 and (made > _LARGEST_EXTENT).any():
-        index = int((made > _LARGEST_EXTENT).argmax())
+    if made.dtype.kind == "u" and made.dtype.itemsize == 8 and (made > _LARGEST_NUMBER).any():
+        index = int((made > _LARGEST_NUMBER).argmax())
         raise DataError(f"{label}[{index}] is {made[index]}, beyond 64 bits", code="E503")
     kept = made.dtype.kind == "i" and made.dtype.isnative and not (wide and made.itemsize < 4)
     dtype = made.dtype if kept else INT64
@@ -291,8 +293,9 @@ def check_shape(shape: object) -> tuple[int, ...]:
     except TypeError as error:
         raise ShapeError(f"{shape!r} is not a shape: {error}", code="E205") from error
     for mode, extent in enumerate(checked):
-        if not 0 <= extent <= _LARGEST_EXTENT:
-            raise ShapeError(f"mode {mode} cannot have the extent {extent}", code="E205")
+        if not 0 <= extent <= LARGEST_EXTENT:
+            hint = None if extent < 0 else "extents go up to 2**62"
+            raise ShapeError(f"mode {mode} cannot have the extent {extent}", code="E205", hint=hint)
     return checked
 
 

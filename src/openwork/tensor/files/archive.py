@@ -22,7 +22,6 @@ from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import from_arrays
 from openwork.tensor.files.entries import (
-    LARGEST_EXTENT,
     Request,
     check_extents,
     from_entries,
@@ -31,6 +30,7 @@ from openwork.tensor.files.entries import (
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.source import Source
 from openwork.tensor.tensor import Tensor
+from openwork.tensor.validate import LARGEST_EXTENT
 
 _VERSION = 1
 _MOST_MEMBERS = 1000

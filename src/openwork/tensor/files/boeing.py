@@ -14,12 +14,13 @@ from scipy import sparse
 
 from openwork.errors import FormatError
 from openwork.runtime.storage import Array
-from openwork.tensor.files.entries import LARGEST_EXTENT, Request, from_entries
+from openwork.tensor.files.entries import Request, from_entries
 from openwork.tensor.files.faults import shown
 from openwork.tensor.files.fortran import Fields, parse_fields, read_fields
 from openwork.tensor.files.source import Source
 from openwork.tensor.files.symmetry import expanded, folded
 from openwork.tensor.tensor import Tensor
+from openwork.tensor.validate import LARGEST_EXTENT
 
 _FIELDS = {"r": "real", "c": "complex", "i": "integer", "p": "pattern", "q": "pattern"}
 _SYMMETRIES = {"u": "general", "r": "general", "s": "symmetric"}

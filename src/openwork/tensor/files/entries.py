@@ -14,7 +14,6 @@ from openwork.tensor.interop import usual
 from openwork.tensor.tensor import Tensor
 from openwork.tensor.validate import check_shape
 
-LARGEST_EXTENT = 2**63 - 1
 # A matrix may have this many rows, and more if it has entries for them, before its default format,
 # which takes room for every row, is refused.
 _ROWS_UNASKED, _ROWS_PER_ENTRY = 1 << 26, 16

@@ -15,7 +15,6 @@ from scipy import io, sparse
 from openwork.errors import FormatError
 from openwork.runtime.storage import Array
 from openwork.tensor.files.entries import (
-    LARGEST_EXTENT,
     Request,
     check_extents,
     from_entries,
@@ -27,6 +26,7 @@ from openwork.tensor.files.rows import read_rows
 from openwork.tensor.files.source import Source
 from openwork.tensor.files.symmetry import expanded, folded, mirrored_dense
 from openwork.tensor.tensor import Tensor
+from openwork.tensor.validate import LARGEST_EXTENT
 
 _BANNER = "%%matrixmarket"
 _OTHER_NAMES = {"double": "real", "skew": "skew-symmetric"}
@@ -132,7 +132,7 @@ def _size(source: Source, word: bytes, name: str) -> int:
         raise source.fault(f"the number of {name} is {shown(word)}", source.line)
     size = int(word)
     if size > LARGEST_EXTENT:
-        raise source.fault(f"the number of {name}, {size}, is beyond 64 bits", source.line)
+        raise source.fault(f"the number of {name}, {size}, is beyond 2^62", source.line)
     return size
 
 
