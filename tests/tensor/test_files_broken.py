@@ -24,7 +24,7 @@ from openwork.tensor.files.source import LONGEST_LINE
 MM = "%%MatrixMarket matrix coordinate "
 REAL = MM + "real general\n"
 SQUARE = REAL + "3 3 2\n"
-HUGE = 9_000_000_000_000_000_000
+HUGE = 4_000_000_000_000_000_000
 
 # (text, line, what the message says)
 MARKET: list[tuple[str, int, str]] = [
