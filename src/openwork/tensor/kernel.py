@@ -126,7 +126,7 @@ class Kernel:
             if result is not None:
                 return result
         target = self._result if out is None else out
-        old = target.storage if self._binder.adds else None
+        old = target.__openwork_before__(self._plan.written) if self._binder.adds else None
         if not self._native:
             storage = self._refer(given, target.shape, old)
         else:
@@ -321,12 +321,14 @@ class Kernel:
         """Memory for the values of a result whose positions are known."""
         dtype, initial, count = self._plan.result.dtype, binding.compiled.initial, binding.count
         if out is not None and out.format.is_dense and not self._converts_result:
-            values: Array = out.storage.values
+            values: Array = out.__openwork_place__().values
             if not any(np.may_share_memory(values, s.values) for s in operands):
                 if not values.flags.writeable:
                     raise DataError(f"{out.name} cannot be written to", code="E505")
                 if initial is not None:
                     values.fill(initial)
+                elif old is not None and old.values is not values:
+                    values[...] = old.values
                 return values
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
@@ -368,10 +370,12 @@ class Kernel:
 
 def _deliver(storage: Storage, out: Any) -> Any:
     """Put a result into the tensor that was given for it."""
-    if not out.format.is_dense:
-        out.__openwork_store__(storage)
-    elif storage.values is not out.storage.values:
-        out.storage.values[...] = storage.values
+    if out.format.is_dense:
+        place = out.__openwork_place__()
+        if storage.values is not place.values:
+            place.values[...] = storage.values
+        storage = place
+    out.__openwork_store__(storage)
     return out
 
 

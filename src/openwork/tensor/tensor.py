@@ -10,12 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Number, as_dtype
-from openwork.errors import FormatError, InternalError, ParseError, ShapeError
+from openwork.errors import FormatError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import wrong_order
-from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar, as_expr
+from openwork.index.nodes import Access, Apply, IndexVar, TensorVar, as_expr
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
@@ -26,7 +25,7 @@ from openwork.tensor.generated import generated
 from openwork.tensor.interop import Wish, fitted, storage_from, to_scipy
 from openwork.tensor.layout import MOST_CELLS
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
-from openwork.tensor.statement import Statement
+from openwork.tensor.recorded import Record, Recorded, Recording
 from openwork.tensor.svg import draw_svg
 
 _numbers = count(1)
@@ -37,12 +36,12 @@ def auto_name() -> str:
     return f"T{next(_numbers)}"
 
 
-class Tensor(Exchanged, Arithmetic):
+class Tensor(Recording, Exchanged, Arithmetic):
     """A tensor: shape, element type, format, and the arrays that the format asks for.
 
     Made by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing it
     with index variables gives an access for index notation, `A[i, j]`; assigning to an access
-    records a statement, which `y.statement` returns.
+    records a statement, which `y.statement` returns, and which the first who reads `y` computes.
 
     >>> from openwork.tensor.create import tensor
     >>> tensor([[1.0, 0.0], [0.0, 2.0]], format="CSR", name="A")
@@ -60,7 +59,7 @@ class Tensor(Exchanged, Arithmetic):
         self._shape = tuple(shape)
         self._facts = facts
         self._storage = storage
-        self._assigned: tuple[tuple[IndexVar, ...], Expr, Op | None] | None = None
+        self._recorded: Recorded | None = None
 
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
@@ -122,14 +121,17 @@ class Tensor(Exchanged, Arithmetic):
 
     @property
     def storage(self) -> Storage:
-        """The arrays."""
-        if self._storage is None:
+        """The arrays; a recorded statement is computed first."""
+        storage = self._storage
+        if storage is None:
+            storage = self._arrays
+        if storage is None:
             raise ShapeError(
                 f"{self.name} is a placeholder and has no data",
                 code="E203",
                 hint=f"give it to the kernel: kernel({self.name}=...)",
             )
-        return self._storage
+        return storage
 
     @property
     def facts(self) -> Facts:
@@ -175,21 +177,9 @@ class Tensor(Exchanged, Arithmetic):
         rhs = as_expr(value)
         # `y[i] += e` reaches us as `y[i] = y[i] + e`.
         if isinstance(rhs, Apply) and rhs.op.associates and rhs.args[0] == lhs:
-            self._assigned = (lhs.vars, rhs.args[1], rhs.op)
+            self._record(Record(lhs.vars, rhs.args[1], rhs.op))
         else:
-            self._assigned = (lhs.vars, rhs, None)
-
-    @property
-    def statement(self) -> Statement:
-        """The statement that the last `y[i] = ...` recorded."""
-        if self._assigned is None:
-            raise ParseError(
-                f"nothing has been assigned to {self.name}",
-                code="E102",
-                hint=f"write {self.name}[i] = ... first, with index variables",
-            )
-        variables, rhs, op = self._assigned
-        return Statement(Assignment(Access(self.var, variables), rhs, op))
+            self._record(Record(lhs.vars, rhs, None))
 
     # What statements and kernels ask of the tensors behind them
 
@@ -200,12 +190,8 @@ class Tensor(Exchanged, Arithmetic):
             made._facts = facts_of(storage)
         return made
 
-    def __openwork_store__(self, storage: Storage) -> None:
-        """Take a kernel's result in place of the present arrays."""
-        if storage.format != self.format or storage.dtype != self.dtype:
-            raise InternalError(f"{self.name} was given a result in {storage.format!r}")
-        self._storage = storage
-        self._shape = storage.shape
+    def _like(self, storage: Storage | None) -> Self:
+        return type(self)(self._name, self._shape, self._facts, storage)
 
     def __openwork_coerce__(self, obj: object) -> Self:
         """`obj` as a kernel argument in this tensor's place.
@@ -287,11 +273,12 @@ class Tensor(Exchanged, Arithmetic):
         modes = check_axes(list(order), self.order, self._name)
         if len(modes) != self.order:
             raise ShapeError(f"{self._name} has {self.order} modes, axes are {axes}", code="E204")
-        if self._storage is None:
+        storage = self._arrays
+        if storage is None:
             facts = replace(self._facts, format=self.format.permuted(modes))
             shape = tuple(self._shape[mode] for mode in modes)
             return type(self)(f"{self._name}_T", shape, facts)
-        return type(self).of(permute(self._storage, modes), f"{self._name}_T")
+        return type(self).of(permute(storage, modes), f"{self._name}_T")
 
     def rename(self, name: str | None = None) -> Self:
         """Give the tensor another name, a new one of its own if left out; returns the tensor."""
@@ -356,7 +343,7 @@ class Tensor(Exchanged, Arithmetic):
         return np.array(self.to_numpy(), dtype=dtype, copy=copy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        s = None if self._storage is None else self._host
+        s = None if self._arrays is None else self._host
         arrays = None if s is None else (s.levels, s.values, self.device)
         return _rebuilt, (self._name, self._shape, self._facts, arrays)
 
@@ -378,15 +365,20 @@ class Tensor(Exchanged, Arithmetic):
 
     def _repr_svg_(self) -> str | None:
         """The drawing, in notebooks; of tensors that are too large for one only the summary."""
-        small = self._storage is not None and self._storage.values.size <= MOST_CELLS
+        storage = self._arrays
+        small = storage is not None and storage.values.size <= MOST_CELLS
         return self.draw("svg") if small else None
 
     def __repr__(self) -> str:
-        if self._storage is None:
+        try:
+            storage, why = self._arrays, "no data"
+        except UserError as error:  # who looks at a tensor is told, and not stopped
+            storage, why = None, f"not computed: {error.code}: {error.message}"
+        if storage is None:
             size = "x".join("?" if n is None else str(n) for n in self._shape) or "scalar"
-            return f"<Tensor {self.name}: {size} {self.dtype}, {self.format!r}, no data>"
+            return f"<Tensor {self.name}: {size} {self.dtype}, {self.format!r}, {why}>"
         value = f" = {self.item()}" if not self.order else ""
-        return f"<Tensor {self.name}: {summary(self._storage)}{value}>"
+        return f"<Tensor {self.name}: {summary(storage)}{value}>"
 
 
 def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Tensor:
