@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Self
@@ -316,29 +315,18 @@ class Tensor(Recording, Exchanged, Arithmetic):
             raise ParseError(
                 f"{self.name} has no truth value",
                 code="E112",
-                hint="compare entries: (A.to_numpy() == B.to_numpy()).all()",
+                hint="compare whole tensors with A.equals(B); A == B compares their elements",
             )
         return bool(self.item())
 
     __iter__ = None  # indexing is for index variables, so there is nothing to walk over
 
-    @property
-    def __array__(self) -> Callable[..., Array]:
-        """What NumPy calls to get an array.
-
-        SciPy's operators ask NumPy for one before they would let `matrix @ tensor` come to us.
-        They give way to objects that have none to offer, so to them we are such an object.
-        """
-        asking = sys._getframe(1)
-        module = str(asking.f_globals.get("__name__", ""))
-        if module.startswith("scipy.sparse") and asking.f_code.co_name != "__init__":
-            raise AttributeError("__array__")
-        return self._as_array
-
-    def _as_array(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """What NumPy makes arrays of; SciPy asks it for one of whatever is no matrix of its own."""
         if not self.format.is_dense:
             raise TypeError(
-                f"{self.name} is sparse and is not made dense unasked; call .to_numpy() for that"
+                f"{self.name} is sparse and is not made dense unasked: call .to_numpy() for an "
+                "array, .to_scipy() for a matrix of SciPy's, or ow.tensor(matrix) for a partner"
             )
         return np.array(self.to_numpy(), dtype=dtype, copy=copy)
 
