@@ -7,6 +7,7 @@ library, apart from Python's own `MemoryError` and `KeyboardInterrupt`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,13 @@ class OpenworkError(Exception):
         self.message, self.span, self.hint = message, span, hint
         self.faults = (Fault(message, span, hint), *more)
         super().__init__("\n".join(f"{self.code}: {fault}" for fault in self.faults))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        first, *more = self.faults
+        again = partial(
+            type(self), code=self.code, span=first.span, hint=first.hint, more=tuple(more)
+        )
+        return again, (first.message,)
 
 
 class UserError(OpenworkError):

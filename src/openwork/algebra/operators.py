@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -44,6 +45,11 @@ class Op:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # One that is built in stays the one that it is, also in another process.
+        known = BUILTIN.get(self.name) is self
+        return (_built_in, (self.name,)) if known else super().__reduce_ex__(protocol)
 
     def __call__(self, *args: Any) -> Any:
         """Apply to expressions or numbers; the first expression among `args` does the building."""
@@ -108,15 +114,15 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _add_beyond(far: float) -> Op:
     """Addition for which an infinity stays what it is, also the extreme value of integers."""
+    return replace(ADD, annihilator=far, ufunc=partial(_up_to, far))
 
-    def add(a: Any, b: Any) -> Any:
-        total = np.add(a, b)
-        if total.dtype.kind not in "iu":
-            return total
-        extreme = number(far, total.dtype)
-        return np.where((np.asarray(a) == extreme) | (np.asarray(b) == extreme), extreme, total)
 
-    return replace(ADD, annihilator=far, ufunc=add)
+def _up_to(far: float, a: Any, b: Any) -> Any:
+    total = np.add(a, b)
+    if total.dtype.kind not in "iu":
+        return total
+    extreme = number(far, total.dtype)
+    return np.where((np.asarray(a) == extreme) | (np.asarray(b) == extreme), extreme, total)
 
 
 def _select(condition: Any, yes: Any, no: Any) -> Any:
@@ -191,6 +197,10 @@ BUILTIN: dict[str, Op] = {
         *(SIN, COS, TAN, TANH, FLOOR, CEIL, CONJ, REAL, IMAG, LT, LE, GT, GE, EQ, NE, SELECT),
     )
 }
+
+
+def _built_in(name: str) -> Op:
+    return BUILTIN[name]
 
 
 @dataclass(frozen=True)

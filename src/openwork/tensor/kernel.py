@@ -42,6 +42,8 @@ class Kernel:
     from several threads at once.
     """
 
+    _origin: tuple[Any, ...] | None = None  # what makes the same kernel in another process
+
     def __init__(
         self,
         plan: Plan,
@@ -99,6 +101,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {show(self._plan.assignment)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._origin is None:
+            raise InternalError(f"{self!r} was compiled from no statement")
+        return self._origin
 
     # -- calling --------------------------------------------------------------------------------
 
@@ -185,6 +192,7 @@ class Kernel:
             first,
             lambda *, out=None, **more: compute(out=out, **filled(more)),
             lambda more: self._given(filled(more)),
+            (_symbolic_again, (self, operands)),
         )
 
     def _under(self, result: Storage) -> Kernel:
@@ -366,6 +374,11 @@ class Kernel:
             coords = np.indices(result.values.shape).reshape(user.ndim, result.values.size)
             values = result.values.reshape(-1)
         return pack(coords, values, result.values.shape, user.format, user.fill)
+
+
+def _symbolic_again(kernel: Kernel, operands: Mapping[str, Any]) -> SymbolicPlan:
+    """A symbolic plan from what was pickled of it."""
+    return kernel.symbolic(**operands)
 
 
 def _deliver(storage: Storage, out: Any) -> Any:

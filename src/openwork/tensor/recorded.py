@@ -104,6 +104,15 @@ class Recording(Operand):
             recorded = self._recorded = Recorded((newest,), sooner.storage)
         return recorded.before or self.storage
 
+    def __openwork_blank__(self, assignment: Assignment) -> Self:
+        """This tensor as the result of a pickled statement.
+
+        It has arrays only where they are added to: otherwise nobody would read them.
+        """
+        if assignment.op is None or (self._storage is None and self._recorded is None):
+            return self._like(None)
+        return self._like(self.__openwork_before__(explicit(check(assignment))))
+
     def __openwork_store__(self, storage: Storage) -> None:
         """Take a kernel's result in place of the present arrays, and of what is recorded."""
         facts = self.facts

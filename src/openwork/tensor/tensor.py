@@ -230,8 +230,14 @@ class Tensor(Recording, Exchanged, Arithmetic):
         return type(self).of(cast_values(self.storage, wanted), self._name)
 
     def copy(self) -> Self:
-        """A tensor with arrays of its own."""
-        return type(self).of(copied(self.storage), self._name)
+        """A tensor with arrays of its own; `copy.copy` and `copy.deepcopy` make one, too."""
+        storage = self._arrays
+        return self._like(None if storage is None else copied(storage))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
 
     def to_numpy(self) -> Array:
         """The tensor as a NumPy array; a dense tensor shares its memory with it."""
