@@ -226,6 +226,26 @@ def test_comparing_with_numbers_that_the_elements_cannot_be() -> None:
             )
 
 
+@pytest.mark.parametrize("signed", ["int64", "int8"])
+def test_signed_integers_beside_unsigned_ones(signed: str) -> None:
+    """No type holds both; as floats, neighbours beyond 2**53 would be equal."""
+    far = np.iinfo(signed)
+    s0 = np.array([far.max, far.max - 1, 5, 0, -1, far.min, 100], dtype=signed)
+    u0 = np.array([2**63, 2**63 - 2, 5, 0, 2**64 - 1, 2**63, 127], dtype="uint64")
+    s, u, r = ow.tensor(s0, name="s"), ow.tensor(u0, name="u"), ow.empty(7, dtype=bool, name="r")
+    (i,) = ow.indices("i")
+    for name, call in COMPARISONS.items():
+        np.testing.assert_array_equal(call(s, u).to_numpy(), call(s0, u0), err_msg=name)
+        np.testing.assert_array_equal(call(u, s).to_numpy(), call(u0, s0), err_msg=name)
+        for value in (2**63, 2**64 - 1, -1, 2**53 + 1):
+            for mine, its in ((s, s0), (u, u0)):
+                np.testing.assert_array_equal(call(mine, value).to_numpy(), call(its, value))
+        kernel = ow.assign(r[i], getattr(ow, name)(s[i], u[i])).compile("cuda-emulated")
+        np.testing.assert_array_equal(kernel().to_numpy(), call(s0, u0))
+    with pytest.raises(ow.ParseError, match="E112"):
+        _ = s < 2**64
+
+
 def test_what_cannot_be_compared() -> None:
     A = ow.tensor(A0, format=ow.CSR)
     assert (A == None) is False  # noqa: E711

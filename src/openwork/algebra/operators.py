@@ -74,7 +74,9 @@ class Op:
         if self.typing in _KEEP_ARGUMENTS:
             return strong(kinds[position])
         if self.typing in _COMPARE:
-            return promote(*kinds)
+            common, own = promote(*kinds), strong(kinds[position])
+            # No type holds all integers of int64 and of uint64, and they need none to be compared.
+            return own if common.kind == "f" and _all_integers(kinds) else common
         return self.result(kinds)
 
     def identity_of(self, dtype: DType) -> Number:
@@ -185,6 +187,11 @@ GT, GE = _compare("gt", ">", np.greater), _compare("ge", ">=", np.greater_equal)
 EQ = _compare("eq", "==", np.equal, commutes=True)
 NE = _compare("ne", "!=", np.not_equal, commutes=True)
 SELECT = Op("select", 3, ufunc=_select, selects=True, cheap=True)
+
+
+def _all_integers(kinds: Sequence[Kind]) -> bool:
+    return all(strong(kind).kind in "iu" for kind in kinds)
+
 
 _LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _KEEP_ARGUMENTS = (np.absolute, *_LOGIC)

@@ -167,10 +167,12 @@ def for_comparison(value: int, dtype: DType) -> Any:
     >>> for_comparison(300, np.dtype("uint8")), for_comparison(3, np.dtype("uint8"))
     (np.int64(300), 3)
     """
-    if dtype.kind not in "iu" or not -(2**63) <= value < 2**63:
+    if dtype.kind not in "iu" or not -(2**63) <= value < 2**64:
         return value
     limits = np.iinfo(dtype)
-    return value if limits.min <= value <= limits.max else np.int64(value)
+    if limits.min <= value <= limits.max:
+        return value
+    return np.int64(value) if value < 2**63 else np.uint64(value)
 
 
 def _check_fits(value: Number, dtype: DType) -> None:
