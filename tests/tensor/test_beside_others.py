@@ -143,6 +143,15 @@ def test_functions_of_numpy() -> None:
     for call in (np.asarray, np.linalg.norm, lambda t: np.add(A0, t), lambda t: np.allclose(t, t)):
         with pytest.raises(TypeError, match=r"sparse|ufunc"):
             call(A)
+    for equal in (np.array_equal, np.array_equiv):
+        assert equal(x, A0)
+        assert not equal(x, A0 + 1)
+        with pytest.raises(TypeError, match="sparse"):
+            equal(A0, A)
+    assert np.shape(A) == np.shape(x) == (4, 4)
+    np.testing.assert_array_equal(np.concatenate([x, A0]), np.concatenate([A0, A0]))
+    np.testing.assert_array_equal(np.dot(A0, x), A0 @ A0)
+    np.testing.assert_array_equal(np.where(np.asarray(x) > 1, x, 0), np.where(A0 > 1, A0, 0))
     for ufunc in (np.add, np.multiply, np.equal, np.matmul):
         with pytest.raises(TypeError):
             ufunc(A0, x)

@@ -38,6 +38,21 @@ class Arithmetic(Operand):
     __array_ufunc__ = None
     __array_priority__ = 20.0
 
+    def __array_function__(
+        self, function: Any, types: Sequence[type], args: Any, kwargs: Any
+    ) -> Any:
+        """NumPy's functions take a tensor as what `__array__` makes of it.
+
+        Two of them would take that a sparse tensor refuses for an answer: that it is not equal.
+        """
+        if not all(issubclass(each, (Arithmetic, np.ndarray)) for each in types):
+            return NotImplemented
+        if function in (np.array_equal, np.array_equiv):
+            for each in (*args, *kwargs.values()):
+                if isinstance(each, Arithmetic):
+                    np.asarray(each)  # which raises if it is sparse
+        return function.__wrapped__(*args, **kwargs)
+
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
         return self._elementwise(operation(op), *args)
 
