@@ -131,7 +131,7 @@ CODES: dict[str, str] = {
     "E104": "an access has another number of index variables than its tensor has modes",
     "E105": "a summed variable could belong to more than one sum: write the sum out",
     "E106": "a result variable that nothing on the right, nor the result's shape, gives an extent",
-    "E107": "a result that is needed to compute itself, or is accessed in a way that cannot be written",
+    "E107": "the result is needed to compute itself, or is accessed so that it cannot be written",
     "E108": "an operator does not exist for the element types it was given",
     "E109": "two different tensors with one name in one statement",
     "E110": "an einsum subscript text that does not fit its operands",
