@@ -239,8 +239,8 @@ def test_recorded_statements_run_where_their_operands_are(gpu: Any) -> None:
     np.testing.assert_allclose(y.to_numpy(), 2 * (MATRIX @ VECTOR))
     np.testing.assert_allclose((2 * y).to_numpy(), 4 * (MATRIX @ VECTOR))
     kernel = y.statement.compile("cuda")
-    np.testing.assert_allclose(kernel(out=y).to_numpy(), 2 * (MATRIX @ VECTOR))
     np.testing.assert_allclose(kernel(out=y).to_numpy(), 3 * (MATRIX @ VECTOR))
+    np.testing.assert_allclose(kernel(out=y).to_numpy(), 4 * (MATRIX @ VECTOR))
 
 
 def test_comparisons_copies_and_extents_of_1_on_the_gpu(gpu: Any) -> None:

@@ -1,7 +1,8 @@
 """Recorded statements: what `y[i] = ...` leaves behind, and how reading `y` computes it.
 
 An assignment to an access computes nothing. It is kept with the tensor until somebody reads that,
-or until a kernel writes to it; then it has run. Operands count with what they hold at that time.
+or until a kernel writes to it; then it has run, once. Operands count with what they hold at that
+time.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Record(NamedTuple):
 class Recorded(NamedTuple):
     """What was assigned to a tensor, and the arrays that it had before the first of `records`.
 
-    Accumulations follow what they add to. Once all have run, the newest is kept, as the tensor's
-    statement, and where it is an accumulation also what it was added to.
+    Accumulations follow what they add to. Once all have run, only the newest is kept, as the
+    tensor's statement.
     """
 
     records: tuple[Record, ...]
@@ -89,11 +90,11 @@ class Recording(Operand):
     def __openwork_before__(self, written: Assignment) -> Storage:
         """The arrays that `written`, which adds to this tensor, is to be added to.
 
-        They are what the tensor holds; but when the kernel of a recorded statement runs, that has
-        not run before, even if somebody has read the tensor.
+        They are what the tensor holds; but while a statement waits to run, its own kernel does not
+        have to wait for it.
         """
         recorded = self._recorded
-        if recorded is None or recorded.before is None:
+        if recorded is None or recorded.before is None or not self._waits:
             return self.storage
         *earlier, newest = recorded.records
         if newest.op is None or explicit(check(self._assignment(newest))) != written:
@@ -134,13 +135,11 @@ class Recording(Operand):
         recorded = self._recorded
         if recorded is None or self._storage is not None:
             return
-        before, storage = None, recorded.before
+        storage = recorded.before
         for record in recorded.records:
-            before, storage = storage, self._result(record, storage)
+            storage = self._result(record, storage)
         if storage is not None:
             self.__openwork_store__(storage)
-            newest = recorded.records[-1]
-            self._recorded = Recorded((newest,), None if newest.op is None else before)
 
     def _result(self, record: Record, old: Storage | None) -> Storage:
         """The arrays of a recorded statement's result; those it adds to stay as they are."""
