@@ -127,6 +127,7 @@ def test_facts_are_known_without_computing() -> None:
     with pytest.raises(ow.ShapeError, match="E203: R cannot be computed: P is a placeholder"):
         R.to_numpy()
     assert "not computed" in repr(R)
+    assert R._repr_svg_() is None
 
 
 def test_a_placeholder_may_be_computed() -> None:

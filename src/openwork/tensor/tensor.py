@@ -357,17 +357,22 @@ class Tensor(Recording, Exchanged, Arithmetic):
             raise FormatError(f"{format!r} is no drawing", code="E401", hint='"text" or "svg"')
         return (draw if format == "text" else draw_svg)(self._host, self._name)
 
+    @property
+    def _seen(self) -> tuple[Storage | None, str]:
+        """The arrays, or why there are none: who looks at a tensor is told, and not stopped."""
+        try:
+            return self._arrays, "no data"
+        except UserError as error:
+            return None, f"not computed: {error.code}: {error.message}"
+
     def _repr_svg_(self) -> str | None:
         """The drawing, in notebooks; of tensors that are too large for one only the summary."""
-        storage = self._arrays
+        storage, _ = self._seen
         small = storage is not None and storage.values.size <= MOST_CELLS
         return self.draw("svg") if small else None
 
     def __repr__(self) -> str:
-        try:
-            storage, why = self._arrays, "no data"
-        except UserError as error:  # who looks at a tensor is told, and not stopped
-            storage, why = None, f"not computed: {error.code}: {error.message}"
+        storage, why = self._seen
         if storage is None:
             size = "x".join("?" if n is None else str(n) for n in self._shape) or "scalar"
             return f"<Tensor {self.name}: {size} {self.dtype}, {self.format!r}, {why}>"
