@@ -7,6 +7,7 @@ library, apart from Python's own `MemoryError` and `KeyboardInterrupt`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,13 @@ class OpenworkError(Exception):
         self.faults = (Fault(message, span, hint), *more)
         super().__init__("\n".join(f"{self.code}: {fault}" for fault in self.faults))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        first, *more = self.faults
+        again = partial(
+            type(self), code=self.code, span=first.span, hint=first.hint, more=tuple(more)
+        )
+        return again, (first.message,)
+
 
 class UserError(OpenworkError):
     """Something in the call is wrong, and the caller can mend it."""
@@ -123,7 +131,7 @@ CODES: dict[str, str] = {
     "E104": "an access has another number of index variables than its tensor has modes",
     "E105": "a summed variable could belong to more than one sum: write the sum out",
     "E106": "a result variable that nothing on the right, nor the result's shape, gives an extent",
-    "E107": "the result is also an operand, or is accessed in a way that cannot be written to",
+    "E107": "the result is needed to compute itself, or is accessed so that it cannot be written",
     "E108": "an operator does not exist for the element types it was given",
     "E109": "two different tensors with one name in one statement",
     "E110": "an einsum subscript text that does not fit its operands",

@@ -8,9 +8,10 @@ an unchanged tree comes back as the same object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import fields
 from operator import is_
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from openwork.errors import InternalError
 
@@ -19,6 +20,18 @@ class Node:
     """A tree node: a frozen dataclass whose children are its `Node` fields and tuples of them."""
 
     __slots__ = ()
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is pickled: the fields, without what was found out about them."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Field by field: what `copy` does by itself goes too deep for a long sum."""
+        made = object.__new__(type(self))
+        for name, value in self.__getstate__().items():
+            parts = [deepcopy(v, memo) for v in value] if type(value) is tuple else None
+            made.__dict__[name] = deepcopy(value, memo) if parts is None else tuple(parts)
+        return made
 
 
 N = TypeVar("N", bound=Node)

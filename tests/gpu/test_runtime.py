@@ -229,6 +229,32 @@ def test_out_is_written_in_place(gpu: Any) -> None:
     np.testing.assert_allclose(out.to_numpy(), MATRIX @ VECTOR)
 
 
+def test_recorded_statements_run_where_their_operands_are(gpu: Any) -> None:
+    i, j = ow.indices("i j")
+    A, x = ow.tensor(MATRIX, name="A").to("cuda"), ow.tensor(VECTOR, name="x").to("cuda")
+    y = ow.empty(MATRIX.shape[0], name="y").to("cuda")
+    y[i] = A[i, j] * x[j]
+    y[i] += A[i, j] * x[j]
+    assert y.device == "cuda"
+    np.testing.assert_allclose(y.to_numpy(), 2 * (MATRIX @ VECTOR))
+    np.testing.assert_allclose((2 * y).to_numpy(), 4 * (MATRIX @ VECTOR))
+    kernel = y.statement.compile("cuda")
+    np.testing.assert_allclose(kernel(out=y).to_numpy(), 3 * (MATRIX @ VECTOR))
+    np.testing.assert_allclose(kernel(out=y).to_numpy(), 4 * (MATRIX @ VECTOR))
+
+
+def test_comparisons_copies_and_extents_of_1_on_the_gpu(gpu: Any) -> None:
+    x, A = ow.tensor(VECTOR, name="x").to("cuda"), ow.tensor(MATRIX, name="A").to("cuda")
+    np.testing.assert_array_equal((x > 0.5).to_numpy(), VECTOR > 0.5)
+    assert x.equals(VECTOR)
+    assert A.equals(MATRIX)
+    assert not x.equals(2 * VECTOR)
+    made = copy.copy(x)
+    assert (made.device, made.equals(x)) == ("cuda", True)
+    row = ow.tensor(VECTOR[None, :], format=ow.BSR(2, 2)).to("cuda")
+    np.testing.assert_allclose((row * np.ones((3, 1))).to_numpy(), np.ones((3, 1)) * VECTOR)
+
+
 def test_operators_on_tensors_of_the_gpu(gpu: Any) -> None:
     A, x = ow.tensor(MATRIX, name="A").to("cuda"), ow.tensor(VECTOR, name="x").to("cuda")
     B = ow.tensor(np.random.default_rng(2).random((30, 4)), name="B").to("cuda")

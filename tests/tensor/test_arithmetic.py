@@ -124,7 +124,8 @@ def test_foreign_operands_on_either_side(kind: str, op: Any, format: str) -> Non
     square, other = numbers(5, 5), numbers(5, 5)
     mine, theirs = tensor(square, format=FORMATS[format]), FOREIGN[kind](other)
     agrees(op(mine, theirs), op(square, other))
-    agrees(op(theirs, mine), op(other, square))
+    if op in (operator.add, operator.sub) or not sparse.issparse(theirs):
+        agrees(op(theirs, mine), op(other, square))  # others are in test_beside_others.py
 
 
 @pytest.mark.parametrize("number", [2, 2.5, 1j, True, np.float32(3), np.int64(2), np.array(2.0)])
@@ -279,7 +280,7 @@ def test_shapes_that_do_not_fit() -> None:
         lambda: np.ones(5) @ A,
         lambda: A @ 2.0,
         lambda: 2.0 @ A,
-        lambda: sparse.csr_array(S0) * A,
+        lambda: sparse.csr_array(S0) + A,
         lambda: A.sum(2),
     ):
         with pytest.raises(ShapeError) as caught:
@@ -303,7 +304,7 @@ def test_what_is_no_operand(thing: Any) -> None:
 
 def test_no_object_arrays_and_no_silent_dense() -> None:
     A = tensor(A0, format=CSR)
-    for result in (A0 * A, sparse.csr_array(A0) * A, np.float64(2) * A, np.array([2.0]) * A):
+    for result in (A0 * A, sparse.csr_array(A0) + A, np.float64(2) * A, np.array([2.0]) * A):
         assert isinstance(result, Tensor)
         assert result.format == CSR
     with pytest.raises((TypeError, OpenworkError)):

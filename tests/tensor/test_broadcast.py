@@ -11,9 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openwork.errors import ShapeError
-from openwork.format.formats import Format
-from openwork.format.levels import Compressed, Dense
+from openwork.format.formats import (
+    BANDED,
+    BITMAP,
+    BSR,
+    COO,
+    CSB,
+    CSC,
+    CSR,
+    DCSR,
+    DIA,
+    ELL,
+    LIL,
+    SELL,
+    Format,
+    dense,
+)  # fmt: skip
+from openwork.format.levels import Compressed, Dense, Hashed, Permuted, Singleton
 from openwork.tensor.broadcast import broadcast, check_axes, matmul_layout, squeeze
+from openwork.tensor.create import tensor
 from openwork.tensor.pack import from_dense, to_dense
 from openwork.tensor.validate import validate
 
@@ -88,3 +104,47 @@ def test_squeezing_in_every_format(levels: Any) -> None:
             storage = squeeze(from_dense(array, Format(levels, order)), gone)
             validate(storage, "A")
             np.testing.assert_array_equal(to_dense(storage), array.squeeze(gone))
+
+
+BLOCKS = {
+    "rows of blocks": Format([Dense, Dense, Compressed], (0, 0, 1), (2, 0)),
+    "blocks of columns": Format([Dense, Compressed, Compressed], (0, 1, 1), (0, 2)),
+    "a list of blocks": Format(
+        [Compressed(unique=False), Singleton, Dense, Dense], (0, 1, 0, 1), (2, 2)
+    ),
+    "hashed": Format([Dense, Hashed]),
+    "sorted": Format([Permuted(4), Dense]),
+}
+EVERY = {
+    repr(f): f
+    for f in (COO(2), COO(2, (1, 0)), CSR, CSC, DCSR, BSR(3, 2), BSR(1, 1), CSB(4, 4), ELL, SELL(4),
+              SELL(2, 4), DIA, LIL, BANDED, BITMAP, dense(2), dense(2, (1, 0)))
+} | BLOCKS  # fmt: skip
+MATRIX = np.array([[1.0, 0, 2, 0, 3], [0, 0, 0, 4, 0], [5, 0, 0, 6, 7], [0, 8, 0, 0, 9]])
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (4, 1), (1, 1)], ids=str)
+@pytest.mark.parametrize("format", EVERY.values(), ids=EVERY)
+def test_operands_of_extent_1_in_every_format(format: Format, shape: Any) -> None:
+    some = np.arange(float(shape[0] * shape[1])).reshape(shape) % 3
+    for array in (some, some + 1, 0 * some):
+        A, B = tensor(array, format=format), tensor(MATRIX, format=CSR)
+        np.testing.assert_array_equal((A * B).to_numpy(), array * MATRIX)
+        np.testing.assert_array_equal((B + A).to_numpy(), MATRIX + array)
+        np.testing.assert_array_equal((A > B).to_numpy(), array > MATRIX)
+
+
+@pytest.mark.parametrize("format", EVERY.values(), ids=EVERY)
+def test_squeezing_keeps_valid_arrays(format: Format) -> None:
+    for shape, modes in (((1, 5), (0,)), ((4, 1), (1,)), ((1, 1), (0, 1)), ((1, 1), (1,))):
+        array = np.arange(float(shape[0] * shape[1])).reshape(shape) % 3
+        storage = squeeze(from_dense(array, format), modes)
+        validate(storage, "A")
+        np.testing.assert_array_equal(to_dense(storage), array.squeeze(modes))
+
+
+def test_absent_rows_stay_absent() -> None:
+    """A column of rows keeps those that are absent apart from those that are zero."""
+    column = tensor(([[0, 1], [0, 0]], [2.0, 0.0]), shape=(3, 1), format=CSR)
+    found = (column * np.full((3, 2), np.nan)).to_numpy()
+    np.testing.assert_array_equal(found, [[np.nan] * 2, [np.nan] * 2, [0.0] * 2])

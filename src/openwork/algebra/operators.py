@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -45,6 +46,11 @@ class Op:
     def __str__(self) -> str:
         return self.name
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # One that is built in stays the one that it is, also in another process.
+        known = BUILTIN.get(self.name) is self
+        return (_built_in, (self.name,)) if known else super().__reduce_ex__(protocol)
+
     def __call__(self, *args: Any) -> Any:
         """Apply to expressions or numbers; the first expression among `args` does the building."""
         for arg in args:
@@ -68,7 +74,9 @@ class Op:
         if self.typing in _KEEP_ARGUMENTS:
             return strong(kinds[position])
         if self.typing in _COMPARE:
-            return promote(*kinds)
+            common, own = promote(*kinds), strong(kinds[position])
+            # No type holds all integers of int64 and of uint64, and they need none to be compared.
+            return own if common.kind == "f" and _all_integers(kinds) else common
         return self.result(kinds)
 
     def identity_of(self, dtype: DType) -> Number:
@@ -108,15 +116,15 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _add_beyond(far: float) -> Op:
     """Addition for which an infinity stays what it is, also the extreme value of integers."""
+    return replace(ADD, annihilator=far, ufunc=partial(_up_to, far))
 
-    def add(a: Any, b: Any) -> Any:
-        total = np.add(a, b)
-        if total.dtype.kind not in "iu":
-            return total
-        extreme = number(far, total.dtype)
-        return np.where((np.asarray(a) == extreme) | (np.asarray(b) == extreme), extreme, total)
 
-    return replace(ADD, annihilator=far, ufunc=add)
+def _up_to(far: float, a: Any, b: Any) -> Any:
+    total = np.add(a, b)
+    if total.dtype.kind not in "iu":
+        return total
+    extreme = number(far, total.dtype)
+    return np.where((np.asarray(a) == extreme) | (np.asarray(b) == extreme), extreme, total)
 
 
 def _select(condition: Any, yes: Any, no: Any) -> Any:
@@ -180,6 +188,11 @@ EQ = _compare("eq", "==", np.equal, commutes=True)
 NE = _compare("ne", "!=", np.not_equal, commutes=True)
 SELECT = Op("select", 3, ufunc=_select, selects=True, cheap=True)
 
+
+def _all_integers(kinds: Sequence[Kind]) -> bool:
+    return all(strong(kind).kind in "iu" for kind in kinds)
+
+
 _LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _KEEP_ARGUMENTS = (np.absolute, *_LOGIC)
 _COMPARE = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
@@ -191,6 +204,10 @@ BUILTIN: dict[str, Op] = {
         *(SIN, COS, TAN, TANH, FLOOR, CEIL, CONJ, REAL, IMAG, LT, LE, GT, GE, EQ, NE, SELECT),
     )
 }
+
+
+def _built_in(name: str) -> Op:
+    return BUILTIN[name]
 
 
 @dataclass(frozen=True)

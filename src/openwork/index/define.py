@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def operator(
         commutes=commutative,
         associates=associative,
         definition=definition,
-        ufunc=lambda *args: evaluate(definition, args),
+        ufunc=partial(_defined, definition),
     )
     _check_laws(op, domain)
     return op
@@ -133,6 +134,11 @@ def named_operator(spec: Op | str) -> Op:
         code="E103",
         hint=f"the built-in ones are {', '.join(BUILTIN)}; ow.operator(...) defines others",
     )
+
+
+def _defined(definition: Expr, *args: Any) -> Any:
+    """An operator of the user's as a function; a lambda could not be pickled."""
+    return evaluate(definition, args)
 
 
 def evaluate(expr: Expr, args: Sequence[Any]) -> Any:

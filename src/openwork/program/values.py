@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from openwork.algebra.operators import Op
+from openwork.algebra.operators import AND, BUILTIN, NOT, OR, Op
 from openwork.algebra.types import SUPPORTED, number
 from openwork.errors import InternalError
 from openwork.index import nodes as index
@@ -58,8 +58,28 @@ def lower_value(
                 converted(lower_value(arg, scope, read, given), op.argument_type(kinds, n).name)
                 for n, arg in enumerate(args)
             )
+            if op.name in _MIRRORED and lowered[0].type != lowered[1].type:
+                return _compared_exactly(op.name, *lowered)
             return Apply(op, lowered, expr.dtype.name)
     raise InternalError(f"no value for {expr}")
+
+
+# Comparisons, and what they are with the arguments exchanged.
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _compared_exactly(name: str, left: Expr, right: Expr) -> Expr:
+    """A comparison of a signed integer with an unsigned one, as which C would take both.
+
+    One below zero is less than all that are unsigned: s < 0 || (uint64)s < u.
+    """
+    if left.type.startswith("uint"):
+        return _compared_exactly(_MIRRORED[name], right, left)
+    rest = Apply(BUILTIN[name], (converted(left, right.type), right), "bool")
+    below = Apply(BUILTIN["lt"], (left, Value(0, left.type)), "bool")
+    if name in ("lt", "le", "ne"):
+        return Apply(OR, (below, rest), "bool")
+    return Apply(AND, (Apply(NOT, (below,), "bool"), rest), "bool")
 
 
 def converted(value: Expr, type: str) -> Expr:

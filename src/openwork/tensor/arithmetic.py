@@ -7,6 +7,7 @@ The tensor class derives from `Arithmetic`. The format of a result follows from 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +18,17 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import as_dtype
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply, Expr, as_expr
+from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import Layout, check_axes, matmul_layout
 from openwork.tensor.eager import Operand, Result, T, run, variables
-from openwork.tensor.elementwise import NUMBERS, Operation, elementwise, operation
+from openwork.tensor.elementwise import NUMBERS, Operation, elementwise, for_comparison, operation
+from openwork.tensor.pack import unpack
 from openwork.tensor.result_format import result_format
 
 _ADD, _SUB, _MUL = operation(ops.ADD), operation(ops.SUB), operation(ops.MUL)
 _DIV, _POW, _NEG, _ABS = map(operation, (ops.DIV, ops.POW, ops.NEG, ops.ABS))
+_EQ, _NE, _LT = map(operation, (ops.EQ, ops.NE, ops.LT))
+_LE, _GT, _GE = map(operation, (ops.LE, ops.GT, ops.GE))
 
 
 class Arithmetic(Operand):
@@ -32,6 +37,21 @@ class Arithmetic(Operand):
     # NumPy and SciPy leave `array * tensor` to us instead of making arrays of objects.
     __array_ufunc__ = None
     __array_priority__ = 20.0
+
+    def __array_function__(
+        self, function: Any, types: Sequence[type], args: Any, kwargs: Any
+    ) -> Any:
+        """NumPy's functions take a tensor as what `__array__` makes of it.
+
+        Two of them would take that a sparse tensor refuses for an answer: that it is not equal.
+        """
+        if not all(issubclass(each, (Arithmetic, np.ndarray)) for each in types):
+            return NotImplemented
+        if function in (np.array_equal, np.array_equiv):
+            for each in (*args, *kwargs.values()):
+                if isinstance(each, Arithmetic):
+                    np.asarray(each)  # which raises if it is sparse
+        return function.__wrapped__(*args, **kwargs)
 
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
         return self._elementwise(operation(op), *args)
@@ -65,6 +85,47 @@ class Arithmetic(Operand):
 
     def __rpow__(self, other: object) -> Any:
         return self._elementwise(_POW, other, self)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared(_EQ, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared(_NE, other)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared(_LT, other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compared(_LE, other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared(_GT, other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared(_GE, other)
+
+    __hash__ = object.__hash__  # a tensor is a key by identity, though `==` compares elements
+
+    def equals(self, other: object) -> bool:
+        """Whether `other` has the same shape and values, whatever its format and element type.
+
+        A NaN is not equal to itself, as in `numpy.array_equal`.
+
+        >>> from openwork.tensor.create import tensor
+        >>> A = tensor([[0, 3], [4, 0]], format="CSR")
+        >>> A.equals(A.to("COO")), A.equals([[0, 3], [4, 5]])
+        (True, False)
+        """
+        operand = other if isinstance(other, Arithmetic) else type(self).wrap(other)
+        if self.storage.shape != operand.storage.shape:
+            return False
+        differing: Storage = (self != operand)._host
+        if differing.format.is_dense:
+            return not differing.values.any()
+        _, values = unpack(differing)
+        if differing.fill and values.size < prod(differing.shape):
+            return False
+        return not values.any()
 
     def __neg__(self) -> Self:
         return elementwise(type(self), _NEG, (self,))
@@ -111,6 +172,11 @@ class Arithmetic(Operand):
         if isinstance(other, Arithmetic):
             return other
         return type(self).wrap(other) if _is_array(other) else NotImplemented
+
+    def _compared(self, operation: Operation, other: object) -> Any:
+        if type(other) is int:
+            other = for_comparison(other, self.facts.dtype)
+        return self._elementwise(operation, self, other)
 
     def _elementwise(self, operation: Operation, *args: object) -> Any:
         if any(isinstance(arg, Expr) for arg in args):

@@ -9,8 +9,9 @@ from operator import index
 
 from openwork.errors import ShapeError
 from openwork.format.formats import Format
+from openwork.format.levels import Compressed, Dense, Level
 from openwork.runtime.storage import Storage
-from openwork.tensor.pack import pack, unpack
+from openwork.tensor.pack import convert
 
 Shape = tuple[int, ...]
 
@@ -139,19 +140,49 @@ def squeeze(storage: Storage, modes: Sequence[int]) -> Storage:
     """`storage` without `modes`, which have extent 1. Free where they are stored densely."""
     if not modes:
         return storage
-    kept = [mode for mode in range(len(storage.shape)) if mode not in modes]
-    shape = tuple(storage.shape[mode] for mode in kept)
-    levels = [n for n, mode in enumerate(storage.format.order) if mode in kept]
-    format = Format(
-        [storage.format.levels[n] for n in levels],
-        [kept.index(storage.format.order[n]) for n in levels],
+    if not _is_free(storage.format, modes):
+        storage = convert(storage, _outside(storage.format, modes))
+    format = storage.format
+    kept = [mode for mode in range(format.ndim) if mode not in modes]
+    levels = [n for n, mode in enumerate(format.order) if mode in kept]
+    return replace(
+        storage,
+        shape=tuple(storage.shape[mode] for mode in kept),
+        format=Format(
+            [format.levels[n] for n in levels],
+            [kept.index(format.order[n]) for n in levels],
+            [format.tiles[mode] for mode in kept],
+        ),
+        levels=tuple(storage.levels[n] for n in levels),
     )
-    gone = [n for n in range(storage.format.ndim) if n not in levels]
-    if all(storage.format.levels[n].full and not storage.levels[n] for n in gone):
-        arrays = tuple(storage.levels[n] for n in levels)
-        return replace(storage, shape=shape, format=format, levels=arrays)
-    coords, values = unpack(storage)
-    return pack(coords[kept], values, shape, format, storage.fill)
+
+
+def _is_free(format: Format, modes: Sequence[int]) -> bool:
+    """Whether nothing has to be moved when `modes` go away."""
+    return all(
+        format.tiles[mode] == 0 and _is_plain(level)
+        for mode, level in zip(format.order, format.levels, strict=True)
+        if mode in modes
+    )
+
+
+def _outside(format: Format, modes: Sequence[int]) -> Format:
+    """A format like this one with `modes` outermost, from where they go away freely.
+
+    The levels left depend on those that go: a singleton is one below another level, and a row may
+    be absent though all rows are listed. So the last one of a sparse format is compressed.
+    """
+    kept = [mode for mode in dict.fromkeys(format.order) if mode not in modes]
+    levels = [format.levels[format.level_of(mode)] for mode in kept]
+    levels = [
+        Dense if format.is_dense or (_is_plain(level) and mode != kept[-1]) else Compressed
+        for mode, level in zip(kept, levels, strict=True)
+    ]
+    return Format([*[Dense] * len(modes), *levels], [*modes, *kept])
+
+
+def _is_plain(level: Level) -> bool:
+    return level.full and not level.arrays
 
 
 def permute(storage: Storage, modes: Sequence[int]) -> Storage:

@@ -138,7 +138,7 @@ class DeviceKernel(Kernel):
     def _launch(
         self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
     ) -> Storage:
-        named = given if out is None else (*given, out.storage)
+        named = given if out is None else (*given, out.__openwork_place__())
         of_torch = any(isinstance(s, DeviceStorage) and s.of_torch for s in named)
         if self._gpu != self._device.current:  # nothing that one GPU has is of use to another
             self._gpu, self._functions = self._device.current, {}
@@ -266,8 +266,9 @@ class DeviceKernel(Kernel):
         device, initial = self._device, binding.compiled.initial
         values = None
         if out is not None and out.format.is_dense and not self._converts_result:
-            mine = out.storage.values
+            mine = out.__openwork_place__().values
             reads = any(s.values is mine for s in operands)
+            reads = reads or (old is not None and old.values is not mine)
             here = is_on_gpu(mine) or device.name != "cuda"
             if here and not reads and address_of(mine) % VECTOR == 0:
                 values = mine

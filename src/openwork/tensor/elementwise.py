@@ -161,6 +161,20 @@ def _number(value: Any, dtype: DType) -> Storage:
     return Storage((), _SCALAR, dtype, (), np.array([plain], dtype=dtype))
 
 
+def for_comparison(value: int, dtype: DType) -> Any:
+    """An integer that may be beyond `dtype`, as something that its elements compare with.
+
+    >>> for_comparison(300, np.dtype("uint8")), for_comparison(3, np.dtype("uint8"))
+    (np.int64(300), 3)
+    """
+    if dtype.kind not in "iu" or not -(2**63) <= value < 2**64:
+        return value
+    limits = np.iinfo(dtype)
+    if limits.min <= value <= limits.max:
+        return value
+    return np.int64(value) if value < 2**63 else np.uint64(value)
+
+
 def _check_fits(value: Number, dtype: DType) -> None:
     """Refuse an integer that its partner's element type cannot hold, as NumPy does."""
     if dtype.kind in "iu" and isinstance(value, int):

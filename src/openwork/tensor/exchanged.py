@@ -81,7 +81,7 @@ class Exchanged(Located):
 
     def _shared(self, protocol: str) -> Any:
         """The array that is behind a dense tensor; to a protocol, sparse ones offer nothing."""
-        if self._storage is None or not self.format.is_dense:
+        if not self.format.is_dense or self._arrays is None:
             raise AttributeError(f"{self.name} is sparse or has no data yet, and no {protocol}")
         return _in_modes(self.storage) if self.device == "cuda" else self.to_numpy()
 

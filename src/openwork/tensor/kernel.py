@@ -42,6 +42,8 @@ class Kernel:
     from several threads at once.
     """
 
+    _origin: tuple[Any, ...] | None = None  # what makes the same kernel in another process
+
     def __init__(
         self,
         plan: Plan,
@@ -100,6 +102,11 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<Kernel {show(self._plan.assignment)}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._origin is None:
+            raise InternalError(f"{self!r} was compiled from no statement")
+        return self._origin
+
     # -- calling --------------------------------------------------------------------------------
 
     def __call__(self, /, *, out: Any = None, **operands: Any) -> Any:
@@ -126,7 +133,7 @@ class Kernel:
             if result is not None:
                 return result
         target = self._result if out is None else out
-        old = target.storage if self._binder.adds else None
+        old = target.__openwork_before__(self._plan.written) if self._binder.adds else None
         if not self._native:
             storage = self._refer(given, target.shape, old)
         else:
@@ -185,6 +192,7 @@ class Kernel:
             first,
             lambda *, out=None, **more: compute(out=out, **filled(more)),
             lambda more: self._given(filled(more)),
+            (_symbolic_again, (self, operands)),
         )
 
     def _under(self, result: Storage) -> Kernel:
@@ -321,12 +329,14 @@ class Kernel:
         """Memory for the values of a result whose positions are known."""
         dtype, initial, count = self._plan.result.dtype, binding.compiled.initial, binding.count
         if out is not None and out.format.is_dense and not self._converts_result:
-            values: Array = out.storage.values
+            values: Array = out.__openwork_place__().values
             if not any(np.may_share_memory(values, s.values) for s in operands):
                 if not values.flags.writeable:
                     raise DataError(f"{out.name} cannot be written to", code="E505")
                 if initial is not None:
                     values.fill(initial)
+                elif old is not None and old.values is not values:
+                    values[...] = old.values
                 return values
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
@@ -366,12 +376,19 @@ class Kernel:
         return pack(coords, values, result.values.shape, user.format, user.fill)
 
 
+def _symbolic_again(kernel: Kernel, operands: Mapping[str, Any]) -> SymbolicPlan:
+    """A symbolic plan from what was pickled of it."""
+    return kernel.symbolic(**operands)
+
+
 def _deliver(storage: Storage, out: Any) -> Any:
     """Put a result into the tensor that was given for it."""
-    if not out.format.is_dense:
-        out.__openwork_store__(storage)
-    elif storage.values is not out.storage.values:
-        out.storage.values[...] = storage.values
+    if out.format.is_dense:
+        place = out.__openwork_place__()
+        if storage.values is not place.values:
+            place.values[...] = storage.values
+        storage = place
+    out.__openwork_store__(storage)
     return out
 
 

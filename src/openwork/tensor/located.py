@@ -29,6 +29,11 @@ class Located:
         """Its arrays."""
         raise NotImplementedError
 
+    @property
+    def _arrays(self) -> Storage | None:
+        """Its arrays, or None if it has no data."""
+        raise NotImplementedError
+
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
         """A tensor around `storage`."""
@@ -37,7 +42,10 @@ class Located:
     @property
     def device(self) -> str:
         """Where the arrays are: `"cpu"` or `"cuda"`."""
-        return "cuda" if isinstance(self._storage, DeviceStorage) else "cpu"
+        storage = self._storage
+        if storage is None:
+            storage = self._arrays
+        return "cuda" if isinstance(storage, DeviceStorage) else "cpu"
 
     def _moved(self, to_gpu: bool) -> Self:
         storage = self.storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
@@ -172,7 +173,20 @@ class Statement(Schedulable):
         if deterministic:
             check_exact(plan, program)
             trace.decide("deterministic: nothing is added up atomically")
+        made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assignment = self._assignment
+        result = assignment.lhs.tensor
+        if result.source is not None:
+            blank = result.source.__openwork_blank__(assignment)
+            lhs = replace(assignment.lhs, tensor=replace(result, source=blank))
+            assignment = replace(assignment, lhs=lhs)
+        return _rescheduled, (assignment, self._commands)
+
+    def __copy__(self) -> Statement:
+        return self  # it never changes
 
     def __str__(self) -> str:
         return show(self._assignment)
@@ -189,6 +203,19 @@ class Statement(Schedulable):
 
     def __hash__(self) -> int:
         return hash((self._assignment, self._commands))
+
+
+def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> Statement:
+    """A statement from what was pickled of it."""
+    stmt = Statement(assignment)
+    for command in commands:
+        stmt = stmt._scheduled(command)
+    return stmt
+
+
+def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader) -> Kernel:
+    """A kernel from what was pickled of it; its code is found in the cache."""
+    return stmt.compile(target, deterministic=deterministic, loader=loader)
 
 
 def assign(

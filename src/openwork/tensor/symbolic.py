@@ -44,11 +44,16 @@ class SymbolicPlan:
         pattern: Storage,
         compute: Computes,
         coerce: Any,
+        origin: tuple[Any, ...],
     ) -> None:
         self._text, self._names, self._pattern = text, names, pattern
         self._compute, self._coerce = compute, coerce
+        self._origin = origin  # what makes the same plan in another process
         self._shapes = tuple(storage.shape for storage in given)
         self._levels = tuple(storage.levels for storage in given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._origin
 
     @property
     def result_nnz(self) -> int:

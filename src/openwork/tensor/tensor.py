@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Self
 
 import numpy as np
 
-from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Number, as_dtype
-from openwork.errors import FormatError, InternalError, ParseError, ShapeError
+from openwork.errors import FormatError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import wrong_order
-from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar, as_expr
+from openwork.index.nodes import Access, Apply, IndexVar, TensorVar, as_expr
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
@@ -26,7 +24,7 @@ from openwork.tensor.generated import generated
 from openwork.tensor.interop import Wish, fitted, from_levels, storage_from, to_scipy
 from openwork.tensor.layout import MOST_CELLS
 from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
-from openwork.tensor.statement import Statement
+from openwork.tensor.recorded import Record, Recorded, Recording
 from openwork.tensor.svg import draw_svg
 
 _numbers = count(1)
@@ -37,12 +35,12 @@ def auto_name() -> str:
     return f"T{next(_numbers)}"
 
 
-class Tensor(Exchanged, Arithmetic):
+class Tensor(Recording, Exchanged, Arithmetic):
     """A tensor: shape, element type, format, and the arrays that the format asks for.
 
     Made by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing it
     with index variables gives an access for index notation, `A[i, j]`; assigning to an access
-    records a statement, which `y.statement` returns.
+    records a statement, which `y.statement` returns, and which the first who reads `y` computes.
 
     >>> from openwork.tensor.create import tensor
     >>> tensor([[1.0, 0.0], [0.0, 2.0]], format="CSR", name="A")
@@ -60,7 +58,7 @@ class Tensor(Exchanged, Arithmetic):
         self._shape = tuple(shape)
         self._facts = facts
         self._storage = storage
-        self._assigned: tuple[tuple[IndexVar, ...], Expr, Op | None] | None = None
+        self._recorded: Recorded | None = None
 
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
@@ -122,14 +120,17 @@ class Tensor(Exchanged, Arithmetic):
 
     @property
     def storage(self) -> Storage:
-        """The arrays."""
-        if self._storage is None:
+        """The arrays; a recorded statement is computed first."""
+        storage = self._storage
+        if storage is None:
+            storage = self._arrays
+        if storage is None:
             raise ShapeError(
                 f"{self.name} is a placeholder and has no data",
                 code="E203",
                 hint=f"give it to the kernel: kernel({self.name}=...)",
             )
-        return self._storage
+        return storage
 
     @property
     def facts(self) -> Facts:
@@ -175,21 +176,9 @@ class Tensor(Exchanged, Arithmetic):
         rhs = as_expr(value)
         # `y[i] += e` reaches us as `y[i] = y[i] + e`.
         if isinstance(rhs, Apply) and rhs.op.associates and rhs.args[0] == lhs:
-            self._assigned = (lhs.vars, rhs.args[1], rhs.op)
+            self._record(Record(lhs.vars, rhs.args[1], rhs.op))
         else:
-            self._assigned = (lhs.vars, rhs, None)
-
-    @property
-    def statement(self) -> Statement:
-        """The statement that the last `y[i] = ...` recorded."""
-        if self._assigned is None:
-            raise ParseError(
-                f"nothing has been assigned to {self.name}",
-                code="E102",
-                hint=f"write {self.name}[i] = ... first, with index variables",
-            )
-        variables, rhs, op = self._assigned
-        return Statement(Assignment(Access(self.var, variables), rhs, op))
+            self._record(Record(lhs.vars, rhs, None))
 
     # What statements and kernels ask of the tensors behind them
 
@@ -200,12 +189,8 @@ class Tensor(Exchanged, Arithmetic):
             made._facts = facts_of(storage)
         return made
 
-    def __openwork_store__(self, storage: Storage) -> None:
-        """Take a kernel's result in place of the present arrays."""
-        if storage.format != self.format or storage.dtype != self.dtype:
-            raise InternalError(f"{self.name} was given a result in {storage.format!r}")
-        self._storage = storage
-        self._shape = storage.shape
+    def _like(self, storage: Storage | None) -> Self:
+        return type(self)(self._name, self._shape, self._facts, storage)
 
     def __openwork_coerce__(self, obj: object) -> Self:
         """`obj` as a kernel argument in this tensor's place.
@@ -246,8 +231,14 @@ class Tensor(Exchanged, Arithmetic):
         return type(self).of(cast_values(self.storage, wanted), self._name)
 
     def copy(self) -> Self:
-        """A tensor with arrays of its own."""
-        return type(self).of(copied(self.storage), self._name)
+        """A tensor with arrays of its own; `copy.copy` and `copy.deepcopy` make one, too."""
+        storage = self._arrays
+        return self._like(None if storage is None else copied(storage))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
 
     def to_numpy(self) -> Array:
         """The tensor as a NumPy array; a dense tensor shares its memory with it."""
@@ -295,11 +286,12 @@ class Tensor(Exchanged, Arithmetic):
         modes = check_axes(list(order), self.order, self._name)
         if len(modes) != self.order:
             raise ShapeError(f"{self._name} has {self.order} modes, axes are {axes}", code="E204")
-        if self._storage is None:
+        storage = self._arrays
+        if storage is None:
             facts = replace(self._facts, format=self.format.permuted(modes))
             shape = tuple(self._shape[mode] for mode in modes)
             return type(self)(f"{self._name}_T", shape, facts)
-        return type(self).of(permute(self._storage, modes), f"{self._name}_T")
+        return type(self).of(permute(storage, modes), f"{self._name}_T")
 
     def rename(self, name: str | None = None) -> Self:
         """Give the tensor another name, a new one of its own if left out; returns the tensor."""
@@ -337,34 +329,23 @@ class Tensor(Exchanged, Arithmetic):
             raise ParseError(
                 f"{self.name} has no truth value",
                 code="E112",
-                hint="compare entries: (A.to_numpy() == B.to_numpy()).all()",
+                hint="compare whole tensors with A.equals(B); A == B compares their elements",
             )
         return bool(self.item())
 
     __iter__ = None  # indexing is for index variables, so there is nothing to walk over
 
-    @property
-    def __array__(self) -> Callable[..., Array]:
-        """What NumPy calls to get an array.
-
-        SciPy's operators ask NumPy for one before they would let `matrix @ tensor` come to us.
-        They give way to objects that have none to offer, so to them we are such an object.
-        """
-        asking = sys._getframe(1)
-        module = str(asking.f_globals.get("__name__", ""))
-        if module.startswith("scipy.sparse") and asking.f_code.co_name != "__init__":
-            raise AttributeError("__array__")
-        return self._as_array
-
-    def _as_array(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """What NumPy makes arrays of; SciPy asks it for one of whatever is no matrix of its own."""
         if not self.format.is_dense:
             raise TypeError(
-                f"{self.name} is sparse and is not made dense unasked; call .to_numpy() for that"
+                f"{self.name} is sparse and is not made dense unasked: call .to_numpy() for an "
+                "array, .to_scipy() for a matrix of SciPy's, or ow.tensor(matrix) for a partner"
             )
         return np.array(self.to_numpy(), dtype=dtype, copy=copy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        s = None if self._storage is None else self._host
+        s = None if self._arrays is None else self._host
         arrays = None if s is None else (s.levels, s.values, self.device)
         return _rebuilt, (self._name, self._shape, self._facts, arrays)
 
@@ -384,17 +365,27 @@ class Tensor(Exchanged, Arithmetic):
             raise FormatError(f"{format!r} is no drawing", code="E401", hint='"text" or "svg"')
         return (draw if format == "text" else draw_svg)(self._host, self._name)
 
+    @property
+    def _seen(self) -> tuple[Storage | None, str]:
+        """The arrays, or why there are none: who looks at a tensor is told, and not stopped."""
+        try:
+            return self._arrays, "no data"
+        except UserError as error:
+            return None, f"not computed: {error.code}: {error.message}"
+
     def _repr_svg_(self) -> str | None:
         """The drawing, in notebooks; of tensors that are too large for one only the summary."""
-        small = self._storage is not None and self._storage.values.size <= MOST_CELLS
+        storage, _ = self._seen
+        small = storage is not None and storage.values.size <= MOST_CELLS
         return self.draw("svg") if small else None
 
     def __repr__(self) -> str:
-        if self._storage is None:
+        storage, why = self._seen
+        if storage is None:
             size = "x".join("?" if n is None else str(n) for n in self._shape) or "scalar"
-            return f"<Tensor {self.name}: {size} {self.dtype}, {self.format!r}, no data>"
+            return f"<Tensor {self.name}: {size} {self.dtype}, {self.format!r}, {why}>"
         value = f" = {self.item()}" if not self.order else ""
-        return f"<Tensor {self.name}: {summary(self._storage)}{value}>"
+        return f"<Tensor {self.name}: {summary(storage)}{value}>"
 
 
 def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Tensor:
