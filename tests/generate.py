@@ -16,7 +16,7 @@ import numpy as np
 from tests.analysis import Analysis, Unsafe
 
 from openwork.algebra import operators as ops
-from openwork.algebra.operators import Semiring
+from openwork.algebra.operators import Op, Semiring
 from openwork.algebra.types import SUPPORTED, DType, Number, number, promote
 from openwork.errors import ParseError
 from openwork.format.formats import Format, dense
@@ -41,12 +41,13 @@ from openwork.index.nodes import (
     Cast,
     Expr,
     IndexVar,
+    Literal,
     Reduce,
     TensorVar,
     apply,
-    as_expr,
 )
 from openwork.index.show import show
+from openwork.index.terms import as_expr
 from openwork.index.under import under
 from openwork.runtime.reference import Masked, evaluate, masked_to_coo
 from openwork.runtime.storage import Array, Storage
@@ -189,7 +190,7 @@ def assert_agrees(
 # --- Drawing ---------------------------------------------------------------------------------
 
 _UNARY = (ops.NEG, ops.ABS, ops.EXP, ops.SIN, ops.COS, ops.TANH, ops.FLOOR, ops.CEIL, ops.CONJ,
-          ops.REAL, ops.IMAG, ops.NOT)  # fmt: skip
+          ops.REAL, ops.IMAG, ops.NOT, ops.INVERT)  # fmt: skip
 _COMPARISONS = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 _LITERALS = (0, 1, 2, 3, -1, 0.5, 2.0, -1.5, 0.0, 1.0, True)
 _SEMIRINGS = (ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES)
@@ -215,6 +216,9 @@ def unusual_format(modes: list[int], rng: random.Random) -> Format:
     if len(order) == 2 and not any(tiles) and rng.random() < 0.15:
         levels = [Dense, Diagonals]
     return Format(levels, order, tiles)
+
+
+Form = Callable[["_Draw", int], Expr]
 
 
 class _Draw:
@@ -337,9 +341,10 @@ class _Draw:
         for _ in range(self.rng.choices((1, 2, 3), (4, 4, 3))[0]):
             term = self.leaf()
             for _ in range(self.rng.choices((0, 1, 2), (3, 4, 3))[0]):
-                term = term * self.leaf()
+                term = apply(ops.MUL, term, self.leaf())
             minus = self.semiring is None and self.rng.random() < 0.25
-            total = term if total is None else total - term if minus else total + term
+            sign = ops.SUB if minus else ops.ADD
+            total = term if total is None else apply(sign, total, term)
         assert total is not None
         return total
 
@@ -347,6 +352,8 @@ class _Draw:
         body = self.sub(depth)
         inside = [v for v in _variables(body) if self.rng.random() < 0.95] or self.vars
         op = self.rng.choices((ops.ADD, ops.MIN, ops.MAX, ops.MUL, ops.OR), (8, 3, 3, 1, 1))[0]
+        if body.dtype.kind in "iu" and self.rng.random() < 0.2:
+            op = self.rng.choice((ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR))
         return Reduce(op, self.rng.choice(inside), body)
 
     def case(self) -> Case:
@@ -403,21 +410,36 @@ def _compare(draw: _Draw, depth: int) -> Expr:
 
 
 def _power(draw: _Draw, depth: int) -> Expr:
-    base = draw.sub(depth)
-    return base ** draw.rng.choice((-1, 0, 1, 2, 3) if base.dtype.kind == "i" else (0, 1, 2, 3))
+    return apply(ops.POW, draw.sub(depth), as_expr(draw.rng.choice((0, 1, 2, 3))))
 
 
-_FORMS: tuple[tuple[Callable[[_Draw, int], Expr], int], ...] = (
-    (lambda d, n: d.sub(n) * d.sub(n), 30),
-    (lambda d, n: d.sub(n) + d.sub(n), 20),
-    (lambda d, n: d.sub(n) - d.sub(n), 10),
-    (lambda d, n: d.sub(n) / (abs(d.sub(n)) + 1), 4),
-    (lambda d, n: d.sub(n) / d.leaf(), 4),
+def _absolute(draw: _Draw, depth: int) -> Expr:
+    return apply(ops.ABS, draw.sub(depth))
+
+
+def _above(draw: _Draw, depth: int) -> Expr:
+    return apply(ops.ADD, _absolute(draw, depth), Literal(1))
+
+
+def _of_two(*operators: Op) -> Form:
+    return lambda d, n: apply(d.rng.choice(operators), d.sub(n), d.sub(n))
+
+
+_FORMS: tuple[tuple[Form, int], ...] = (
+    (_of_two(ops.MUL), 30),
+    (_of_two(ops.ADD), 20),
+    (_of_two(ops.SUB), 10),
+    (lambda d, n: apply(ops.DIV, d.sub(n), _above(d, n)), 4),
+    (lambda d, n: apply(ops.DIV, d.sub(n), d.leaf()), 4),
     (lambda d, n: apply(d.rng.choice(_UNARY), d.sub(n)), 12),
-    (lambda d, n: apply(ops.SQRT, abs(d.sub(n))), 4),
-    (lambda d, n: apply(ops.LOG, abs(d.sub(n)) + 1), 2),
-    (lambda d, n: apply(d.rng.choice((ops.MIN, ops.MAX)), d.sub(n), d.sub(n)), 8),
-    (lambda d, n: apply(d.rng.choice((ops.AND, ops.OR, ops.XOR)), d.sub(n), d.sub(n)), 2),
+    (lambda d, n: apply(ops.SQRT, _absolute(d, n)), 4),
+    (lambda d, n: apply(ops.LOG, _above(d, n)), 2),
+    (_of_two(ops.MIN, ops.MAX), 8),
+    (_of_two(ops.AND, ops.OR, ops.XOR), 2),
+    (_of_two(ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR), 6),
+    (_of_two(ops.LEFT_SHIFT, ops.RIGHT_SHIFT), 3),
+    (_of_two(ops.FLOOR_DIVIDE, ops.REMAINDER), 4),
+    (lambda d, n: apply(ops.POW, d.sub(n), _absolute(d, n)), 1),
     (_compare, 4),
     (lambda d, n: apply(ops.SELECT, _compare(d, n - 1), d.sub(n), d.sub(n)), 4),
     (lambda d, n: apply(ops.SELECT, d.access(), d.sub(n), d.sub(n)), 2),

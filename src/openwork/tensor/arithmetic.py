@@ -16,7 +16,8 @@ from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import as_dtype
 from openwork.format.formats import dense
-from openwork.index.nodes import Access, Apply, Expr, as_expr
+from openwork.index.nodes import Access, Apply
+from openwork.index.terms import any_terms, applied
 from openwork.tensor.broadcast import Layout, check_axes, matmul_layout
 from openwork.tensor.eager import Operand, Result, T, run, variables
 from openwork.tensor.elementwise import NUMBERS, Operation, elementwise, operation
@@ -24,6 +25,9 @@ from openwork.tensor.result_format import result_format
 
 _ADD, _SUB, _MUL = operation(ops.ADD), operation(ops.SUB), operation(ops.MUL)
 _DIV, _POW, _NEG, _ABS = map(operation, (ops.DIV, ops.POW, ops.NEG, ops.ABS))
+_FLOOR_DIVIDE, _REMAINDER = operation(ops.FLOOR_DIVIDE), operation(ops.REMAINDER)
+_AND, _OR, _XOR = map(operation, (ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR))
+_LEFT, _RIGHT, _INVERT = map(operation, (ops.LEFT_SHIFT, ops.RIGHT_SHIFT, ops.INVERT))
 
 
 class Arithmetic(Operand):
@@ -60,11 +64,56 @@ class Arithmetic(Operand):
     def __rtruediv__(self, other: object) -> Any:
         return self._elementwise(_DIV, other, self)
 
+    def __floordiv__(self, other: object) -> Any:
+        return self._elementwise(_FLOOR_DIVIDE, self, other)
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return self._elementwise(_FLOOR_DIVIDE, other, self)
+
+    def __mod__(self, other: object) -> Any:
+        return self._elementwise(_REMAINDER, self, other)
+
+    def __rmod__(self, other: object) -> Any:
+        return self._elementwise(_REMAINDER, other, self)
+
     def __pow__(self, other: object) -> Any:
         return self._elementwise(_POW, self, other)
 
     def __rpow__(self, other: object) -> Any:
         return self._elementwise(_POW, other, self)
+
+    def __and__(self, other: object) -> Any:
+        return self._elementwise(_AND, self, other)
+
+    def __rand__(self, other: object) -> Any:
+        return self._elementwise(_AND, other, self)
+
+    def __or__(self, other: object) -> Any:
+        return self._elementwise(_OR, self, other)
+
+    def __ror__(self, other: object) -> Any:
+        return self._elementwise(_OR, other, self)
+
+    def __xor__(self, other: object) -> Any:
+        return self._elementwise(_XOR, self, other)
+
+    def __rxor__(self, other: object) -> Any:
+        return self._elementwise(_XOR, other, self)
+
+    def __lshift__(self, other: object) -> Any:
+        return self._elementwise(_LEFT, self, other)
+
+    def __rlshift__(self, other: object) -> Any:
+        return self._elementwise(_LEFT, other, self)
+
+    def __rshift__(self, other: object) -> Any:
+        return self._elementwise(_RIGHT, self, other)
+
+    def __rrshift__(self, other: object) -> Any:
+        return self._elementwise(_RIGHT, other, self)
+
+    def __invert__(self) -> Self:
+        return elementwise(type(self), _INVERT, (self,))
 
     def __neg__(self) -> Self:
         return elementwise(type(self), _NEG, (self,))
@@ -113,8 +162,8 @@ class Arithmetic(Operand):
         return type(self).wrap(other) if _is_array(other) else NotImplemented
 
     def _elementwise(self, operation: Operation, *args: object) -> Any:
-        if any(isinstance(arg, Expr) for arg in args):
-            return Apply(operation.op, tuple(as_expr(arg) for arg in args))
+        if any_terms(args):
+            return applied(operation.op, *args)
         made = [arg if isinstance(arg, NUMBERS) else self._operand(arg) for arg in args]
         if any(arg is NotImplemented for arg in made):
             return NotImplemented
