@@ -63,13 +63,14 @@ static {ctype} checked_pow_{type}({ctype} base, {ctype} exponent, int32_t *negat
 """
 
 _POWER_COMPLEX = """\
-// Complex power. The zeroth is 1, zero to any other but a positive one is not a number, and small
-// whole powers are products, as in NumPy.
+// Complex power. The zeroth is 1, zero to another is 0 if that is positive in its real part and else
+// not a number, and small whole powers are products, as in NumPy.
 static {ctype} pow_{type}({ctype} base, {ctype} exponent) {{
   const {ctype} one = 1, zero = 0;
   const {half} re = __real__ exponent, im = __imag__ exponent;
   if (exponent == zero) return one;
-  if (base == zero) return re > 0 && im == 0 ? zero : zero / zero;
+  if (exponent == one) return base;
+  if (base == zero) return re > 0 ? zero : zero / zero;
   const {half} size = re < 0 ? -re : re;
   if (im != 0 || !(size < 100) || size != ({half})(int32_t)size)
     return __builtin_cpow{suffix}(base, exponent);
