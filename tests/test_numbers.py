@@ -1,7 +1,7 @@
 """Numbers are NumPy's: random expressions, evaluated by NumPy itself and by compiled kernels.
 
-One text of Python is evaluated three times: with NumPy's arrays, with accesses to tensors, and, read
-as index notation, by the parser, so that precedence is Python's as well. Element types, values and
+One text of Python is evaluated three times: with NumPy's arrays, with accesses to tensors, and, as
+index notation, by the parser, so that precedence is Python's as well. Element types, values and
 what is refused have to agree, at every place where all operands have entries.
 `OPENWORK_FUZZ_CASES` says how many cases, `OPENWORK_FUZZ_SEED` which.
 """
@@ -172,11 +172,10 @@ def _is_turned(text: str) -> bool:
 class _Called(ast.NodeTransformer):
     """Comparisons as calls: whole tensors are compared by functions."""
 
-    names = dict(zip(_COMPARE, ("lt", "le", "gt", "ge", "eq", "ne"), strict=True))
-
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         left, right = self.visit(node.left), self.visit(node.comparators[0])
-        return _call(self.names[type(node.ops[0])], left, right)
+        names = dict(zip(_COMPARE, ("lt", "le", "gt", "ge", "eq", "ne"), strict=True))
+        return _call(names[type(node.ops[0])], left, right)
 
 
 def _evaluated(text: str, names: dict[str, Any], functions: dict[str, Any] = _NUMPYS) -> Any:

@@ -63,8 +63,8 @@ static {ctype} checked_pow_{type}({ctype} base, {ctype} exponent, int32_t *negat
 """
 
 _POWER_COMPLEX = """\
-// Complex power. The zeroth is 1, zero to another is 0 if that is positive in its real part and else
-// not a number, and small whole powers are products, as in NumPy.
+// Complex power. The zeroth is 1, zero to another is 0 if its real part is positive and else not
+// a number, and small whole powers are products, as in NumPy.
 static {ctype} pow_{type}({ctype} base, {ctype} exponent) {{
   const {ctype} one = 1, zero = 0;
   const {half} re = __real__ exponent, im = __imag__ exponent;
@@ -143,7 +143,7 @@ _REMAINDER_FLOAT = """\
 static inline {ctype} remainder_{type}({ctype} a, {ctype} b) {{
   const {ctype} rest = __builtin_fmod{suffix}(a, b);
   if (b == 0 || rest != rest) return rest;
-  if (rest == 0) return __builtin_copysign{suffix}(0, b);
+  if (rest == 0) return __builtin_copysign{suffix}(({ctype})0, b);
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }}
 """
@@ -156,7 +156,7 @@ static inline {ctype} floor_divide_{type}({ctype} a, {ctype} b) {{
   const {ctype} rest = __builtin_fmod{suffix}(a, b);
   {ctype} quotient = (a - rest) / b;
   if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
-  if (quotient == 0) return __builtin_copysign{suffix}(0, a / b);
+  if (quotient == 0) return __builtin_copysign{suffix}(({ctype})0, a / b);
   const {ctype} below = __builtin_floor{suffix}(quotient);
   return quotient - below > ({ctype})0.5 ? below + 1 : below;
 }}
