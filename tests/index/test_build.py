@@ -575,7 +575,9 @@ def test_under(ring: ops.Semiring, text: str, meaning: str, read: Read) -> None:
     assert show(under(ring, read(text))) == meaning
 
 
-@pytest.mark.parametrize("text", ["x(i) - z(i)", "x(i) / z(i)", "-x(i)"])
+@pytest.mark.parametrize(
+    "text", ["x(i) - z(i)", "x(i) / z(i)", "-x(i)", "x(i) // z(i)", "x(i) % 2"]
+)
 def test_semirings_have_no_inverse(text: str, read: Read) -> None:
     error = refused(lambda: under(ops.MIN_PLUS, read(f"y(i) = {text}")))
     assert error.code == "E111"
