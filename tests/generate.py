@@ -145,14 +145,16 @@ def random_case(
     max_order: int = 4,
     nonfinite: bool = False,
     formats: random.Random | None = None,
+    integers: random.Random | None = None,
 ) -> Case:
     """Draw a case; with `nonfinite`, a sum of products of data that holds NaN and infinities.
 
-    `formats`: draws formats with levels other than dense and compressed ones, too.
+    `formats`: draws formats with levels other than dense and compressed ones, too. `integers`:
+    draws operators of bits, whole quotients and powers, and integers more often.
     """
     for _ in range(1000):
         try:
-            return _Draw(rng, max_order, nonfinite, formats).case()
+            return _Draw(rng, max_order, nonfinite, formats, integers).case()
         except (ParseError, Unsafe):
             continue
     raise AssertionError("no legal statement in 1000 draws")
@@ -190,7 +192,7 @@ def assert_agrees(
 # --- Drawing ---------------------------------------------------------------------------------
 
 _UNARY = (ops.NEG, ops.ABS, ops.EXP, ops.SIN, ops.COS, ops.TANH, ops.FLOOR, ops.CEIL, ops.CONJ,
-          ops.REAL, ops.IMAG, ops.NOT, ops.INVERT)  # fmt: skip
+          ops.REAL, ops.IMAG, ops.NOT)  # fmt: skip
 _COMPARISONS = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 _LITERALS = (0, 1, 2, 3, -1, 0.5, 2.0, -1.5, 0.0, 1.0, True)
 _SEMIRINGS = (ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES)
@@ -225,9 +227,15 @@ class _Draw:
     """One attempt: the variables, the accesses that leaves are taken from, and their data."""
 
     def __init__(
-        self, rng: random.Random, max_order: int, nonfinite: bool, other: random.Random | None
+        self,
+        rng: random.Random,
+        max_order: int,
+        nonfinite: bool,
+        other: random.Random | None,
+        integers: random.Random | None,
     ) -> None:
         self.rng, self.max_order, self.nonfinite, self.other = rng, max_order, nonfinite, other
+        self.integers = None if nonfinite else integers
         self.semiring: Semiring | None = None
         if not nonfinite and rng.random() < 0.08:
             self.semiring = rng.choice(_SEMIRINGS)
@@ -249,6 +257,9 @@ class _Draw:
             return SUPPORTED[self.rng.choice(names)]
         if self.nonfinite:
             return SUPPORTED[self.rng.choice(("float64", "float64", "float32"))]
+        if self.integers is not None and self.integers.random() < 0.7:
+            whole = [t for t in SUPPORTED.values() if t.kind in "biu"]
+            return self.integers.choice(whole)
         weights = [30 if name == "float64" else 8 if name == "float32" else 3 for name in SUPPORTED]
         return SUPPORTED[self.rng.choices(list(SUPPORTED), weights)[0]]
 
@@ -333,7 +344,10 @@ class _Draw:
         return self.leaf() if depth <= 0 or self.rng.random() < 0.2 else self.tree(depth)
 
     def tree(self, depth: int) -> Expr:
-        form = self.rng.choices([form for form, _ in _FORMS], [weight for _, weight in _FORMS])[0]
+        forms, rng = _FORMS, self.rng
+        if self.integers is not None and self.integers.random() < 0.4:
+            forms, rng = _INTEGER_FORMS, self.integers
+        form = rng.choices([form for form, _ in forms], [weight for _, weight in forms])[0]
         return form(self, depth - 1)
 
     def sum_of_products(self) -> Expr:
@@ -352,8 +366,8 @@ class _Draw:
         body = self.sub(depth)
         inside = [v for v in _variables(body) if self.rng.random() < 0.95] or self.vars
         op = self.rng.choices((ops.ADD, ops.MIN, ops.MAX, ops.MUL, ops.OR), (8, 3, 3, 1, 1))[0]
-        if body.dtype.kind in "iu" and self.rng.random() < 0.2:
-            op = self.rng.choice((ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR))
+        if self.integers is not None and body.dtype.kind in "iu":
+            op = self.integers.choice((op, *_BITS))
         return Reduce(op, self.rng.choice(inside), body)
 
     def case(self) -> Case:
@@ -410,7 +424,9 @@ def _compare(draw: _Draw, depth: int) -> Expr:
 
 
 def _power(draw: _Draw, depth: int) -> Expr:
-    return apply(ops.POW, draw.sub(depth), as_expr(draw.rng.choice((0, 1, 2, 3))))
+    base = draw.sub(depth)
+    exponent = draw.rng.choice((-1, 0, 1, 2, 3) if base.dtype.kind == "i" else (0, 1, 2, 3))
+    return apply(ops.POW, base, Literal(abs(exponent)))
 
 
 def _absolute(draw: _Draw, depth: int) -> Expr:
@@ -425,10 +441,14 @@ def _of_two(*operators: Op) -> Form:
     return lambda d, n: apply(d.rng.choice(operators), d.sub(n), d.sub(n))
 
 
+def _of_both(op: Op) -> Form:
+    return lambda d, n: apply(op, d.sub(n), d.sub(n))
+
+
 _FORMS: tuple[tuple[Form, int], ...] = (
-    (_of_two(ops.MUL), 30),
-    (_of_two(ops.ADD), 20),
-    (_of_two(ops.SUB), 10),
+    (_of_both(ops.MUL), 30),
+    (_of_both(ops.ADD), 20),
+    (_of_both(ops.SUB), 10),
     (lambda d, n: apply(ops.DIV, d.sub(n), _above(d, n)), 4),
     (lambda d, n: apply(ops.DIV, d.sub(n), d.leaf()), 4),
     (lambda d, n: apply(d.rng.choice(_UNARY), d.sub(n)), 12),
@@ -436,14 +456,20 @@ _FORMS: tuple[tuple[Form, int], ...] = (
     (lambda d, n: apply(ops.LOG, _above(d, n)), 2),
     (_of_two(ops.MIN, ops.MAX), 8),
     (_of_two(ops.AND, ops.OR, ops.XOR), 2),
-    (_of_two(ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR), 6),
-    (_of_two(ops.LEFT_SHIFT, ops.RIGHT_SHIFT), 3),
-    (_of_two(ops.FLOOR_DIVIDE, ops.REMAINDER), 4),
-    (lambda d, n: apply(ops.POW, d.sub(n), _absolute(d, n)), 1),
     (_compare, 4),
     (lambda d, n: apply(ops.SELECT, _compare(d, n - 1), d.sub(n), d.sub(n)), 4),
     (lambda d, n: apply(ops.SELECT, d.access(), d.sub(n), d.sub(n)), 2),
     (_power, 4),
     (lambda d, n: Cast(d.dtype(), d.sub(n)), 4),
     (_Draw.reduction, 8),
+)
+_BITS = (ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR)
+# Those of integers, which a generator of their own asks for: other cases stay as they were.
+_INTEGER_FORMS: tuple[tuple[Form, int], ...] = (
+    (_of_two(*_BITS), 6),
+    (_of_two(ops.LEFT_SHIFT, ops.RIGHT_SHIFT), 3),
+    (_of_two(ops.FLOOR_DIVIDE, ops.REMAINDER), 4),
+    (lambda d, n: apply(ops.POW, d.sub(n), _absolute(d, n)), 1),
+    (lambda d, n: apply(ops.INVERT, d.sub(n)), 2),
+    (_compare, 2),
 )

@@ -61,8 +61,14 @@ _NUMBERS = (
 )
 _LENGTH = 12
 
-_NUMPYS = {"abs": np.abs, "minimum": np.minimum, "maximum": np.maximum, "select": np.where}
-_OURS = {name: getattr(ow, name) for name in (*_NUMPYS, "lt", "le", "gt", "ge", "eq", "ne")}
+_OURS = {
+    name: getattr(ow, name)
+    for name in ("abs", "minimum", "maximum", "select", "lt", "le", "gt", "ge", "eq", "ne")
+}
+_NUMPYS = {
+    **{"abs": np.abs, "minimum": np.minimum, "maximum": np.maximum},
+    **{"select": np.where, "power": np.power},
+}
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,16 @@ class _Called(ast.NodeTransformer):
         return _call(names[type(node.ops[0])], left, right)
 
 
+class _Powers(ast.NodeTransformer):
+    """Powers as calls: NumPy's `b ** 2` squares bools as int8, where `np.power` has int64."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        left, right = self.visit(node.left), self.visit(node.right)
+        if isinstance(node.op, ast.Pow):
+            return _call("power", left, right)
+        return ast.BinOp(left, node.op, right)
+
+
 def _evaluated(text: str, names: dict[str, Any], functions: dict[str, Any] = _NUMPYS) -> Any:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -227,7 +243,8 @@ def case_of(seed: int) -> Case:
 def expected(case: Case) -> Array | Exception:
     """NumPy's answer."""
     try:
-        return np.asarray(_evaluated(case.text, case.arrays))
+        text = ast.unparse(_Powers().visit(ast.parse(case.text)))
+        return np.asarray(_evaluated(text, case.arrays))
     except (TypeError, OverflowError, ValueError) as error:
         return error
 
