@@ -47,7 +47,8 @@ def sqrt(e: object) -> Term:
 def exp(e: object) -> Term:
     """The exponential.
 
-    >>> i, j = variable("i"), variable("j")
+    >>> from openwork.index.build import indices
+    >>> i, j = indices("i j")
     >>> print(exp(i - j))
     exp(sub(i, j))
     """
@@ -131,7 +132,8 @@ def select(condition: object, yes: object, no: object) -> Term:
         ParseError: E112 if the condition is a bool of Python or NumPy, decided before any element
             was looked at.
 
-    >>> i, j = variable("i"), variable("j")
+    >>> from openwork.index.build import indices
+    >>> i, j = indices("i j")
     >>> print(select(i < j, 1, 0))
     select(lt(i, j), 1, 0)
     """
@@ -143,7 +145,8 @@ def select(condition: object, yes: object, no: object) -> Term:
 def cast(dtype: object, e: object) -> Term:
     """`e` converted to an element type, information lost or not.
 
-    >>> print(cast("float32", variable("i")))
+    >>> from openwork.index.build import index
+    >>> print(cast("float32", index("i")))
     float32(i)
     """
     return Term(Cast(as_dtype(dtype), as_expr(e)))
@@ -202,7 +205,8 @@ def logical_not(e: object) -> Term:
 def bitwise_and(a: object, b: object) -> Term:
     """The bits that both integers have, `a & b`; of bools, whether both are true.
 
-    >>> i, j = variable("i"), variable("j")
+    >>> from openwork.index.build import indices
+    >>> i, j = indices("i j")
     >>> print(bitwise_and(i, 7) << j)
     left_shift(bitwise_and(i, 7), j)
     """
