@@ -11,7 +11,7 @@ CASES  ?= 60
 GPU_CASES ?= 2000
 
 # The tests that run generated kernels.
-KERNEL_TESTS = tests/test_property.py tests/test_statements.py tests/test_golden.py tests/test_ahead.py \
+KERNEL_TESTS = tests/test_property.py tests/test_numbers.py tests/test_statements.py tests/test_golden.py tests/test_ahead.py \
 	tests/test_kernel_calls.py tests/test_parallel_nodes.py tests/schedule/test_commands.py \
 	tests/schedule/test_corner_cases.py tests/schedule/test_rows_in_registers.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
 	tests/tensor/test_files.py tests/tensor/test_files_broken.py tests/tensor/test_files_fuzz.py \

@@ -153,9 +153,22 @@ class Analysis:
                 bound, exact = bounds[0] * 2, False
                 finite = finite and self.divides(nodes[1], args, dtype)
             case "pow":
-                bound, exact = max(bounds[0], 1.0) ** 3, dtype.kind in "iu"
-                if dtype.kind == "c":
+                # Other exponents than numbers are natural ones, of integers.
+                most = min(bounds[1], 16.0)
+                bound, exact = max(bounds[0], 1.0) ** most, dtype.kind in "iu"
+                known = isinstance(nodes[1], Literal) or (exact and bounds[1] <= 64)
+                if dtype.kind == "c" or not known:
                     raise Unsafe
+            case "bitwise_and" | "bitwise_or" | "bitwise_xor" | "invert" | "left_shift":
+                bound = float("inf")  # as many bits as there are
+            case "right_shift":
+                bound = bounds[0]
+            case "floor_divide" | "remainder":
+                # A rounded quotient may be the next whole number, and there may be nothing to it.
+                if not exact or (dtype.kind == "f" and not self.divides(nodes[1], args, dtype)):
+                    raise Unsafe
+                bound = bounds[0] if name == "floor_divide" else bounds[1]
+                bound = max(bound, 1.0)
             case "sqrt" | "log":  # of something that is exact and not negative
                 if not args[0].exact or not _is_positive(nodes[0]) or dtype.kind == "c":
                     raise Unsafe
@@ -170,7 +183,7 @@ class Analysis:
                 bound, exact = exp(min(bounds[0], 12.0)) if grows else 1.0, False
             case _:
                 raise Unsafe
-        if dtype.kind == "u" and op.name in ("sub", "neg"):
+        if dtype.kind == "u" and op.name in ("sub", "neg", "remainder"):
             bound = float("inf")
         return self.fitted(Facts(bound, exact, finite, any(a.reduced for a in args)), dtype)
 
@@ -178,7 +191,8 @@ class Analysis:
         """Whether a quotient is finite; a divisor that may be zero has to be plain data."""
         match divisor:
             case Apply(op=ops.ADD, args=(Apply(op=ops.ABS), Literal(value=1))):
-                return True
+                if not _may_wrap(args[1], divisor.dtype):
+                    return True
             case Literal(value=value) if value != 0:
                 return True
             case Access() | IndexVar() if dtype.kind != "c" and not args[0].reduced:
@@ -200,6 +214,11 @@ class Analysis:
         elif not facts.exact:
             raise Unsafe
         return self.fitted(Facts(bound, facts.exact, finite, True), dtype)
+
+
+def _may_wrap(facts: Facts, dtype: DType) -> bool:
+    """Whether integers of `dtype` may have become others on the way: one more may be none."""
+    return dtype.kind in "iu" and facts.bound >= float(np.iinfo(dtype).max)
 
 
 def _is_positive(expr: Expr) -> bool:

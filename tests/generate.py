@@ -16,7 +16,7 @@ import numpy as np
 from tests.analysis import Analysis, Unsafe
 
 from openwork.algebra import operators as ops
-from openwork.algebra.operators import Semiring
+from openwork.algebra.operators import Op, Semiring
 from openwork.algebra.types import SUPPORTED, DType, Number, number, promote
 from openwork.errors import ParseError
 from openwork.format.formats import Format, dense
@@ -41,12 +41,13 @@ from openwork.index.nodes import (
     Cast,
     Expr,
     IndexVar,
+    Literal,
     Reduce,
     TensorVar,
     apply,
-    as_expr,
 )
 from openwork.index.show import show
+from openwork.index.terms import as_expr
 from openwork.index.under import under
 from openwork.runtime.reference import Masked, evaluate, masked_to_coo
 from openwork.runtime.storage import Array, Storage
@@ -144,14 +145,16 @@ def random_case(
     max_order: int = 4,
     nonfinite: bool = False,
     formats: random.Random | None = None,
+    integers: random.Random | None = None,
 ) -> Case:
     """Draw a case; with `nonfinite`, a sum of products of data that holds NaN and infinities.
 
-    `formats`: draws formats with levels other than dense and compressed ones, too.
+    `formats`: draws formats with levels other than dense and compressed ones, too. `integers`:
+    draws operators of bits, whole quotients and powers, and integers more often.
     """
     for _ in range(1000):
         try:
-            return _Draw(rng, max_order, nonfinite, formats).case()
+            return _Draw(rng, max_order, nonfinite, formats, integers).case()
         except (ParseError, Unsafe):
             continue
     raise AssertionError("no legal statement in 1000 draws")
@@ -217,13 +220,22 @@ def unusual_format(modes: list[int], rng: random.Random) -> Format:
     return Format(levels, order, tiles)
 
 
+Form = Callable[["_Draw", int], Expr]
+
+
 class _Draw:
     """One attempt: the variables, the accesses that leaves are taken from, and their data."""
 
     def __init__(
-        self, rng: random.Random, max_order: int, nonfinite: bool, other: random.Random | None
+        self,
+        rng: random.Random,
+        max_order: int,
+        nonfinite: bool,
+        other: random.Random | None,
+        integers: random.Random | None,
     ) -> None:
         self.rng, self.max_order, self.nonfinite, self.other = rng, max_order, nonfinite, other
+        self.integers = None if nonfinite else integers
         self.semiring: Semiring | None = None
         if not nonfinite and rng.random() < 0.08:
             self.semiring = rng.choice(_SEMIRINGS)
@@ -245,6 +257,9 @@ class _Draw:
             return SUPPORTED[self.rng.choice(names)]
         if self.nonfinite:
             return SUPPORTED[self.rng.choice(("float64", "float64", "float32"))]
+        if self.integers is not None and self.integers.random() < 0.7:
+            whole = [t for t in SUPPORTED.values() if t.kind in "biu"]
+            return self.integers.choice(whole)
         weights = [30 if name == "float64" else 8 if name == "float32" else 3 for name in SUPPORTED]
         return SUPPORTED[self.rng.choices(list(SUPPORTED), weights)[0]]
 
@@ -329,7 +344,10 @@ class _Draw:
         return self.leaf() if depth <= 0 or self.rng.random() < 0.2 else self.tree(depth)
 
     def tree(self, depth: int) -> Expr:
-        form = self.rng.choices([form for form, _ in _FORMS], [weight for _, weight in _FORMS])[0]
+        forms, rng = _FORMS, self.rng
+        if self.integers is not None and self.integers.random() < 0.4:
+            forms, rng = _INTEGER_FORMS, self.integers
+        form = rng.choices([form for form, _ in forms], [weight for _, weight in forms])[0]
         return form(self, depth - 1)
 
     def sum_of_products(self) -> Expr:
@@ -337,9 +355,10 @@ class _Draw:
         for _ in range(self.rng.choices((1, 2, 3), (4, 4, 3))[0]):
             term = self.leaf()
             for _ in range(self.rng.choices((0, 1, 2), (3, 4, 3))[0]):
-                term = term * self.leaf()
+                term = apply(ops.MUL, term, self.leaf())
             minus = self.semiring is None and self.rng.random() < 0.25
-            total = term if total is None else total - term if minus else total + term
+            sign = ops.SUB if minus else ops.ADD
+            total = term if total is None else apply(sign, total, term)
         assert total is not None
         return total
 
@@ -347,6 +366,8 @@ class _Draw:
         body = self.sub(depth)
         inside = [v for v in _variables(body) if self.rng.random() < 0.95] or self.vars
         op = self.rng.choices((ops.ADD, ops.MIN, ops.MAX, ops.MUL, ops.OR), (8, 3, 3, 1, 1))[0]
+        if self.integers is not None and body.dtype.kind in "iu":
+            op = self.integers.choice((op, *_BITS))
         return Reduce(op, self.rng.choice(inside), body)
 
     def case(self) -> Case:
@@ -404,24 +425,51 @@ def _compare(draw: _Draw, depth: int) -> Expr:
 
 def _power(draw: _Draw, depth: int) -> Expr:
     base = draw.sub(depth)
-    return base ** draw.rng.choice((-1, 0, 1, 2, 3) if base.dtype.kind == "i" else (0, 1, 2, 3))
+    exponent = draw.rng.choice((-1, 0, 1, 2, 3) if base.dtype.kind == "i" else (0, 1, 2, 3))
+    return apply(ops.POW, base, Literal(abs(exponent)))
 
 
-_FORMS: tuple[tuple[Callable[[_Draw, int], Expr], int], ...] = (
-    (lambda d, n: d.sub(n) * d.sub(n), 30),
-    (lambda d, n: d.sub(n) + d.sub(n), 20),
-    (lambda d, n: d.sub(n) - d.sub(n), 10),
-    (lambda d, n: d.sub(n) / (abs(d.sub(n)) + 1), 4),
-    (lambda d, n: d.sub(n) / d.leaf(), 4),
+def _absolute(draw: _Draw, depth: int) -> Expr:
+    return apply(ops.ABS, draw.sub(depth))
+
+
+def _above(draw: _Draw, depth: int) -> Expr:
+    return apply(ops.ADD, _absolute(draw, depth), Literal(1))
+
+
+def _of_two(*operators: Op) -> Form:
+    return lambda d, n: apply(d.rng.choice(operators), d.sub(n), d.sub(n))
+
+
+def _of_both(op: Op) -> Form:
+    return lambda d, n: apply(op, d.sub(n), d.sub(n))
+
+
+_FORMS: tuple[tuple[Form, int], ...] = (
+    (_of_both(ops.MUL), 30),
+    (_of_both(ops.ADD), 20),
+    (_of_both(ops.SUB), 10),
+    (lambda d, n: apply(ops.DIV, d.sub(n), _above(d, n)), 4),
+    (lambda d, n: apply(ops.DIV, d.sub(n), d.leaf()), 4),
     (lambda d, n: apply(d.rng.choice(_UNARY), d.sub(n)), 12),
-    (lambda d, n: apply(ops.SQRT, abs(d.sub(n))), 4),
-    (lambda d, n: apply(ops.LOG, abs(d.sub(n)) + 1), 2),
-    (lambda d, n: apply(d.rng.choice((ops.MIN, ops.MAX)), d.sub(n), d.sub(n)), 8),
-    (lambda d, n: apply(d.rng.choice((ops.AND, ops.OR, ops.XOR)), d.sub(n), d.sub(n)), 2),
+    (lambda d, n: apply(ops.SQRT, _absolute(d, n)), 4),
+    (lambda d, n: apply(ops.LOG, _above(d, n)), 2),
+    (_of_two(ops.MIN, ops.MAX), 8),
+    (_of_two(ops.AND, ops.OR, ops.XOR), 2),
     (_compare, 4),
     (lambda d, n: apply(ops.SELECT, _compare(d, n - 1), d.sub(n), d.sub(n)), 4),
     (lambda d, n: apply(ops.SELECT, d.access(), d.sub(n), d.sub(n)), 2),
     (_power, 4),
     (lambda d, n: Cast(d.dtype(), d.sub(n)), 4),
     (_Draw.reduction, 8),
+)
+_BITS = (ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR)
+# Those of integers, which a generator of their own asks for: other cases stay as they were.
+_INTEGER_FORMS: tuple[tuple[Form, int], ...] = (
+    (_of_two(*_BITS), 6),
+    (_of_two(ops.LEFT_SHIFT, ops.RIGHT_SHIFT), 3),
+    (_of_two(ops.FLOOR_DIVIDE, ops.REMAINDER), 4),
+    (lambda d, n: apply(ops.POW, d.sub(n), _absolute(d, n)), 1),
+    (lambda d, n: apply(ops.INVERT, d.sub(n)), 2),
+    (_compare, 2),
 )

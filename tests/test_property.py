@@ -1,7 +1,7 @@
 """Random statements, formats, types and shapes: compiled kernels against the reference.
 
 `OPENWORK_FUZZ_CASES` says how many, `OPENWORK_FUZZ_SEED` which (0 unless given). A failure prints
-the seed of its case and a program that repeats it; `random_case(random.Random(seed))` is the case.
+the seed of its case and a program that repeats it; `mixed_case_of(seed)` is the case.
 """
 
 from __future__ import annotations
@@ -123,10 +123,20 @@ def seeds_of(chunk: int) -> range:
     return range(SEED + chunk, SEED + CASES, CHUNKS)
 
 
-def case_of(seed: int, unusual: bool = True) -> Case:
-    """The case with this seed; with `unusual` formats, or only dense and compressed levels."""
+def case_of(seed: int, unusual: bool = True, whole: bool = False) -> Case:
+    """The case with this seed; with `unusual` formats, or only dense and compressed levels.
+
+    `whole`: with the operators of integers.
+    """
     formats = random.Random(f"formats of {seed}") if unusual else None
-    return random_case(random.Random(seed), nonfinite=seed % NONFINITE == 0, formats=formats)
+    integers = random.Random(f"integers of {seed}") if whole else None
+    nonfinite = seed % NONFINITE == 0
+    return random_case(random.Random(seed), nonfinite=nonfinite, formats=formats, integers=integers)
+
+
+def mixed_case_of(seed: int) -> Case:
+    """The case with this seed; every third has the operators of integers."""
+    return case_of(seed, whole=seed % 3 == 1)
 
 
 def compare(case: Case, result: Masked) -> None:
@@ -155,7 +165,7 @@ def test_kernels_agree_with_the_reference(chunk: int) -> None:
     if chunk % 2:
         set_num_threads(1)
     seeds = seeds_of(chunk)
-    cases = [case_of(seed) for seed in seeds]
+    cases = [mixed_case_of(seed) for seed in seeds]
     failures = []
     for seed, case, result in zip(seeds, cases, run_chunk(cases), strict=True):
         try:
@@ -176,7 +186,7 @@ def test_kernels_agree_with_the_reference(chunk: int) -> None:
 def test_scheduled_kernels_agree_with_the_reference(chunk: int) -> None:
     """Random schedules, drawn from what is legal, change no answer."""
     seeds = range(SEED + chunk, SEED + SCHEDULED, CHUNKS)
-    cases = [case_of(seed) for seed in seeds]
+    cases = [mixed_case_of(seed) for seed in seeds]
     commands = {n: "" for n in range(len(cases))}
 
     def prepare(n: int, stmt: Statement) -> Statement:

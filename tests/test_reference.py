@@ -12,13 +12,13 @@ import pytest
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op, Semiring
 from openwork.algebra.types import NAMES, number
-from openwork.errors import InternalError, ParseError
+from openwork.errors import DataError, InternalError, ParseError
 from openwork.format.formats import CSF, Format
 from openwork.format.levels import Compressed, Dense
 from openwork.index.checks import check, extents
 from openwork.index.define import operator
 from openwork.index.einstein import explicit
-from openwork.index.nodes import Absent, Assignment, Reduce, TensorVar
+from openwork.index.nodes import Absent, Apply, Assignment, Reduce, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.under import under
 from openwork.runtime import reference
@@ -144,7 +144,10 @@ def test_python_numbers_take_the_type_of_the_array_they_meet() -> None:
 
 def test_integer_arithmetic_wraps_and_sums_in_its_own_type() -> None:
     assert run("y = x(i)", x=full([100, 100, 100], "int8")).values == np.int8(44)
-    assert run("y(i) = x(i) ** -1", x=full([2, 1, -1, 0])).values.tolist() == [0, 1, -1, 0]
+    halves = run("y(i) = cast(float64, x(i)) ** -1", x=full([2, 1, -1]))
+    assert halves.values.tolist() == [0.5, 1, -1]
+    with pytest.raises(DataError, match="E515"):
+        run("y(i) = x(i) ** x(i)", x=full([2, 1, -1, 0]))
 
 
 def test_sums_of_truth_values_are_or() -> None:
@@ -439,7 +442,7 @@ def test_absent_nodes_are_absent() -> None:
     y = TensorVar("y", CSF(0), np.dtype("float64"))
     b = TensorVar("b", CSF(0), np.dtype("float64"))
     assignment = parse_assignment("y = b * b", {"y": y, "b": b})
-    gone = replace(assignment, rhs=Absent(0.0, y.dtype) * assignment.rhs)
+    gone = replace(assignment, rhs=Apply(ops.MUL, (Absent(0.0, y.dtype), assignment.rhs)))
     assert entries(evaluate(gone, {"b": full(nan)}, {})) is None
 
 

@@ -176,6 +176,7 @@ CODES: dict[str, str] = {
     "E509": "operands of another pattern than a symbolic phase was run for",
     "E510": "a kind of file that needs a package which is not installed",
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
+    "E515": "an integer is raised to a negative power",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",

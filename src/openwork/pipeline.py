@@ -20,6 +20,7 @@ from openwork.program.device import DeviceProgram
 from openwork.program.host import on_device
 from openwork.program.nodes import Program
 from openwork.program.parts import with_parts
+from openwork.program.powers import check_powers
 from openwork.program.simplify import simplify
 from openwork.program.tensors import Widths
 from openwork.program.verify import verify
@@ -99,6 +100,7 @@ def back_cuda(
     exact = with_promised_extents(lowered.program, planned, lowered.variables)
     program = trace.run("simplified.c", lambda: with_parts(simplify(exact)))
     verify(program)
+    check_powers(program)
     device = trace.run(
         "kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes)
     )

@@ -548,6 +548,13 @@ def test_a_tensor_on_a_gpu_for_a_kernel_on_a_cpu() -> None:
         _ = there.pointers
 
 
+@provokes("E515")
+def test_an_integer_to_a_negative_power() -> None:
+    n = ow.tensor([2, 3, -1], name="n")
+    with refused("E515", ow.DataError, "negative power", hint="float64"):
+        n**n
+
+
 @provokes("E601")
 def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENWORK_CC", "/no/such/compiler")

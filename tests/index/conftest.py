@@ -15,7 +15,6 @@ from openwork.format.formats import CSF, CSR, dense
 from openwork.index.build import operator
 from openwork.index.nodes import (
     Access,
-    Apply,
     Assignment,
     Cast,
     Expr,
@@ -23,6 +22,8 @@ from openwork.index.nodes import (
     Literal,
     Reduce,
     TensorVar,
+    apply,
+    check_condition,
 )
 from openwork.index.parse import parse_assignment
 from openwork.index.words import SEMIRING_OPERATORS
@@ -86,6 +87,7 @@ def read() -> Callable[[str], Assignment]:
 VARIABLES = st.sampled_from([IndexVar(name) for name in ("i", "j", "k", "l", "exp", "inf", "x1")])
 REDUCERS = st.sampled_from(
     [ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.AND, ops.OR, ops.XOR, EITHER]
+    + [ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR]
     + [op for op in SEMIRING_OPERATORS.values() if op.associates and op.identity is not None]
 )
 APPLIED = [*ops.BUILTIN.values(), *SEMIRING_OPERATORS.values(), *OPERATORS.values()]
@@ -122,10 +124,16 @@ def _nodes(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
             made: Expr = Reduce(draw(REDUCERS), draw(VARIABLES), first)
         else:
             op = draw(st.sampled_from(APPLIED))
-            made = Apply(op, (first, *(draw(inner) for _ in range(op.arity - 1))))
+            args = (first, *(draw(inner) for _ in range(op.arity - 1)))
+            try:
+                if op.selects:
+                    check_condition(first)
+                return apply(op, *args)
+            except ParseError:  # not defined for these types, or numbers
+                return first
         try:
             _ = made.kind
-        except ParseError:  # not defined for these types
+        except ParseError:
             return first
         return made
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -17,21 +19,13 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import FLOAT64, INT64, as_dtype
 from openwork.errors import InternalError, ParseError
 from openwork.format.formats import CSR, dense
-from openwork.index import build
-from openwork.index.build import (
-    access,
-    cast,
-    index,
-    indices,
-    operator,
-    select,
-    semiring,
-    sqrt,
-    under,
-)
+from openwork.index import build, functions
+from openwork.index.build import access, index, indices, operator, semiring, under
 from openwork.index.define import evaluate
 from openwork.index.einstein import explicit
+from openwork.index.functions import cast, select, sqrt
 from openwork.index.nodes import (
+    Access,
     Apply,
     Assignment,
     Cast,
@@ -41,15 +35,30 @@ from openwork.index.nodes import (
     Parameter,
     Reduce,
     TensorVar,
-    as_expr,
 )
-from openwork.index.show import show
+from openwork.index.show import show as show_node
+from openwork.index.terms import Term, Variable, as_expr
 
 Read = Callable[[str], Assignment]
 i, j, k = indices("i j k")
 A = TensorVar("A", CSR, FLOAT64, shape=(3, 4))
 x = TensorVar("x", dense(1), FLOAT64, shape=(4,))
 a, b = access(A, (i, j)), access(x, j)
+
+
+def same(one: object, *others: object) -> bool:
+    """Whether terms, nodes and numbers are the same expression."""
+    return all(as_expr(one) == as_expr(other) for other in others)
+
+
+def show(expr: Term | Assignment) -> str:
+    return show_node(expr.node if isinstance(expr, Term) else expr)
+
+
+def assignment_of(lhs: Term, rhs: Term) -> Assignment:
+    result = as_expr(lhs)
+    assert isinstance(result, Access)
+    return Assignment(result, as_expr(rhs))
 
 
 def refused(make: Callable[[], object]) -> ParseError:
@@ -62,7 +71,7 @@ def refused(make: Callable[[], object]) -> ParseError:
 
 
 def test_indices() -> None:
-    assert indices("i j k") == (IndexVar("i"), IndexVar("j"), IndexVar("k"))
+    assert [var.node for var in indices("i j k")] == [IndexVar("i"), IndexVar("j"), IndexVar("k")]
     assert indices("i, j,k") == indices(" i j\tk ")
     assert indices("i") == (index("i"),)
     assert indices("") == ()
@@ -84,7 +93,7 @@ def test_indices_of_no_text() -> None:
 
 
 def test_access() -> None:
-    assert access(x, i) == access(x, [i]) == access(x, (i,))
+    assert same(access(x, i), access(x, [i]), access(x, (i,)), access(x, IndexVar("i")))
     error = refused(lambda: access(A, (i,)))
     assert str(error) == "E104: A has 2 modes, but 1 index variable is given"
     wrong: Any = (i, 2)
@@ -101,50 +110,128 @@ def test_access() -> None:
 @pytest.mark.parametrize(
     ("function", "op"),
     [
-        *((getattr(build, name), op) for name, op in ops.BUILTIN.items() if hasattr(build, name)),
-        (build.abs_, ops.ABS),
-        (build.minimum, ops.MIN),
-        (build.maximum, ops.MAX),
-        (build.logical_and, ops.AND),
-        (build.logical_or, ops.OR),
-        (build.logical_xor, ops.XOR),
-        (build.logical_not, ops.NOT),
+        *((f, op) for name, op in ops.BUILTIN.items() if (f := getattr(functions, name, None))),
+        (functions.abs_, ops.ABS),
+        (functions.minimum, ops.MIN),
+        (functions.maximum, ops.MAX),
+        (functions.logical_and, ops.AND),
+        (functions.logical_or, ops.OR),
+        (functions.logical_xor, ops.XOR),
+        (functions.logical_not, ops.NOT),
     ],
 )
-def test_functions_apply_their_operator(function: Callable[..., Expr], op: Op) -> None:
-    args = (a, b, 2)[: op.arity]
-    assert function(*args) == Apply(op, tuple(map(as_expr, args)))
+def test_functions_apply_their_operator(function: Callable[..., Term], op: Op) -> None:
+    n = access(TensorVar("n", dense(1), INT64, shape=(4,)), j)
+    args = ((n, i, 2) if is_bitwise(op) else (a, b, 2))[: op.arity]
+    assert same(function(*args), Apply(op, tuple(map(as_expr, args))))
+
+
+def is_bitwise(op: Op) -> bool:
+    """Whether `op` is one of bits, which floats have not."""
+    return op.symbol in ("&", "|", "^", "~", "<<", ">>")
 
 
 def test_every_builtin_has_a_function() -> None:
-    spelled = {"abs", "and", "or", "xor", "not", "add", "sub", "mul", "div", "neg"}
-    assert {name for name in ops.BUILTIN if not hasattr(build, name)} == spelled
+    spelled = {"abs", "and", "or", "xor", "not", "add", "sub", "mul", "div", "neg", "min", "max"}
+    assert {name for name in ops.BUILTIN if not hasattr(functions, name)} == spelled
 
 
 def test_every_public_function_is_documented() -> None:
-    for name in build.__all__:
-        assert inspect.getdoc(getattr(build, name)), name
+    for module in (build, functions):
+        for name in module.__all__:
+            assert inspect.getdoc(getattr(module, name)), name
 
 
 def test_python_operators() -> None:
-    assert abs(a) == build.abs_(a)
-    assert a**2 == build.pow(a, 2)
-    assert (True & a, False | a, True ^ a) == (
-        build.logical_and(True, a),
-        build.logical_or(False, a),
-        build.logical_xor(True, a),
+    assert same(abs(a), functions.abs_(a))
+    assert same(a**2, functions.pow(a, 2))
+    assert same(a == 2, functions.eq(a, 2))
+    assert same(a != 2, functions.ne(a, 2))
+    assert same(+a, a)
+
+
+@pytest.mark.parametrize(
+    ("made", "op", "args"),
+    [
+        (i & 3, ops.BITWISE_AND, (i, 3)), (3 & i, ops.BITWISE_AND, (3, i)),
+        (i | 3, ops.BITWISE_OR, (i, 3)), (3 | i, ops.BITWISE_OR, (3, i)),
+        (i ^ 3, ops.BITWISE_XOR, (i, 3)), (3 ^ i, ops.BITWISE_XOR, (3, i)),
+        (i << 3, ops.LEFT_SHIFT, (i, 3)), (3 << i, ops.LEFT_SHIFT, (3, i)),
+        (i >> 3, ops.RIGHT_SHIFT, (i, 3)), (3 >> i, ops.RIGHT_SHIFT, (3, i)),
+        (i // 3, ops.FLOOR_DIVIDE, (i, 3)), (3 // i, ops.FLOOR_DIVIDE, (3, i)),
+        (i % 3, ops.REMAINDER, (i, 3)), (3 % i, ops.REMAINDER, (3, i)),
+        (i**3, ops.POW, (i, 3)), (3**i, ops.POW, (3, i)), (~i, ops.INVERT, (i,)),
+        (i == j, ops.EQ, (i, j)), (i != j, ops.NE, (i, j)), (i == 1.5, ops.EQ, (i, 1.5)),
+        (np.int64(3) == i, ops.EQ, (i, np.int64(3))),
+        (np.float64(3) != i, ops.NE, (i, np.float64(3))),
+    ],
+)  # fmt: skip
+def test_every_sign_builds_an_expression(made: object, op: Op, args: tuple[object, ...]) -> None:
+    assert isinstance(made, Term)
+    assert same(made, Apply(op, tuple(map(as_expr, args))))
+
+
+# What users hold.
+
+
+def test_variables_of_one_name_are_one_object() -> None:
+    assert indices("i j") == (i, j)
+    assert index("i") is i
+    assert {i: 1, j: 2}[index("i")] == 1
+    assert i in (i, j)
+    assert copy.deepcopy([i, a])[0] is copy.copy(i) is pickle.loads(pickle.dumps(i)) is i  # noqa: S301
+    assert (i.name, str(i), repr(i), repr(a)) == (
+        "i",
+        "i",
+        "<index variable i>",
+        "<expression A(i,j)>",
     )
 
 
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda: bool(a == 0), lambda: bool(i), lambda: not a, lambda: a == 0 and b == 0,
+        lambda: 0 < i < 3, lambda: 1 if a != b else 0, lambda: a in [b, a], lambda: (i,) == (j,),
+    ],
+)  # fmt: skip
+def test_expressions_have_no_truth_value(decide: Callable[[], object]) -> None:
+    error = refused(decide)
+    assert error.code == "E112"
+    assert "no truth value" in error.message
+    assert "ow.select" in str(error.hint)
+
+
+@pytest.mark.parametrize("condition", [True, False, np.True_, np.bool_(False)])
+def test_conditions_that_python_has_decided(condition: Any) -> None:
+    for make in (lambda: select(condition, a, b), lambda: select(condition, 1.0, 0.0)):
+        error = refused(make)
+        assert (error.code, error.message) == ("E112", f"the condition is the constant {condition}")
+
+
+@pytest.mark.parametrize("other", ["i", None, np.ones(3), object(), [1, 2]])
+def test_comparing_with_what_is_no_element(other: Any) -> None:
+    assert refused(lambda: a == other).code == "E112"
+    assert refused(lambda: a != other).code == "E112"
+
+
+def test_nodes_compare_by_structure() -> None:
+    assert a.node == access(A, (i, j)).node
+    assert hash(a.node) == hash(access(A, (i, j)).node)
+    assert isinstance(i, Variable)
+    assert i.node == IndexVar("i")
+
+
 def test_numbers_become_literals() -> None:
-    assert sqrt(2) == Apply(ops.SQRT, (Literal(2),))
-    assert build.maximum(a, np.float32(2)) == Apply(ops.MAX, (a, as_expr(np.float32(2))))
+    assert same(sqrt(2), Apply(ops.SQRT, (Literal(2),)))
+    two = as_expr(np.float32(2))
+    assert same(functions.maximum(a, np.float32(2)), Apply(ops.MAX, (a.node, two)))
 
 
 def test_types_are_checked_at_once() -> None:
     mask = access(TensorVar("m", dense(1), as_dtype("bool"), shape=(4,)), j)
     assert refused(lambda: -mask).code == "E108"
-    assert refused(lambda: build.floor(cast("complex64", a))).code == "E108"
+    assert refused(lambda: functions.floor(cast("complex64", a))).code == "E108"
 
 
 def test_what_cannot_stand_in_an_expression() -> None:
@@ -155,8 +242,8 @@ def test_what_cannot_stand_in_an_expression() -> None:
 
 
 def test_cast() -> None:
-    assert cast("float32", a) == cast(np.float32, a) == Cast(as_dtype("float32"), a)
-    assert cast(complex, 2) == Cast(as_dtype("complex128"), Literal(2))
+    assert same(cast("float32", a), cast(np.float32, a), Cast(as_dtype("float32"), a.node))
+    assert same(cast(complex, 2), Cast(as_dtype("complex128"), Literal(2)))
 
 
 class Whole:
@@ -166,39 +253,45 @@ class Whole:
         return f"{op}{len(args)}"
 
     def __openwork_access__(self, variables: tuple[IndexVar, ...]) -> Expr:
-        return access(TensorVar("w", dense(0), FLOAT64), variables)
+        return access(TensorVar("w", dense(0), FLOAT64), variables).node
 
 
 def test_whole_tensors_compute_by_themselves() -> None:
-    assert build.maximum(2, Whole()) == "max2"
-    assert show(build.maximum(a, Whole())) == "max(A(i,j), w)"
+    assert functions.maximum(2, Whole()) == "max2"
+    assert show(functions.maximum(a, Whole())) == "max(A(i,j), w)"
 
 
 # Reductions.
 
 
+def reduced(op: Op, var: Variable, expr: object) -> Reduce:
+    return Reduce(op, var.node, as_expr(expr))
+
+
 def test_sums() -> None:
-    assert build.sum(j, a) == Reduce(ops.ADD, j, a)
-    both = Reduce(ops.ADD, i, Reduce(ops.ADD, j, a))
-    assert build.sum(i, j, a) == build.sum((i, j), a) == build.sum([i], j, a) == both
+    assert same(build.sum(j, a), reduced(ops.ADD, j, a))
+    both = reduced(ops.ADD, i, reduced(ops.ADD, j, a))
+    assert same(build.sum(i, j, a), build.sum((i, j), a), build.sum([i], j, a), both)
 
 
 def test_other_reductions() -> None:
-    assert build.prod(j, a) == Reduce(ops.MUL, j, a)
-    assert build.any(j, a) == Reduce(ops.OR, j, a)
-    assert build.all(j, a) == Reduce(ops.AND, j, a)
+    assert same(build.prod(j, a), reduced(ops.MUL, j, a))
+    assert same(build.any(j, a), reduced(ops.OR, j, a))
+    assert same(build.all(j, a), reduced(ops.AND, j, a))
     assert build.any(j, a).dtype == as_dtype("bool")
-    for spec in (ops.XOR, "xor", "^", build.logical_xor):
-        assert build.reduce(spec, j, a) == Reduce(ops.XOR, j, a)
-    assert build.reduce(build.sum, j, a) == build.sum(j, a)
+    for spec in (ops.XOR, "xor", functions.logical_xor):
+        assert same(build.reduce(spec, j, a), reduced(ops.XOR, j, a))
+    for spec in (ops.BITWISE_XOR, "bitwise_xor", "^", functions.bitwise_xor):
+        assert same(build.reduce(spec, j, i), reduced(ops.BITWISE_XOR, j, i))
+    assert same(build.reduce(build.sum, j, a), build.sum(j, a))
 
 
 def test_min_and_max() -> None:
-    assert build.min(j, a) == Reduce(ops.MIN, j, a)
-    assert build.max((i, j), a) == Reduce(ops.MAX, i, Reduce(ops.MAX, j, a))
-    assert build.min(a, j) == Apply(ops.MIN, (a, j))
-    assert build.max(2, a) == Apply(ops.MAX, (Literal(2), a))
-    assert build.minimum(j, a) == Apply(ops.MIN, (j, a))
+    assert same(build.min(j, a), reduced(ops.MIN, j, a))
+    assert same(build.max((i, j), a), reduced(ops.MAX, i, reduced(ops.MAX, j, a)))
+    assert same(build.min(a, j), Apply(ops.MIN, (a.node, j.node)))
+    assert same(build.max(2, a), Apply(ops.MAX, (Literal(2), a.node)))
+    assert same(functions.minimum(j, a), Apply(ops.MIN, (j.node, a.node)))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +315,7 @@ def test_reductions_that_are_none(make: Callable[[], object], code: str) -> None
 
 def test_the_message_of_a_sum_over_nothing() -> None:
     assert str(refused(lambda: build.sum(a, b))) == (
-        "E112: sum runs over index variables, not over Access\n"
+        "E112: sum runs over index variables, not over <expression A(i,j)>\n"
         "  hint: for example ow.sum(j, A[i, j])"
     )
 
@@ -233,7 +326,7 @@ def test_the_message_of_a_sum_over_nothing() -> None:
 def test_an_operator() -> None:
     hypot = operator("hypot", lambda p, q: sqrt(p * p + q * q), commutative=True, associative=True)
     applied = hypot(a, 2)
-    assert applied == Apply(hypot, (a, Literal(2)))
+    assert same(applied, Apply(hypot, (a.node, Literal(2))))
     assert (applied.dtype, hypot(i, j).dtype) == (FLOAT64, FLOAT64)
     assert show(applied) == "hypot(A(i,j), 2)"
     np.testing.assert_array_equal(hypot.ufunc(np.array([3, 5]), np.array([4, 12])), [5, 13])
@@ -269,7 +362,7 @@ LAWS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "minus": (lambda p, q: p - q, dict(right_identity=0)),
     "over": (lambda p, q: p / (1 + q * q), dict(left_annihilator=0, right_identity=0)),
     "capped": (lambda p, q: build.min(p + q, 1), dict(identity=0, domain=(0, 0.25, 1))),
-    "both": (lambda p, q: p & q, dict(identity=True, annihilator=False, domain=(False, True))),
+    "both": (functions.logical_and, dict(identity=True, annihilator=False, domain=(False, True))),
     "plain": (lambda p: p + 1, {}),
 }
 
@@ -374,10 +467,10 @@ def test_optional_arguments_are_constants() -> None:
     [
         lambda p, q: p * q + 1,
         lambda p, q: p / (q + 2.5),
-        lambda p, q: sqrt(build.abs_(p)) + cast("int16", 3),
-        lambda p, q: select(build.eq(p, q), p, q * np.float32(0.5)),
-        lambda p, q: build.exp(build.real(p)) * 2,
-        lambda p, q: build.logical_and(p, q),
+        lambda p, q: sqrt(functions.abs_(p)) + cast("int16", 3),
+        lambda p, q: select(functions.eq(p, q), p, q * np.float32(0.5)),
+        lambda p, q: functions.exp(functions.real(p)) * 2,
+        lambda p, q: functions.logical_and(p, q),
     ],
 )
 def test_values_have_the_type_of_the_expression(dtype: str, function: Callable[..., Any]) -> None:
@@ -391,15 +484,16 @@ def test_values_have_the_type_of_the_expression(dtype: str, function: Callable[.
 
 def test_typed_literals_in_definitions() -> None:
     assert evaluate(Literal(2, as_dtype("int8")), ()).dtype == as_dtype("int8")
-    assert evaluate(Parameter(0) & True, (np.array([2, 0]),)).tolist() == [True, False]
+    last = (Term(Parameter(0)) & 1).node
+    assert evaluate(last, (np.array([2, 3]),)).tolist() == [0, 1]
     with pytest.raises(InternalError):
-        evaluate(i, ())
+        evaluate(i.node, ())
 
 
 @given(p=st.integers(-50, 50), q=st.integers(-50, 50))
 @settings(max_examples=50)
 def test_definitions_compute_what_they_say(p: int, q: int) -> None:
-    distance = operator("distance", lambda u, v: build.abs_(u - v) * 2 + build.max(u, v))
+    distance = operator("distance", lambda u, v: functions.abs_(u - v) * 2 + build.max(u, v))
     assert distance.ufunc(np.array(p), np.array(q)) == abs(p - q) * 2 + max(p, q)
 
 
@@ -465,7 +559,7 @@ def _accesses(assignment: Assignment) -> list[Any]:
     ("ring", "text", "meaning"),
     [
         (ops.MAX_PLUS, "y(i) += x(i) * z(i)", "y(i) max= max_plus.mul(x(i), z(i))"),
-        (ops.OR_AND, "m(i) = M(i,j) * m(j)", "m(i) = any(j, M(i,j) & m(j))"),
+        (ops.OR_AND, "m(i) = M(i,j) * m(j)", "m(i) = any(j, and(M(i,j), m(j)))"),
         (
             ops.MAX_TIMES,
             "y(i) = A(i,j) * x(j)",
@@ -481,7 +575,9 @@ def test_under(ring: ops.Semiring, text: str, meaning: str, read: Read) -> None:
     assert show(under(ring, read(text))) == meaning
 
 
-@pytest.mark.parametrize("text", ["x(i) - z(i)", "x(i) / z(i)", "-x(i)"])
+@pytest.mark.parametrize(
+    "text", ["x(i) - z(i)", "x(i) / z(i)", "-x(i)", "x(i) // z(i)", "x(i) % 2"]
+)
 def test_semirings_have_no_inverse(text: str, read: Read) -> None:
     error = refused(lambda: under(ops.MIN_PLUS, read(f"y(i) = {text}")))
     assert error.code == "E111"
@@ -500,7 +596,7 @@ def test_the_message_of_a_missing_inverse(read: Read) -> None:
 def test_zero_in_the_type_of_the_tensor() -> None:
     n = TensorVar("n", CSR, as_dtype("int8"), shape=(3, 4))
     y = TensorVar("y", dense(1), as_dtype("int16"), shape=(3,))
-    shortest = under(ops.MIN_PLUS, Assignment(access(y, i), access(n, (i, j))))
+    shortest = under(ops.MIN_PLUS, assignment_of(access(y, i), access(n, (i, j))))
     fills = [each.tensor.fill for each in _accesses(shortest)]
     assert fills == [32767, 127]
 
@@ -509,7 +605,7 @@ def test_fills_of_the_users_stay() -> None:
     filled = TensorVar("A", CSR, FLOAT64, fill=5.0, shape=(3, 4))
     y = TensorVar("y", dense(1), FLOAT64, fill=7.0, shape=(3,))
     Z = TensorVar("Z", CSR, FLOAT64, fill=7.0, shape=(3, 4))
-    into_dense = under(ops.MIN_PLUS, Assignment(access(y, i), access(filled, (i, j))))
+    into_dense = under(ops.MIN_PLUS, assignment_of(access(y, i), access(filled, (i, j))))
     assert [each.tensor.fill for each in _accesses(into_dense)] == [7.0, 5.0]
-    into_sparse = under(ops.MIN_PLUS, Assignment(access(Z, (i, j)), access(filled, (i, j))))
+    into_sparse = under(ops.MIN_PLUS, assignment_of(access(Z, (i, j)), access(filled, (i, j))))
     assert [each.tensor.fill for each in _accesses(into_sparse)] == [math.inf, 5.0]

@@ -27,11 +27,17 @@ from openwork.index.nodes import (
     TensorVar,
 )
 from openwork.index.show import show
+from openwork.index.terms import Term
 from openwork.index.tokens import MAX_DEPTH
+from openwork.tensor.statement import assign
 from openwork.tree import walk
 
 Read = Callable[[str], Assignment]
 i, j, k = indices("i j k")
+
+
+def assigned(lhs: Term, rhs: object, op: ops.Op | None = None) -> Assignment:
+    return assign(lhs, rhs, op).assignment
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,8 @@ def test_where_sums_go(text: str, meaning: str, read: Read) -> None:
         ("y(i) min= A(i,j) + z(i)", "y(i) min= min(j, A(i,j) + z(i))"),
         ("y(i) max= exp(A(i,j))", "y(i) max= max(j, exp(A(i,j)))"),
         ("s max= A(i,j)", "s max= max(i, max(j, A(i,j)))"),
-        ("m(i) |= M(i,j) & m(j)", "m(i) |= any(j, M(i,j) & m(j))"),
+        ("m(i) |= M(i,j) & m(j)", "m(i) |= reduce(bitwise_or, j, M(i,j) & m(j))"),
+        ("m(i) or= M(i,j)", "m(i) or= any(j, M(i,j))"),
         ("y(i) *= A(i,j)", "y(i) *= prod(j, A(i,j))"),
         ("y(i) min= sum(j, A(i,j))", "y(i) min= sum(j, A(i,j))"),
         ("y(i) either= A(i,j)", "y(i) either= reduce(either, j, A(i,j))"),
@@ -213,7 +220,7 @@ def test_shadowed_variables(text: str, message: str, hint: str, read: Read) -> N
 
 
 def test_an_operator_that_cannot_reduce(read: Read, tensors: dict[str, TensorVar]) -> None:
-    assignment = Assignment(access(tensors["y"], i), access(tensors["A"], (i, j)), ops.SUB)
+    assignment = assigned(access(tensors["y"], i), access(tensors["A"], (i, j)), ops.SUB)
     with pytest.raises(ParseError) as caught:
         explicit(assignment)
     assert caught.value.code == "E111"
@@ -308,10 +315,10 @@ def test_places_survive(read: Read) -> None:
 
 def test_long_sums(tensors: dict[str, TensorVar]) -> None:
     x, y = tensors["x"], tensors["y"]
-    rhs: Expr = access(x, j)
+    rhs = access(x, j)
     for _ in range(MAX_DEPTH - 1):
         rhs = rhs + access(x, j)
-    assert show(explicit(Assignment(access(y, i), rhs))).count("sum(j, x(j))") == MAX_DEPTH
+    assert show(explicit(assigned(access(y, i), rhs))).count("sum(j, x(j))") == MAX_DEPTH
 
 
 def _value(expr: Expr, at: dict[IndexVar, int], data: dict[str, np.ndarray]) -> float:
@@ -353,11 +360,11 @@ def test_sums_of_products_agree_with_einsum(
         subscripts = ",".join(v for _, v in term)
         with_i = "i" if "i" in subscripts else ""
         expected = expected + np.einsum(f"{subscripts}->{with_i}", *operands)
-    got = [_value(rhs, {i: n}, data) for n in range(3)]
+    got = [_value(rhs, {i.node: n}, data) for n in range(3)]
     np.testing.assert_array_equal(got, expected)
 
 
 def test_variables_of_size_zero_are_summed_all_the_same() -> None:
     T = TensorVar("T", dense(2), as_dtype("float64"), shape=(3, 0))
     y = TensorVar("y", dense(1), as_dtype("float64"), shape=(3,))
-    assert str(explicit(Assignment(access(y, i), access(T, (i, j))))) == "y[i] = sum(j, T[i, j])"
+    assert str(explicit(assigned(access(y, i), access(T, (i, j))))) == "y[i] = sum(j, T[i, j])"

@@ -26,11 +26,17 @@ from openwork.index.nodes import (
 )
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
+from openwork.index.terms import Term
 from openwork.index.tokens import MAX_DEPTH, MAX_NESTING
+from openwork.tensor.statement import assign
 from openwork.tree import walk
 
 Read = Callable[[str], Assignment]
 i, j, k = indices("i j k")
+
+
+def assigned(lhs: Term, rhs: object, op: ops.Op | None = None) -> Assignment:
+    return assign(lhs, rhs, op).assignment
 
 
 def refused(read: Read, text: str) -> ParseError:
@@ -49,7 +55,7 @@ def codes(error: ParseError) -> list[str]:
 
 def test_an_assignment(read: Read, tensors: dict[str, TensorVar]) -> None:
     A, x, y = tensors["A"], tensors["x"], tensors["y"]
-    expected = Assignment(access(y, i), access(A, (i, j)) * access(x, j))
+    expected = assigned(access(y, i), access(A, (i, j)) * access(x, j))
     assert read("y(i) = A(i,j) * x(j)") == expected
     assert read("y[i]=A[i,j]*x[j]") == expected
     assert read("  y ( i )\n  = A(i , j)\n  * x(j)\n") == expected
@@ -63,9 +69,10 @@ def test_an_assignment(read: Read, tensors: dict[str, TensorVar]) -> None:
         ("*=", ops.MUL),
         ("min=", ops.MIN),
         ("max=", ops.MAX),
-        ("|=", ops.OR),
-        ("&=", ops.AND),
-        ("^=", ops.XOR),
+        ("|=", ops.BITWISE_OR),
+        ("&=", ops.BITWISE_AND),
+        ("^=", ops.BITWISE_XOR),
+        ("or=", ops.OR),
         ("min_plus.mul=", ops.MIN_PLUS.mul),
         ("min =", ops.MIN),
     ],
@@ -85,14 +92,27 @@ def test_assignment_signs(sign: str, op: object, read: Read) -> None:
         ("2 ** 3 ** s", "2 ** (3 ** s)"),
         ("2 ** -s", "2 ** (-s)"),
         ("s < s + 1", "s < (s + 1)"),
-        ("s | s ^ s & s", "s | (s ^ (s & s))"),
-        ("s & s < s", "(s & s) < s"),
-        ("s & s + s", "s & (s + s)"),
+        ("i | i ^ i & i", "i | (i ^ (i & i))"),
+        ("i & i < i", "(i & i) < i"),
+        ("i & i + i", "i & (i + i)"),
+        ("i & i << i", "i & (i << i)"),
+        ("i << i + i", "i << (i + i)"),
+        ("i << i >> i", "(i << i) >> i"),
+        ("i + i // i", "i + (i // i)"),
+        ("i * i // i % i / i", "(((i * i) // i) % i) / i"),
+        ("~i ** 2", "~(i ** 2)"),
+        ("~i & i", "(~i) & i"),
+        ("~-i", "~(-i)"),
+        ("2 ** ~i", "2 ** (~i)"),
+        ("i==i", "eq(i, i)"),
+        ("i!=i", "ne(i, i)"),
         ("((s))", "s"),
         ("s()", "s"),
         ("pow(s, 2)", "s ** 2"),
         ("add(s, 2)", "s + 2"),
-        ("logical_and(s, s)", "s & s"),
+        ("logical_and(s, s)", "and(s, s)"),
+        ("bitwise_and(i, i)", "i & i"),
+        ("remainder(floor_divide(i, 2), 3)", "i // 2 % 3"),
         ("ow.sqrt(s)", "sqrt(s)"),
         ("sum(j, k, A(j,k))", "sum(j, sum(k, A(j,k)))"),
         ("min(s, 2)", "minimum(s, 2)"),
@@ -133,7 +153,7 @@ def test_numbers(text: str, literal: Literal, read: Read) -> None:
 def test_min_reduces_when_a_variable_comes_first(read: Read) -> None:
     reduction = read("y(i) = min(j, A(i,j))").rhs
     assert isinstance(reduction, Reduce)
-    assert (reduction.op, reduction.var) == (ops.MIN, j)
+    assert (reduction.op, reduction.var) == (ops.MIN, j.node)
     elementwise = read("y(i) = min(x(i), j)").rhs
     assert isinstance(elementwise, Apply)
     assert isinstance(read("y(i) = minimum(j, x(i))").rhs, Apply)
@@ -223,7 +243,7 @@ def test_operators_that_the_types_do_not_have(read: Read) -> None:
         "E108: neg is not defined for bool\n"
         "  m(i) = -m(i)\n"
         "         ^^^^^\n"
-        "  hint: cast an argument first, as in ow.cast('float64', e)"
+        "  hint: of a bool, take ow.logical_not(e), or cast it: ow.cast('int8', e)"
     )
 
 
@@ -365,7 +385,28 @@ def test_little_stack_left(read: Read) -> None:
 PIECES = st.sampled_from(
     [
         *("y(i)", "A(i,j)", "x(j)", "s", "=", "+=", "min=", "(", ")", "[", "]", ",", "+", "-"),
-        *("*", "/", "**", "<", "==", "&", "|", "^", " ", "2", "2.5", "1e999", "3j", "inf", "nan"),
+        *(
+            "*",
+            "/",
+            "**",
+            "<",
+            "==",
+            "&",
+            "|",
+            "^",
+            "~",
+            "%",
+            "//",
+            "<<",
+            ">>",
+            " ",
+            "2",
+            "2.5",
+            "1e999",
+            "3j",
+            "inf",
+            "nan",
+        ),
         *("sqrt(", "sum(j,", "min(", "cast(", "reduce(", "float32(", "complex(", "index(", "i"),
         *("select(", "ow.", ".", "$", "\n", "either(", "True", "m(i)", "c(i)", "é", "²", "\x00"),
     ]

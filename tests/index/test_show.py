@@ -15,7 +15,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import FLOAT64, as_dtype
 from openwork.errors import InternalError
 from openwork.format.formats import dense
-from openwork.index import build
+from openwork.index import build, functions
 from openwork.index.build import access, indices
 from openwork.index.nodes import (
     Absent,
@@ -24,22 +24,21 @@ from openwork.index.nodes import (
     Assignment,
     Cast,
     Expr,
-    IndexVar,
     Literal,
     Parameter,
-    Reduce,
     TensorVar,
-    as_expr,
 )
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
+from openwork.index.terms import Term, as_expr
+from openwork.tensor.statement import assign
 from openwork.tree import Node, walk
 
 i, j = indices("i j")
 X = TensorVar("x", dense(1), FLOAT64, shape=(5,))
 S = TensorVar("s", dense(0), FLOAT64)
-x: Expr = access(X, i)
-s: Expr = access(S, ())
+x, s = access(X, i), access(S, ())
+n = access(TensorVar("n", dense(1), as_dtype("int8"), shape=(5,)), i)
 TWO, MINUS = Literal(2), Literal(-2)
 
 
@@ -62,6 +61,8 @@ TWO, MINUS = Literal(2), Literal(-2)
         "y(i) *= 2.0",
         "m(i) |= M(i,j) & m(j) | n(j) > 3",
         "m(i) &= (n(i) > 3) ^ m(i)",
+        "n(i) ^= ~n(i) & 7 << n(j) % 4 | N(i,j) // 3 >> 1",
+        "m(i) or= or(x(i), n(i))",
         "y(i) either= x(i)",
         "y(i) = select(x(i) < 0.5, 1, sqrt(abs(x(i))))",
         "y(i) = float32(x(i)) + float32(2.5) + cast(int8, 3.5)",
@@ -84,13 +85,30 @@ def test_text_is_kept(text: str, read: Callable[[str], Assignment]) -> None:
         (MINUS, "-2"),
         (Apply(ops.NEG, (MINUS,)), "-(-2)"),
         (Apply(ops.POW, (MINUS, TWO)), "(-2) ** 2"),
-        (Apply(ops.NEG, (Apply(ops.POW, (TWO, x)),)), "-2 ** x(i)"),
-        (MINUS * x, "-2 * x(i)"),
+        (-(2**x), "-2 ** x(i)"),
+        (-2 * x, "-2 * x(i)"),
         (x * -2, "x(i) * (-2)"),
-        (Apply(ops.NEG, (-x,)), "-(-x(i))"),
+        (functions.elements(ops.NEG, -x), "-(-x(i))"),
         ((x < 1) & (x > 0), "(x(i) < 1) & (x(i) > 0)"),
-        (build.lt(x < 1, x), "(x(i) < 1) < x(i)"),
-        (build.eq(x, s + 1), "x(i) == s + 1"),
+        (functions.lt(x < 1, x), "(x(i) < 1) < x(i)"),
+        (functions.eq(x, s + 1), "x(i) == s + 1"),
+        (x != s, "x(i) != s"),
+        (functions.logical_and(x, s), "and(x(i), s)"),
+        (~n, "~n(i)"),
+        (~-n, "~(-n(i))"),
+        (-~n, "-(~n(i))"),
+        (Apply(ops.INVERT, (TWO,)), "~2"),
+        (Apply(ops.INVERT, (MINUS,)), "~(-2)"),
+        ((~n) ** 2, "(~n(i)) ** 2"),
+        (~(n**2), "~n(i) ** 2"),
+        (n & ~n, "n(i) & ~n(i)"),
+        (n << 1 + n, "n(i) << 1 + n(i)"),
+        ((n << 1) + n, "(n(i) << 1) + n(i)"),
+        (n & 3 << n, "n(i) & 3 << n(i)"),
+        ((n & 3) << n, "(n(i) & 3) << n(i)"),
+        (n >> (n >> 1), "n(i) >> (n(i) >> 1)"),
+        (n // 2 % 3 * n, "n(i) // 2 % 3 * n(i)"),
+        (n // (2 % n), "n(i) // (2 % n(i))"),
         (x**s**2, "x(i) ** s ** 2"),
         ((x**s) ** 2, "(x(i) ** s) ** 2"),
         (as_expr(np.float32(0.1)), "float32(0.10000000149011612)"),
@@ -105,32 +123,32 @@ def test_text_is_kept(text: str, read: Callable[[str], Assignment]) -> None:
         (Literal(float("-inf")), "-inf"),
         (Literal(-0.0), "-0.0"),
         (build.min(i, x), "min(i, x(i))"),
-        (build.minimum(i, x), "minimum(i, x(i))"),
+        (functions.minimum(i, x), "minimum(i, x(i))"),
         (build.min(x, i), "min(x(i), i)"),
         (build.any(j, x), "any(j, x(i))"),
-        (build.logical_not(x), "not(x(i))"),
-        (Apply(ops.MIN_PLUS.mul, (x, s)), "min_plus.mul(x(i), s)"),
-        (Reduce(ops.MAX_TIMES.add, i, x), "reduce(max_times.add, i, x(i))"),
-        (Apply(replace(ops.ADD, annihilator=7), (x, s)), "add(x(i), s)"),
+        (functions.logical_not(x), "not(x(i))"),
+        (Apply(ops.MIN_PLUS.mul, (x.node, s.node)), "min_plus.mul(x(i), s)"),
+        (build.reduce(ops.MAX_TIMES.add, i, x), "reduce(max_times.add, i, x(i))"),
+        (Apply(replace(ops.ADD, annihilator=7), (x.node, s.node)), "add(x(i), s)"),
         (Absent(0.0, FLOAT64), "absent(0.0)"),
         (Parameter(1), "$1"),
         (X, "x"),
     ],
 )
-def test_expressions(expr: Node, text: str) -> None:
-    assert show(expr) == text
+def test_expressions(expr: Node | Term, text: str) -> None:
+    assert show(expr.node if isinstance(expr, Term) else expr) == text
 
 
 def test_names_that_mean_something_else_are_told_apart() -> None:
     """A tensor's name wins in the text, so other meanings of it are spelled differently."""
     named = {n: TensorVar(n, dense(o), FLOAT64, shape=(5,) * o) for n, o in [("sum", 1), ("i", 0)]}
-    node = Assignment(Access(named["i"], ()), Reduce(ops.ADD, i, access(named["sum"], i) * i))
+    node = assign(access(named["i"], ()), build.sum(i, access(named["sum"], i) * i)).assignment
     assert show(node) == "i = ow.sum(index(i), sum(i) * index(i))"
     assert parse_assignment(show(node), named) == node
 
 
 def test_an_index_variable_called_inf_is_no_number() -> None:
-    assert show(IndexVar("inf") + 1) == "index(inf) + 1"
+    assert show((indices("inf")[0] + 1).node) == "index(inf) + 1"
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,10 @@ from openwork.format.formats import (
 )  # fmt: skip
 from openwork.format.levels import Compressed, Dense, Hashed
 from openwork.format.width import INT32_LIMIT
-from openwork.index.nodes import Assignment, IndexVar
+from openwork.index.build import index
 from openwork.tensor.create import placeholder, tensor
 from openwork.tensor.eager import KERNELS, KernelStore
+from openwork.tensor.statement import assign
 from openwork.tensor.tensor import Tensor
 
 RNG = np.random.default_rng(7)
@@ -321,10 +322,10 @@ def test_the_same_kernel_serves_other_shapes_and_numbers() -> None:
 
 
 def test_old_kernels_are_forgotten() -> None:
-    i = IndexVar("i")
+    i = index("i")
     x, y = placeholder("x", 1), placeholder("y", 1)
     store = KernelStore(most=2)
-    kernels = [store.get(key, lambda: Assignment(y[i], x[i])) for key in (1, 2, 3)]
+    kernels = [store.get(key, lambda: assign(y[i], x[i]).assignment) for key in (1, 2, 3)]
     assert len(store) == 2
     assert store.get(3, lambda: pytest.fail("compiled again")) is kernels[2]
     store.clear()

@@ -17,7 +17,8 @@ from openwork.errors import FormatError, ParseError, ShapeError
 from openwork.format.formats import BSR, CSC, CSF, CSR, DCSR, DIA, LIL, Format, dense
 from openwork.format.levels import Compressed, Dense
 from openwork.format.width import INT32_LIMIT
-from openwork.index.nodes import Access, IndexVar
+from openwork.index.build import indices
+from openwork.index.nodes import Access
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.tensor import Tensor
 
@@ -386,12 +387,12 @@ def test_numpy_gets_dense_tensors_only() -> None:
 
 
 def test_accesses() -> None:
-    i, j = IndexVar("i"), IndexVar("j")
+    i, j = indices("i j")
     A = tensor(MATRIX, format=CSR, name="A")
     access = A[i, j]
-    assert isinstance(access, Access)
-    assert access.tensor.source is A
-    assert access == A[i, j]
+    assert isinstance(access.node, Access)
+    assert access.node.tensor.source is A
+    assert access.node == A[i, j].node
     assert A.var == A.var
     for wrong in ((i,), (i, j, i)):
         with pytest.raises(ParseError, match="E104"):
@@ -401,14 +402,14 @@ def test_accesses() -> None:
             A[wrong]
     s = tensor(2.0, name="s")
     assert str(s[()]) == "s[]"
-    assert (s * A[i, j]) == (s[()] * A[i, j])
-    assert (A[i, j] * s) == (A[i, j] * s[()])
+    assert (s * A[i, j]).node == (s[()] * A[i, j]).node
+    assert (A[i, j] * s).node == (A[i, j] * s[()]).node
     with pytest.raises(ParseError, match="E104"):
         _ = A * A[i, j]
 
 
 def test_recorded_statements() -> None:
-    i, j = IndexVar("i"), IndexVar("j")
+    i, j = indices("i j")
     A, x, y = tensor(MATRIX, name="A"), tensor(MATRIX[0], name="x"), empty((4,), name="y")
     with pytest.raises(ParseError, match="E102: nothing has been assigned to y"):
         _ = y.statement
@@ -419,7 +420,7 @@ def test_recorded_statements() -> None:
 
 
 def test_tensors_are_freed_at_once() -> None:
-    i = IndexVar("i")
+    (i,) = indices("i")
     x = tensor([1.0, 2.0], name="x")
     y = empty((2,), name="y")
     y[i] = x[i]

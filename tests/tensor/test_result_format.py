@@ -10,18 +10,30 @@ import pytest
 from openwork.algebra import operators as ops
 from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, Format, dense
 from openwork.format.levels import Compressed, Dense
-from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, Reduce, TensorVar
+from openwork.index.build import access, indices
+from openwork.index.build import sum as sum_over
+from openwork.index.nodes import TensorVar
+from openwork.index.terms import Term, Variable
 from openwork.index.under import under
-from openwork.tensor.result_format import absent_value, result_format
+from openwork.tensor import result_format as formats
+from openwork.tensor.statement import assign
 
-i, j, k, l = (IndexVar(name) for name in "ijkl")
+i, j, k, l = indices("i j k l")
 FLOAT = np.dtype("float64")
+
+
+def absent_value(term: Term) -> Any:
+    return formats.absent_value(term.node)
+
+
+def result_format(term: Term, variables: tuple[Variable, ...], fill: float = 0) -> Format:
+    return formats.result_format(term.node, tuple(var.node for var in variables), fill)
 
 
 def var(name: str, format: Format, fill: float = 0) -> Any:
     """A function that accesses a tensor of `format`."""
     tensor = TensorVar(name, format, FLOAT, fill, (None,) * format.ndim)
-    return lambda *variables: Access(tensor, variables)
+    return lambda *variables: access(tensor, variables)
 
 
 R, R2 = var("R", CSR), var("R2", CSR)
@@ -34,7 +46,7 @@ X, X2 = var("X", CSF(3)), var("X2", CSF(3, (2, 0, 1)))
 Y = var("Y", Format([Dense, Dense, Compressed]))
 TTM = Format([Compressed, Compressed, Dense])
 
-CASES: list[tuple[Expr, tuple[IndexVar, ...], Format]] = [
+CASES: list[tuple[Any, tuple[Variable, ...], Format]] = [
     # a product has the pattern of a sparse factor
     (R(i, j) * M(i, j), (i, j), CSR),
     (M(i, j) * C(i, j), (i, j), CSC),
@@ -99,7 +111,7 @@ CASES: list[tuple[Expr, tuple[IndexVar, ...], Format]] = [
     (X(i, j, k), (i, j), DCSR),
     (X2(i, j, k), (i, j), dense(2)),
     (X2(i, j, k), (k, i), DCSR),
-    (Reduce(ops.ADD, j, R(i, j)), (i,), dense(1)),
+    (sum_over(j, R(i, j)), (i,), dense(1)),
     # higher orders
     (X(i, j, k) * x(k), (i, j), DCSR),
     (X(i, j, l) * M(k, l), (i, j, k), TTM),
@@ -116,7 +128,7 @@ CASES: list[tuple[Expr, tuple[IndexVar, ...], Format]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} over {len(case[1])}")
-def test_format_of_a_result(case: tuple[Expr, tuple[IndexVar, ...], Format]) -> None:
+def test_format_of_a_result(case: tuple[Any, tuple[Variable, ...], Format]) -> None:
     rhs, variables, expected = case
     assert result_format(rhs, variables) == expected
 
@@ -138,6 +150,6 @@ def test_fills_take_the_place_of_zero() -> None:
 @pytest.mark.parametrize("semiring", list(ops.SEMIRINGS.values()), ids=str)
 def test_semirings_have_the_same_patterns(semiring: Any) -> None:
     for factors, format in [((R, R2), CSR), ((R, M), dense(2)), ((C, C2), CSC)]:
-        product = Apply(ops.MUL, (factors[0](i, k), factors[1](k, j)))
-        statement = under(semiring, Assignment(M2(i, j), product))
-        assert result_format(statement.rhs, (i, j), semiring.zero) == format
+        product = factors[0](i, k) * factors[1](k, j)
+        statement = under(semiring, assign(M2(i, j), product).assignment)
+        assert result_format(Term(statement.rhs), (i, j), semiring.zero) == format

@@ -14,8 +14,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from openwork.algebra.types import BOOL, DType, Kind, Number, number, promote, result_type, strong
-from openwork.errors import ParseError
+from openwork.algebra.types import (
+    BOOL,
+    DType,
+    Kind,
+    Number,
+    number,
+    promote,
+    resolved_types,
+    strong,
+)
+from openwork.errors import DataError, ParseError
 
 INF = float("inf")
 
@@ -37,6 +46,8 @@ class Op:
     commutes: bool = False
     associates: bool = False
     selects: bool = False  # the first argument picks between the other two
+    compares: bool = False  # arguments are compared as numbers, exactly, whatever their types
+    natural: int | None = None  # this argument may not be negative where integers are computed
     cheap: bool = False  # costs less than a branch that is guessed wrong
     symbol: str | None = None  # infix spelling, when there is one
     definition: object = None  # an expression over parameters, for operators that a user defined
@@ -65,7 +76,7 @@ class Op:
             return promote(*kinds[1:])
         if self.typing is None:
             return promote(*kinds)
-        return result_type(self.typing, tuple(kinds), self.name)
+        return resolved_types(self.typing, tuple(kinds), self.name)[-1]
 
     def argument_type(self, kinds: Sequence[Kind], position: int) -> DType:
         """The type an argument is converted to before the operator is applied."""
@@ -73,10 +84,8 @@ class Op:
             return BOOL if position == 0 else self.result(kinds)
         if self.typing in _KEEP_ARGUMENTS:
             return strong(kinds[position])
-        if self.typing in _COMPARE:
-            common, own = promote(*kinds), strong(kinds[position])
-            # No type holds all integers of int64 and of uint64, and they need none to be compared.
-            return own if common.kind == "f" and _all_integers(kinds) else common
+        if self.compares and self.typing is not None:
+            return resolved_types(self.typing, tuple(kinds), self.name)[position]
         return self.result(kinds)
 
     def identity_of(self, dtype: DType) -> Number:
@@ -99,19 +108,20 @@ class Op:
             return cast(Number, np.asarray(self.ufunc(*args)).astype(result).item())
 
 
+def negative_power() -> DataError:
+    """The error of an integer to a negative power, which NumPy refuses as well."""
+    return DataError(
+        "an integer is raised to a negative power",
+        code="E515",
+        hint="compute with floats: ow.cast('float64', base) ** exponent, or A.astype('float64')",
+    )
+
+
 def _power(base: Any, exponent: Any) -> Any:
-    """Power that, unlike NumPy's, has a value for negative integer exponents: it truncates."""
-    base, exponent = np.asarray(base), np.asarray(exponent)
-    if np.result_type(base, exponent).kind not in "iu":
+    try:
         return np.power(base, exponent)
-    common = np.result_type(base, exponent)
-    base, exponent = np.broadcast_arrays(base.astype(common), exponent.astype(common))
-    if common.kind == "u":
-        return np.power(base, exponent)
-    positive = np.power(base, np.maximum(exponent, 0))
-    odd = np.where(exponent % 2 == 0, 1, base)
-    inverse = np.where(np.abs(base) == 1, odd, 0)
-    return np.where(exponent < 0, inverse, positive).astype(common)
+    except ValueError as error:
+        raise negative_power() from error
 
 
 def _add_beyond(far: float) -> Op:
@@ -144,7 +154,10 @@ def _unary(name: str, ufunc: np.ufunc, symbol: str | None = None, cheap: bool = 
 
 
 def _compare(name: str, symbol: str, ufunc: np.ufunc, commutes: bool = False) -> Op:
-    return Op(name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=commutes, cheap=True)
+    return Op(
+        name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=commutes, cheap=True,
+        compares=True,
+    )  # fmt: skip
 
 
 _MONOID: dict[str, Any] = {"commutes": True, "associates": True, "cheap": True}
@@ -159,20 +172,50 @@ DIV = Op(
     "div", 2, right_identity=1, left_annihilator=0, symbol="/", ufunc=np.true_divide,
     typing=np.true_divide,
 )  # fmt: skip
-POW = Op("pow", 2, right_identity=1, symbol="**", ufunc=_power, typing=np.power)
+# An absent 0 stays absent under division, whatever it is divided by; a stored one does not. That
+# nothing changes divided by 1 would be false for floats, which are rounded down.
+FLOOR_DIVIDE = Op(
+    "floor_divide", 2, left_annihilator=0, symbol="//", ufunc=np.floor_divide,
+    typing=np.floor_divide,
+)  # fmt: skip
+REMAINDER = Op(
+    "remainder", 2, left_annihilator=0, symbol="%", ufunc=np.remainder, typing=np.remainder
+)
+POW = Op("pow", 2, right_identity=1, symbol="**", ufunc=_power, typing=np.power, natural=1)
 MIN = Op("min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, **_MONOID)
 MAX = Op("max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, **_MONOID)
+# Logic: any element is true or false, and so is the result.
 AND = Op(
-    "and", 2, identity=True, annihilator=False, symbol="&", ufunc=np.logical_and,
-    typing=np.logical_and, **_MONOID,
+    "and", 2, identity=True, annihilator=False, ufunc=np.logical_and, typing=np.logical_and,
+    **_MONOID,
 )  # fmt: skip
 OR = Op(
-    "or", 2, identity=False, annihilator=True, symbol="|", ufunc=np.logical_or,
-    typing=np.logical_or, **_MONOID,
+    "or", 2, identity=False, annihilator=True, ufunc=np.logical_or, typing=np.logical_or,
+    **_MONOID,
 )  # fmt: skip
-XOR = Op(
-    "xor", 2, identity=False, symbol="^", ufunc=np.logical_xor, typing=np.logical_xor, **_MONOID
-)
+XOR = Op("xor", 2, identity=False, ufunc=np.logical_xor, typing=np.logical_xor, **_MONOID)
+# Bits of integers, and truth values; -1 has all bits set, in any type.
+BITWISE_AND = Op(
+    "bitwise_and", 2, identity=-1, annihilator=0, symbol="&", ufunc=np.bitwise_and,
+    typing=np.bitwise_and, **_MONOID,
+)  # fmt: skip
+BITWISE_OR = Op(
+    "bitwise_or", 2, identity=0, annihilator=-1, symbol="|", ufunc=np.bitwise_or,
+    typing=np.bitwise_or, **_MONOID,
+)  # fmt: skip
+BITWISE_XOR = Op(
+    "bitwise_xor", 2, identity=0, symbol="^", ufunc=np.bitwise_xor, typing=np.bitwise_xor,
+    **_MONOID,
+)  # fmt: skip
+LEFT_SHIFT = Op(
+    "left_shift", 2, right_identity=0, left_annihilator=0, symbol="<<", ufunc=np.left_shift,
+    typing=np.left_shift,
+)  # fmt: skip
+RIGHT_SHIFT = Op(
+    "right_shift", 2, right_identity=0, left_annihilator=0, symbol=">>", ufunc=np.right_shift,
+    typing=np.right_shift,
+)  # fmt: skip
+INVERT = _unary("invert", np.invert, "~", cheap=True)
 NOT = _unary("not", np.logical_not, cheap=True)
 NEG = _unary("neg", np.negative, "-", cheap=True)
 ABS = _unary("abs", np.absolute, cheap=True)
@@ -188,19 +231,15 @@ EQ = _compare("eq", "==", np.equal, commutes=True)
 NE = _compare("ne", "!=", np.not_equal, commutes=True)
 SELECT = Op("select", 3, ufunc=_select, selects=True, cheap=True)
 
-
-def _all_integers(kinds: Sequence[Kind]) -> bool:
-    return all(strong(kind).kind in "iu" for kind in kinds)
-
-
 _LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _KEEP_ARGUMENTS = (np.absolute, *_LOGIC)
-_COMPARE = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 
 BUILTIN: dict[str, Op] = {
     op.name: op
     for op in (
         *(ADD, SUB, MUL, DIV, POW, MIN, MAX, AND, OR, XOR, NOT, NEG, ABS, SQRT, EXP, LOG),
+        *(FLOOR_DIVIDE, REMAINDER, BITWISE_AND, BITWISE_OR, BITWISE_XOR, INVERT),
+        *(LEFT_SHIFT, RIGHT_SHIFT),
         *(SIN, COS, TAN, TANH, FLOOR, CEIL, CONJ, REAL, IMAG, LT, LE, GT, GE, EQ, NE, SELECT),
     )
 }

@@ -22,10 +22,28 @@ SUPPORTED: dict[str, DType] = {name: np.dtype(name) for name in NAMES}
 _BY_DTYPE: dict[DType, DType] = {t: t for t in SUPPORTED.values()}
 
 BOOL, INT32, INT64 = SUPPORTED["bool"], SUPPORTED["int32"], SUPPORTED["int64"]
+UINT64 = SUPPORTED["uint64"]
 FLOAT32, FLOAT64, COMPLEX128 = SUPPORTED["float32"], SUPPORTED["float64"], SUPPORTED["complex128"]
+_LIMITS: dict[DType, tuple[int, int]] = {
+    t: (int(np.iinfo(t).min), int(np.iinfo(t).max)) for t in SUPPORTED.values() if t.kind in "iu"
+}
 _STRONG: dict[type, DType] = {int: INT64, float: FLOAT64, complex: COMPLEX128}
 # Small integers become half precision under NumPy's sqrt, exp, ...; we compute in single instead.
 _NEAREST: dict[DType, DType] = {np.dtype("float16"): FLOAT32}
+
+# What to do where a ufunc does not exist for some types.
+_BITS = "only integers and bools have bits: {}, or cast to an integer, as in ow.cast('int64', e)"
+_SHIFTS = _BITS.format("multiply by a power of two")
+_HINTS: dict[np.ufunc, str] = {
+    np.bitwise_and: _BITS.format("take ow.logical_and(a, b) for truth values"),
+    np.bitwise_or: _BITS.format("take ow.logical_or(a, b) for truth values"),
+    np.bitwise_xor: _BITS.format("take ow.logical_xor(a, b) for truth values"),
+    np.invert: _BITS.format("take ow.logical_not(e) for truth values"),
+    np.left_shift: _SHIFTS,
+    np.right_shift: _SHIFTS,
+    np.negative: "of a bool, take ow.logical_not(e), or cast it: ow.cast('int8', e)",
+    np.subtract: "of bools, take ow.logical_xor(a, b), or cast them: ow.cast('int8', e)",
+}
 
 
 def as_dtype(spec: object) -> DType:
@@ -66,8 +84,15 @@ def promote(*kinds: Kind) -> DType:
     return strong(kind)
 
 
-def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None) -> DType:
+def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> DType:
     """The element type that `ufunc` gives for arguments of `kinds`."""
+    return resolved_types(ufunc, kinds)[-1]
+
+
+def resolved_types(
+    ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None
+) -> tuple[DType, ...]:
+    """The types that `ufunc` converts arguments of `kinds` to, and the one that it gives."""
     if all(not isinstance(kind, np.dtype) for kind in kinds):
         kinds = tuple(strong(kind) for kind in kinds)
     try:
@@ -78,9 +103,21 @@ def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None =
         raise ParseError(
             f"{operator or ufunc.__name__} is not defined for {shown}",
             code="E108",
-            hint="cast an argument first, as in ow.cast('float64', e)",
+            hint=_HINTS.get(ufunc, "cast an argument first, as in ow.cast('float64', e)"),
         ) from error
-    return as_dtype(_NEAREST.get(dtypes[-1], dtypes[-1]))
+    return tuple(as_dtype(_NEAREST.get(each, each)) for each in dtypes)
+
+
+def holds(dtype: DType, value: Number) -> bool:
+    """Whether an integer is one of `dtype`; no other number is asked about.
+
+    >>> holds(np.dtype("uint8"), 255), holds(np.dtype("uint8"), -1), holds(np.dtype("float32"), -1)
+    (True, False, True)
+    """
+    if dtype.kind not in "iu" or not isinstance(value, int):
+        return True
+    limits = _LIMITS[dtype]
+    return limits[0] <= value <= limits[1]
 
 
 def number(value: Number, dtype: DType) -> Number:

@@ -1,8 +1,7 @@
-"""Expressions as Python calls: what `ow.sum`, `ow.sqrt`, `ow.select` and their kin do.
+"""Index variables, accesses, reductions and operators as Python calls: `ow.indices`, `ow.sum`.
 
 The names of Python's own functions that this module takes over (`sum`, `min`, ...) work on
-expressions only. Apart from reductions, everything here also takes whole tensors where they
-support it.
+expressions only; `functions.py` has those of elements, which take whole tensors as well.
 """
 
 from __future__ import annotations
@@ -10,24 +9,38 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
-from typing import cast as typed_as
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op, Semiring
-from openwork.algebra.types import Number, as_dtype
+from openwork.algebra.types import Number
 from openwork.errors import ParseError
 from openwork.index import define
 from openwork.index.checks import wrong_order
 from openwork.index.define import WEIGHTS, operator
-from openwork.index.nodes import Access, Cast, Expr, IndexVar, Reduce, TensorVar, apply, as_expr
+from openwork.index.functions import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    elements,
+    logical_and,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    pow,
+)
+from openwork.index.nodes import Access, IndexVar, Reduce, TensorVar
+from openwork.index.terms import (
+    Term,
+    Variable,
+    as_expr,
+    as_variable,
+    variable,
+)
 from openwork.index.under import under
 
 __all__ = [
     "index", "indices", "access",
-    "abs_", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil",
-    "conj", "real", "imag", "pow", "minimum", "maximum", "select", "cast",
-    "eq", "ne", "lt", "le", "gt", "ge",
-    "logical_and", "logical_or", "logical_xor", "logical_not",
     "sum", "prod", "min", "max", "any", "all", "reduce",
     "operator", "semiring", "under",
 ]  # fmt: skip
@@ -36,11 +49,11 @@ __all__ = [
 # Variables and accesses.
 
 
-def index(name: str) -> IndexVar:
-    """One index variable.
+def index(name: str) -> Variable:
+    """One index variable; the same object for the same name.
 
     >>> index("i")
-    IndexVar(name='i')
+    <index variable i>
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise ParseError(
@@ -48,10 +61,10 @@ def index(name: str) -> IndexVar:
             code="E101",
             hint="a name is letters, digits and underscores, and starts with no digit",
         )
-    return IndexVar(name)
+    return variable(name)
 
 
-def indices(names: str) -> tuple[IndexVar, ...]:
+def indices(names: str) -> tuple[Variable, ...]:
     """Index variables, one for each name in a text.
 
     >>> i, j, k = indices("i j k")
@@ -65,208 +78,45 @@ def indices(names: str) -> tuple[IndexVar, ...]:
     return tuple(index(name) for name in re.split(r"[\s,]+", names) if name)
 
 
-def access(tensor: TensorVar, variables: IndexVar | Sequence[IndexVar]) -> Access:
+def access(tensor: TensorVar, variables: object) -> Term:
     """The element of `tensor` at `variables`: what `A[i, j]` makes.
 
     Raises:
         ParseError: E104 if there are more or fewer variables than modes, E112 if one of them is
             not an index variable.
     """
-    given = (variables,) if isinstance(variables, IndexVar) else tuple(variables)
-    for var in given:
-        if not isinstance(var, IndexVar):
+    given: list[IndexVar] = []
+    for each in variables if isinstance(variables, (tuple, list)) else (variables,):
+        var = as_variable(each)
+        if var is None:
             raise ParseError(
-                f"{tensor.name} is indexed with {var!r}, which is not an index variable",
+                f"{tensor.name} is indexed with {each!r}, which is not an index variable",
                 code="E112",
                 hint='make variables with i, j = ow.indices("i j")',
             )
+        given.append(var)
     if len(given) != tensor.ndim:
         raise ParseError(wrong_order(tensor, len(given)), code="E104")
-    return Access(tensor, given)
-
-
-# Functions of elements.
-
-
-def _apply(op: Op, *args: object) -> Expr:
-    """`op` on expressions and numbers, or on whole tensors if there is no expression."""
-    expressions = [arg for arg in args if isinstance(arg, Expr)]
-    for arg in () if expressions else args:
-        build = getattr(arg, "__openwork_apply__", None)
-        if build is not None:
-            return typed_as(Expr, build(op, args))
-    return apply(op, *args)
-
-
-def abs_(e: object) -> Expr:
-    """The absolute value; of complex numbers, the modulus."""
-    return _apply(ops.ABS, e)
-
-
-def sqrt(e: object) -> Expr:
-    """The square root; not a number for negative elements."""
-    return _apply(ops.SQRT, e)
-
-
-def exp(e: object) -> Expr:
-    """The exponential.
-
-    >>> i, j = indices("i j")
-    >>> print(sum(j, exp(i - j)))
-    sum(j, exp(sub(i, j)))
-    """
-    return _apply(ops.EXP, e)
-
-
-def log(e: object) -> Expr:
-    """The natural logarithm."""
-    return _apply(ops.LOG, e)
-
-
-def sin(e: object) -> Expr:
-    """The sine."""
-    return _apply(ops.SIN, e)
-
-
-def cos(e: object) -> Expr:
-    """The cosine."""
-    return _apply(ops.COS, e)
-
-
-def tan(e: object) -> Expr:
-    """The tangent."""
-    return _apply(ops.TAN, e)
-
-
-def tanh(e: object) -> Expr:
-    """The hyperbolic tangent."""
-    return _apply(ops.TANH, e)
-
-
-def floor(e: object) -> Expr:
-    """The nearest integer that is not above."""
-    return _apply(ops.FLOOR, e)
-
-
-def ceil(e: object) -> Expr:
-    """The nearest integer that is not below."""
-    return _apply(ops.CEIL, e)
-
-
-def conj(e: object) -> Expr:
-    """The complex conjugate."""
-    return _apply(ops.CONJ, e)
-
-
-def real(e: object) -> Expr:
-    """The real part."""
-    return _apply(ops.REAL, e)
-
-
-def imag(e: object) -> Expr:
-    """The imaginary part."""
-    return _apply(ops.IMAG, e)
-
-
-def pow(base: object, exponent: object) -> Expr:
-    """`base ** exponent`; a negative power of an integer is truncated to an integer."""
-    return _apply(ops.POW, base, exponent)
-
-
-def minimum(a: object, b: object) -> Expr:
-    """The lesser of two elements; unlike `min`, also where `a` is an index variable."""
-    return _apply(ops.MIN, a, b)
-
-
-def maximum(a: object, b: object) -> Expr:
-    """The greater of two elements; unlike `max`, also where `a` is an index variable."""
-    return _apply(ops.MAX, a, b)
-
-
-def select(condition: object, yes: object, no: object) -> Expr:
-    """`yes` where `condition` holds, `no` elsewhere.
-
-    >>> i, j = indices("i j")
-    >>> print(select(i < j, 1, 0))
-    select(lt(i, j), 1, 0)
-    """
-    return _apply(ops.SELECT, condition, yes, no)
-
-
-def cast(dtype: object, e: object) -> Expr:
-    """`e` converted to an element type, information lost or not.
-
-    >>> print(cast("float32", index("i")))
-    float32(i)
-    """
-    return Cast(as_dtype(dtype), as_expr(e))
-
-
-def eq(a: object, b: object) -> Expr:
-    """Whether two elements are equal; `a == b` would compare the expressions themselves."""
-    return _apply(ops.EQ, a, b)
-
-
-def ne(a: object, b: object) -> Expr:
-    """Whether two elements differ."""
-    return _apply(ops.NE, a, b)
-
-
-def lt(a: object, b: object) -> Expr:
-    """`a < b`, element by element."""
-    return _apply(ops.LT, a, b)
-
-
-def le(a: object, b: object) -> Expr:
-    """`a <= b`, element by element."""
-    return _apply(ops.LE, a, b)
-
-
-def gt(a: object, b: object) -> Expr:
-    """`a > b`, element by element."""
-    return _apply(ops.GT, a, b)
-
-
-def ge(a: object, b: object) -> Expr:
-    """`a >= b`, element by element."""
-    return _apply(ops.GE, a, b)
-
-
-def logical_and(a: object, b: object) -> Expr:
-    """Whether both elements are nonzero; written `a & b` as well."""
-    return _apply(ops.AND, a, b)
-
-
-def logical_or(a: object, b: object) -> Expr:
-    """Whether one of the elements is nonzero; written `a | b` as well."""
-    return _apply(ops.OR, a, b)
-
-
-def logical_xor(a: object, b: object) -> Expr:
-    """Whether exactly one of the elements is nonzero; written `a ^ b` as well."""
-    return _apply(ops.XOR, a, b)
-
-
-def logical_not(e: object) -> Expr:
-    """Whether the element is zero."""
-    return _apply(ops.NOT, e)
+    return Term(Access(tensor, tuple(given)))
 
 
 # Reductions.
 
 
-def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Expr:
+def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Term:
     """`op` over the variables that come before the last of `args`, the first one outermost."""
     variables: list[IndexVar] = []
     for arg in args[:-1]:
         for var in arg if isinstance(arg, (tuple, list)) else (arg,):
-            if not isinstance(var, IndexVar):
+            node = as_variable(var)
+            if node is None:
+                what = repr(var) if isinstance(var, Term) else type(var).__name__
                 raise ParseError(
-                    f"{word} runs over index variables, not over {type(var).__name__}",
+                    f"{word} runs over index variables, not over {what}",
                     code="E112",
                     hint=f"for example ow.{word}(j, A[i, j])",
                 )
-            variables.append(var)
+            variables.append(node)
     if not variables:
         raise ParseError(
             f"{word} needs an index variable and an expression",
@@ -277,10 +127,10 @@ def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Expr:
     for var in reversed(variables):
         expr = Reduce(op, var, expr)
     _ = expr.kind
-    return expr
+    return Term(expr)
 
 
-def sum(*args: object) -> Expr:
+def sum(*args: object) -> Term:
     """The sum over index variables: `sum(j, e)`, `sum(j, k, e)` or `sum((j, k), e)`.
 
     >>> i, j, k = indices("i j k")
@@ -290,22 +140,22 @@ def sum(*args: object) -> Expr:
     return _reduction(ops.ADD, "sum", args)
 
 
-def prod(*args: object) -> Expr:
+def prod(*args: object) -> Term:
     """The product over index variables, as `sum`."""
     return _reduction(ops.MUL, "prod", args)
 
 
-def any(*args: object) -> Expr:
+def any(*args: object) -> Term:
     """Whether an element is nonzero for some value of the index variables."""
     return _reduction(ops.OR, "any", args)
 
 
-def all(*args: object) -> Expr:
+def all(*args: object) -> Term:
     """Whether an element is nonzero for every value of the index variables."""
     return _reduction(ops.AND, "all", args)
 
 
-def min(*args: object) -> Expr:
+def min(*args: object) -> Term:
     """The minimum over index variables, `min(j, e)`; of two elements otherwise, `min(a, b)`.
 
     The first argument decides: an index variable, or a tuple of them, is what the minimum runs
@@ -318,7 +168,7 @@ def min(*args: object) -> Expr:
     return _extreme(ops.MIN, "min", args)
 
 
-def max(*args: object) -> Expr:
+def max(*args: object) -> Term:
     """The maximum over index variables, `max(j, e)`; of two elements otherwise, `max(a, b)`.
 
     The first argument decides, as for `min`; `maximum(i, e)` compares an index variable's value.
@@ -326,15 +176,15 @@ def max(*args: object) -> Expr:
     return _extreme(ops.MAX, "max", args)
 
 
-def _extreme(op: Op, word: str, args: tuple[object, ...]) -> Expr:
-    if args and isinstance(args[0], (IndexVar, tuple, list)):
+def _extreme(op: Op, word: str, args: tuple[object, ...]) -> Term:
+    if args and (isinstance(args[0], (tuple, list)) or as_variable(args[0]) is not None):
         return _reduction(op, word, args)
     if len(args) != 2:
         raise ParseError(f"{word} takes 2 arguments, got {len(args)}", code="E102")
-    return _apply(op, *args)
+    return elements(op, *args)
 
 
-def reduce(op: Op | str | Callable[..., Expr], *args: object) -> Expr:
+def reduce(op: Op | str | Callable[..., Term], *args: object) -> Term:
     """The reduction over index variables with any operator: `reduce(op, j, e)`.
 
     Args:
@@ -353,8 +203,8 @@ def reduce(op: Op | str | Callable[..., Expr], *args: object) -> Expr:
 
 def semiring(
     name: str,
-    add: Op | str | Callable[..., Expr],
-    mul: Op | str | Callable[..., Expr],
+    add: Op | str | Callable[..., Term],
+    mul: Op | str | Callable[..., Term],
     zero: Number,
     *,
     domain: Sequence[Number] = WEIGHTS,
@@ -379,6 +229,7 @@ _OPERATOR_OF: dict[object, Op] = {
     **{sum: ops.ADD, prod: ops.MUL, min: ops.MIN, max: ops.MAX, any: ops.OR, all: ops.AND},
     **{minimum: ops.MIN, maximum: ops.MAX, pow: ops.POW},
     **{logical_and: ops.AND, logical_or: ops.OR, logical_xor: ops.XOR},
+    **{bitwise_and: ops.BITWISE_AND, bitwise_or: ops.BITWISE_OR, bitwise_xor: ops.BITWISE_XOR},
 }
 
 

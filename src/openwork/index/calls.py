@@ -12,7 +12,7 @@ from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import NAMES, SUPPORTED, DType, Number, number
 from openwork.errors import ParseError, Span
-from openwork.index.nodes import Apply, Cast, Expr, IndexVar, Literal, Reduce
+from openwork.index.nodes import Cast, Expr, IndexVar, Literal, Reduce, apply, check_condition
 from openwork.index.words import REDUCTIONS
 
 T = TypeVar("T")
@@ -49,7 +49,10 @@ def call(
         return _reduction(word, REDUCTIONS[word], args, span)
     if op is None:
         raise ParseError(f"no function is called {word}", code="E103")
-    return Apply(op, tuple(_exactly(op.arity, word, args)), span)
+    given = _exactly(op.arity, word, args)
+    if op.selects:
+        check_condition(given[0])
+    return apply(op, *given, span=span)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -13,7 +13,8 @@ import numpy as np
 from openwork.algebra.operators import BUILTIN, Op, Semiring
 from openwork.algebra.types import BOOL, Kind, Number, as_dtype, number
 from openwork.errors import InternalError, ParseError
-from openwork.index.nodes import Apply, Cast, Expr, Literal, Parameter, as_expr
+from openwork.index.nodes import Apply, Cast, Expr, Literal, Parameter
+from openwork.index.terms import Term, as_expr
 from openwork.index.words import RESERVED
 from openwork.tree import walk
 
@@ -144,7 +145,7 @@ def _defined(definition: Expr, *args: Any) -> Any:
 def evaluate(expr: Expr, args: Sequence[Any]) -> Any:
     """The value of a definition for arguments that are numbers or NumPy arrays.
 
-    >>> evaluate(Parameter(0) * 2 + Parameter(1), (np.array([1, 2]), 10))
+    >>> evaluate((Term(Parameter(0)) * 2 + Term(Parameter(1))).node, (np.array([1, 2]), 10))
     array([12, 14])
     """
     match expr:
@@ -195,7 +196,7 @@ def _arity(name: str, function: Callable[..., Any]) -> int:
 def _definition(name: str, function: Callable[..., Any]) -> Expr:
     """The expression that `function` makes of its parameters."""
     parameters = tuple(Parameter(n) for n in range(_arity(name, function)))
-    definition = as_expr(function(*parameters))
+    definition = as_expr(function(*map(Term, parameters)))
     for node in walk(definition):
         if not isinstance(node, (Parameter, Literal, Apply, Cast)):
             raise ParseError(

@@ -95,9 +95,9 @@ def insert_sums(assignment: Assignment) -> Assignment:
 def free_vars(expr: Expr) -> tuple[IndexVar, ...]:
     """The index variables of `expr` that no reduction in it binds, in the order of first use.
 
-    >>> i, j = IndexVar("i"), IndexVar("j")
-    >>> [str(v) for v in free_vars(j * i + Reduce(ops.ADD, i, i))]
-    ['j', 'i']
+    >>> i, j, k = map(IndexVar, "ijk")
+    >>> [str(v) for v in free_vars(Apply(ops.MUL, (j, Reduce(ops.ADD, i, Apply(ops.ADD, (i, k))))))]
+    ['j', 'k']
     """
     return tuple(dict.fromkeys(_uses(expr)))
 

@@ -1,32 +1,34 @@
 """The nodes of index notation.
 
-Expressions are built by Python's operators on accesses, index variables and numbers. Nodes
-compare by structure, so `==` between expressions is equality of nodes; `ow.eq(a, b)` compares
-elements.
+Nodes compare by structure, for the compiler looks them up. What users hold, and combine by Python's
+operators, are the terms of `terms.py` around them.
 """
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
-from openwork.algebra.types import INT64, DType, Kind, Number, as_dtype, strong
+from openwork.algebra.types import (
+    INT64,
+    UINT64,
+    DType,
+    Kind,
+    Number,
+    as_dtype,
+    holds,
+    strong,
+)
 from openwork.errors import InternalError, ParseError, Span
 from openwork.format.formats import Format
-from openwork.tree import Node
+from openwork.tree import Node, walk
 
 
 class Expr(Node):
-    """An expression: has an element type, and combines with others by Python's operators."""
-
-    __array_ufunc__ = None  # NumPy hands `array * expr` to us instead of looping over it
+    """An expression: it has an element type."""
 
     @property
     def kind(self) -> Kind:
@@ -38,84 +40,8 @@ class Expr(Node):
         """The element type of the value."""
         return strong(self.kind)
 
-    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Expr:
-        return Apply(op, tuple(as_expr(arg) for arg in args))
 
-    def __add__(self, other: object) -> Expr:
-        return apply(ops.ADD, self, other)
-
-    def __radd__(self, other: object) -> Expr:
-        return apply(ops.ADD, other, self)
-
-    def __sub__(self, other: object) -> Expr:
-        return apply(ops.SUB, self, other)
-
-    def __rsub__(self, other: object) -> Expr:
-        return apply(ops.SUB, other, self)
-
-    def __mul__(self, other: object) -> Expr:
-        return apply(ops.MUL, self, other)
-
-    def __rmul__(self, other: object) -> Expr:
-        return apply(ops.MUL, other, self)
-
-    def __truediv__(self, other: object) -> Expr:
-        return apply(ops.DIV, self, other)
-
-    def __rtruediv__(self, other: object) -> Expr:
-        return apply(ops.DIV, other, self)
-
-    def __pow__(self, other: object) -> Expr:
-        return apply(ops.POW, self, other)
-
-    def __rpow__(self, other: object) -> Expr:
-        return apply(ops.POW, other, self)
-
-    def __and__(self, other: object) -> Expr:
-        return apply(ops.AND, self, other)
-
-    def __rand__(self, other: object) -> Expr:
-        return apply(ops.AND, other, self)
-
-    def __or__(self, other: object) -> Expr:
-        return apply(ops.OR, self, other)
-
-    def __ror__(self, other: object) -> Expr:
-        return apply(ops.OR, other, self)
-
-    def __xor__(self, other: object) -> Expr:
-        return apply(ops.XOR, self, other)
-
-    def __rxor__(self, other: object) -> Expr:
-        return apply(ops.XOR, other, self)
-
-    def __lt__(self, other: object) -> Expr:
-        return apply(ops.LT, self, other)
-
-    def __le__(self, other: object) -> Expr:
-        return apply(ops.LE, self, other)
-
-    def __gt__(self, other: object) -> Expr:
-        return apply(ops.GT, self, other)
-
-    def __ge__(self, other: object) -> Expr:
-        return apply(ops.GE, self, other)
-
-    def __neg__(self) -> Expr:
-        return apply(ops.NEG, self)
-
-    def __abs__(self) -> Expr:
-        return apply(ops.ABS, self)
-
-    def __bool__(self) -> bool:
-        raise ParseError(
-            "an expression has no truth value",
-            code="E112",
-            hint="compare elements with ow.select(a < b, x, y); `==` compares nodes",
-        )
-
-
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True)
 class IndexVar(Expr):
     """An index variable; in an expression it stands for its coordinate, an int64."""
 
@@ -200,6 +126,12 @@ class Literal(Expr):
         if self.typed is not None:
             return self.typed
         return as_dtype(bool) if isinstance(self.value, bool) else type(self.value)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the value; that of a Python number is wide enough for it."""
+        kind = self.kind
+        return UINT64 if kind is int and not holds(INT64, self.value) else strong(kind)
 
     def __eq__(self, other: object) -> bool:
         # 1 and 1.0 and True are different literals, and a NaN is the same literal as itself.
@@ -336,35 +268,66 @@ class Assignment(Node):
         return f"{self.lhs} {sign} {self.rhs}"
 
 
-def as_expr(value: object) -> Expr:
-    """`value` as an expression: expressions as they are, numbers as literals."""
-    if isinstance(value, Expr):
-        return value
-    if isinstance(value, np.generic):
-        return Literal(value.item(), as_dtype(value.dtype))
-    if isinstance(value, (bool, float, complex)):
-        return Literal(value)
-    if isinstance(value, numbers.Integral):
-        if not -(2**63) <= int(value) < 2**64:
-            raise ParseError("an integer of more than 64 bits", code="E112", hint="use a float")
-        return Literal(int(value))
-    access = getattr(value, "__openwork_access__", None)
-    if access is not None:
-        scalar = access(())
-        if isinstance(scalar, Expr):
-            return scalar
+def apply(op: Op, *args: Expr, span: Span | None = None) -> Apply:
+    """`op` applied to expressions; types, and the numbers among them, are checked at once.
+
+    Raises:
+        ParseError: E108 if `op` does not exist for these types, E112 for a number that the type of
+            its partner cannot hold.
+    """
+    node = Apply(op, args, span)
+    _ = node.kind
+    if op.definition is not None or not any(isinstance(arg, Literal) for arg in args):
+        return node
+    kinds = [arg.kind for arg in args]
+    checked = tuple(
+        _fitted(op, op.argument_type(kinds, n), arg) if isinstance(arg, Literal) else arg
+        for n, arg in enumerate(args)
+    )
+    if op.natural is not None and node.dtype.kind in "iu" and not _is_open(node):
+        check_natural(op, checked[op.natural], span)
+    return node if checked == args else Apply(op, checked, span)
+
+
+def _fitted(op: Op, to: DType, literal: Literal) -> Literal:
+    """A Python number as `to` can hold it; one that is compared may be of another type."""
+    value = literal.value
+    if literal.typed is not None or not isinstance(value, int) or holds(to, value):
+        return literal
+    if op.compares:
+        return Literal(value, INT64 if holds(INT64, value) else UINT64)
     raise ParseError(
-        f"{type(value).__name__} cannot stand in an expression",
+        f"{value} does not fit into {to}",
         code="E112",
-        hint="wrap arrays with ow.tensor(...) and access them: x[i]",
+        hint=f"convert what it meets: ow.cast('int64', ...), or the number: np.{to}(...)",
     )
 
 
-def apply(op: Op, *args: object) -> Expr:
-    """`op` applied to expressions and numbers; the types are checked at once."""
-    node = Apply(op, tuple(as_expr(arg) for arg in args))
-    _ = node.kind
-    return node
+def check_natural(op: Op, argument: Expr, span: Span | None = None) -> None:
+    """Refuse a negative number where integers have none: `n ** -1`."""
+    if isinstance(argument, Literal) and argument.value.real < 0:
+        raise ParseError(
+            f"{op} of integers takes no negative exponent, as in NumPy: {argument.value}",
+            code="E108",
+            span=span,
+            hint="compute with floats: ow.cast('float64', e) ** -1, or 1 / e",
+        )
+
+
+def check_condition(condition: Expr) -> None:
+    """Refuse what Python has decided already: `ow.select(1 < 2, x, y)`."""
+    if isinstance(condition, Literal) and isinstance(condition.value, bool):
+        raise ParseError(
+            f"the condition is the constant {condition.value}",
+            code="E112",
+            hint="compare elements or index variables, as in ow.select(i == j, x, y); "
+            "`is`, `and`, `or` and `not` are Python's own and build no expression",
+        )
+
+
+def _is_open(expr: Node) -> bool:
+    """Whether the types in `expr` are not known yet: it defines an operator."""
+    return any(isinstance(node, Parameter) and node.typed is None for node in walk(expr))
 
 
 def definition_of(node: Apply) -> Expr:
@@ -380,7 +343,7 @@ def fill_parameters(expr: Expr, args: tuple[Expr, ...]) -> Expr:
         case Parameter(position=n):
             return args[n]
         case Apply(op=op, args=inner):
-            return Apply(op, tuple(fill_parameters(arg, args) for arg in inner))
+            return apply(op, *(fill_parameters(arg, args) for arg in inner))
         case Cast(to=to, expr=inner):
             return Cast(to, fill_parameters(inner, args))
     return expr

@@ -1,8 +1,9 @@
 """Text to index notation: `y(i) = A(i,j) * x(j)`.
 
     assignment  access sign expression      sign: = += *= |= &= ^= min= max= or an operator's name
-    expression  unary { infix unary }       == != < <= > >= | ^ & + - * /, loosest first, as Python
-    unary       "-" unary | atom [ "**" unary ]
+    expression  unary { infix unary }       == != < <= > >= | ^ & << >> + - * / // %, loosest
+                                            first, as in Python
+    unary       "-" unary | "~" unary | atom [ "**" unary ]
     atom        number | access | variable | "(" expression ")" | word "(" arguments ")"
     access      tensor | tensor "(" variables ")" | tensor "[" variables "]"
 
@@ -23,12 +24,12 @@ from openwork.index.calls import NAMED_FIRST, call, did_you_mean
 from openwork.index.checks import wrong_order
 from openwork.index.nodes import (
     Access,
-    Apply,
     Assignment,
     Expr,
     IndexVar,
     Literal,
     TensorVar,
+    apply,
 )
 from openwork.index.show import COMPARISON, LEVELS
 from openwork.index.tokens import MAX_DEPTH, MAX_NESTING, Reader, SyntaxFault, Token, TooDeep
@@ -188,6 +189,9 @@ class _Parser(Reader):
         if self.sees("-"):
             sign = self.next()
             piece = self.negated(self.unary(), sign.start)
+        elif self.sees("~"):
+            sign, inner = self.next(), self.unary()
+            piece = self.apply(ops.INVERT, [inner], sign.start, inner.stop)
         else:
             piece = self.atom()
             if self.accepts("**"):
@@ -319,7 +323,7 @@ class _Parser(Reader):
     def apply(self, op: Op, args: Sequence[_Piece], start: int, stop: int) -> _Piece:
         span = Span(self.text, start, stop)
         depth = 1 + max(arg.depth for arg in args)
-        return self.checked(lambda: Apply(op, tuple(arg.expr for arg in args), span), span, depth)
+        return self.checked(lambda: apply(op, *(arg.expr for arg in args), span=span), span, depth)
 
     def checked(self, make: Callable[[], Expr], span: Span, depth: int) -> _Piece:
         """A new node, unless it would be too deep or its arguments do not fit."""

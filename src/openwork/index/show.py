@@ -26,10 +26,11 @@ from openwork.index.words import ASSIGNMENT_SIGNS, CONSTANTS, PREFIX, REDUCTION_
 from openwork.tree import Node, walk
 
 # How tightly a sign binds, as in Python.
-COMPARISON, SUM, UNARY, POWER, ATOM = 1, 5, 7, 8, 9
+COMPARISON, UNARY, POWER, ATOM = 1, 8, 9, 10
 LEVELS: dict[str, int] = {
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON),
-    **{"|": 2, "^": 3, "&": 4, "+": SUM, "-": SUM, "*": 6, "/": 6, "**": POWER},
+    **{"|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5, "+": 6, "-": 6},
+    **{"*": 7, "/": 7, "//": 7, "%": 7, "**": POWER},
 }
 
 
@@ -40,8 +41,8 @@ def show(node: Node) -> str:
     >>> from openwork.format.formats import CSR
     >>> i, j = IndexVar("i"), IndexVar("j")
     >>> A = Access(TensorVar("A", CSR, FLOAT64, shape=(2, 3)), (i, j))
-    >>> show(-(A + 1) ** 2 * Reduce(ops.ADD, i, A))
-    '-(A(i,j) + 1) ** 2 * sum(i, A(i,j))'
+    >>> show(Apply(ops.MUL, (Apply(ops.ADD, (A, Literal(1))), Reduce(ops.ADD, i, A))))
+    '(A(i,j) + 1) * sum(i, A(i,j))'
     """
     tensors = frozenset(n.tensor.name for n in walk(node) if isinstance(n, Access))
     printer = _Printer(tensors)
@@ -103,7 +104,8 @@ class _Printer:
             return f"{self.word(name)}({', '.join(map(self.expr, node.args))})"
         if len(node.args) == 1:
             # A number right behind a minus would be read as a negative number.
-            inner = ATOM + 1 if isinstance(node.args[0], Literal) else UNARY + 1
+            number = sign == "-" and isinstance(node.args[0], Literal)
+            inner = ATOM + 1 if number else UNARY + 1
             text = sign + self.expr(node.args[0], inner)
             return f"({text})" if level > UNARY else text
         mine = LEVELS[sign]

@@ -13,6 +13,8 @@ from openwork.index.einstein import insert_sums
 from openwork.index.nodes import Apply, Assignment, Expr, Reduce, TensorVar
 from openwork.tree import Node, bottom_up
 
+_INVERSES = (ops.SUB, ops.DIV, ops.NEG, ops.FLOOR_DIVIDE, ops.REMAINDER)
+
 
 def under(semiring: Semiring, assignment: Assignment) -> Assignment:
     """`assignment` computed in `semiring`.
@@ -21,7 +23,7 @@ def under(semiring: Semiring, assignment: Assignment) -> Assignment:
     absent stands for the semiring's zero instead of the number 0.
 
     Raises:
-        ParseError: E111 for `-` and `/`, which semirings do not have.
+        ParseError: E111 for `-`, `/`, `//` and `%`, which semirings do not have.
 
     >>> from openwork.algebra.types import FLOAT64
     >>> from openwork.format.formats import CSR, dense
@@ -44,7 +46,7 @@ def under(semiring: Semiring, assignment: Assignment) -> Assignment:
 
     def rule(node: Node) -> Node | None:
         match node:
-            case Apply(op=op) if op in (ops.SUB, ops.DIV, ops.NEG):
+            case Apply(op=op) if op in _INVERSES:
                 raise ParseError(
                     f"{semiring} has no {op.symbol}",
                     code="E111",

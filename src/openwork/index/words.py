@@ -37,7 +37,9 @@ FORMS = ("cast", "complex", "index", "reduce")
 # Any word but a tensor's may carry this prefix; it tells `ow.sum(...)` from a tensor named `sum`.
 PREFIX = "ow."
 ASSIGNMENT_SIGNS: dict[str, Op] = {
-    op.symbol: op for op in (ops.ADD, ops.MUL, ops.OR, ops.AND, ops.XOR) if op.symbol is not None
+    op.symbol: op
+    for op in (ops.ADD, ops.MUL, ops.BITWISE_OR, ops.BITWISE_AND, ops.BITWISE_XOR)
+    if op.symbol is not None
 }
 
 
@@ -57,7 +59,7 @@ RESERVED = frozenset((*FUNCTIONS, *REDUCTIONS, *CONSTANTS, *FORMS, *NAMES))
 
 
 def infix(op: Op) -> str | None:
-    """The sign that stands for `op` between its arguments (before it, for unary minus).
+    """The sign that stands for `op` between its arguments (before it, for `-` and `~` of one).
 
     >>> infix(ops.MUL), infix(ops.SQRT)
     ('*', None)

@@ -16,6 +16,7 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
+from openwork.index.terms import unwrapped
 from openwork.loops.commands.assemble import assemble
 from openwork.loops.commands.bound import bound
 from openwork.loops.commands.coord import coord
@@ -155,6 +156,8 @@ def understand(
             hint=f"the commands are {', '.join(COMMANDS)}",
         )
     signature = COMMANDS[name]
+    args = tuple(map(unwrapped, args))
+    options = {option: unwrapped(value) for option, value in options.items()}
     if signature.many:
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = tuple(args[0])

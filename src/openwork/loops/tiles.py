@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from openwork.algebra import operators as ops
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, InnerLevel, Level, OuterLevel
 from openwork.index.checks import extents
@@ -22,8 +23,10 @@ from openwork.index.nodes import (
     Cast,
     Expr,
     IndexVar,
+    Literal,
     Reduce,
     TensorVar,
+    apply,
 )
 from openwork.loops.result import accesses_of
 from openwork.trace import Trace
@@ -166,7 +169,7 @@ def _spelled(expr: Expr, blocks: Mapping[IndexVar, Block]) -> Expr:
     match expr:
         case IndexVar() if expr in blocks:
             block = blocks[expr]
-            return block.outer * block.size + block.inner
+            return apply(ops.ADD, apply(ops.MUL, block.outer, Literal(block.size)), block.inner)
         case Apply(args=args):
             return replace(expr, args=tuple(_spelled(arg, blocks) for arg in args))
         case Cast(expr=inner) | Reduce(expr=inner):

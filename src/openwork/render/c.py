@@ -9,7 +9,8 @@ Every kernel is one function `int32_t kernel(void **arrays, int64_t *sizes)`:
     sizes[2 + n]   the n-th extent; after them, the lengths of the arrays that were made
 
 It returns 0, or 1 when memory ran out, 2 when it was interrupted, 3 when a position did not fit
-its array's type, 4 when a bound that a schedule promised does not hold.
+its array's type, 4 when a bound that a schedule promised does not hold, 5 when an integer was
+raised to a negative power.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import cached_property
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.lanes import InVectors, SumLanes, in_lanes
+from openwork.program.powers import NEGATIVE_POWER as NEGATIVE_POWER
 from openwork.render.allocation import (
     NO_MEMORY as NO_MEMORY,
 )
@@ -33,7 +35,7 @@ from openwork.render.spelling import CTYPES
 from openwork.render.stores import store
 from openwork.render.threads import INTERRUPTED as INTERRUPTED
 from openwork.render.threads import SHARES, fails_late, parallel_for, streams
-from openwork.render.writer import Helpers, Writer, indent, names_type, remark
+from openwork.render.writer import NEGATIVE, Helpers, Writer, indent, names_type, remark
 from openwork.tree import walk
 
 OK, OVERFLOWED, BROKEN_BOUND = 0, 3, p.BROKEN_BOUND
@@ -141,7 +143,7 @@ class _Renderer(Writer):
     def function(self, name: str) -> str:
         body = self.stmt(self.program.body)
         made = [a for a in self.program.arguments if a.role == "made"]
-        tail = self._hand_back(made)
+        tail = self._hand_back(made, powers=any(f"&{NEGATIVE})" in line for line in body))
         used = set(re.findall(r"[A-Za-z_]\w*", "\n".join([*body, *tail])))
         lines = [
             *self._arguments(used),
@@ -150,6 +152,7 @@ class _Renderer(Writer):
             *declared_shelves(self.program.body),
             *(["int32_t status = 0;"] if "status" in used else []),
             *(["int32_t failed = 0;"] if "failed" in used else []),
+            *([f"int32_t {NEGATIVE} = 0;"] if NEGATIVE in used else []),
             *body,
             *tail,
         ]
@@ -180,8 +183,11 @@ class _Renderer(Writer):
             )
         return lines
 
-    def _hand_back(self, made: list[p.Argument]) -> list[str]:
-        """The end of the function: give memory back, and hand over what was made."""
+    def _hand_back(self, made: list[p.Argument], powers: bool) -> list[str]:
+        """The end of the function: give memory back, and hand over what was made.
+
+        `powers`: integers may have been raised to negative powers.
+        """
         nodes = list(walk(self.program.body))
         polls = any(isinstance(n, (p.For, p.While)) and n.polls for n in nodes)
         parallel = [n for n in nodes if isinstance(n, p.For) and n.parallel]
@@ -189,10 +195,12 @@ class _Renderer(Writer):
         fence = []
         if streams(self.program.body, by_threads=False):
             fence = [f"{self.use('fence', '')}();"]
-        if "done" not in self.jumps and not late:
+        if "done" not in self.jumps and not late and not powers:
             status = f"*stop ? {INTERRUPTED} : {OK}" if polls else f"{OK}"
             return [*fence, f"return {status};"]
         lines = [f"if (failed) status = {NO_MEMORY};"] if late else []
+        if powers:
+            lines.append(f"if ({NEGATIVE}) status = {NEGATIVE_POWER};")
         if polls:
             lines.append(f"if (*stop) status = {INTERRUPTED};")
         if "done" in self.jumps:

@@ -354,7 +354,7 @@ class _Renderer(Writer):
         return "\n".join([*lines, ") {", *body, "}", ""])
 
 
-_COMPLEX_FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "pow")
+_COMPLEX_FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 
 
 def _type(name: p.Name) -> str:

@@ -85,6 +85,9 @@ COMPLEX(T) Complex<T> cpow(Complex<T> z, Complex<T> w) {
   if (!nonzero(z)) return nonzero(w) ? Complex<T>(0) : Complex<T>(1);
   return cexp(w * clog(z));
 }
+static __device__ inline Complex<float> cpowf(Complex<float> z, Complex<float> w) {
+  return cpow(z, w);
+}
 """
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from openwork.algebra.types import number
 from openwork.errors import InternalError
 from openwork.render.marks import MARKS
+from openwork.render.operator_helpers import OPERATOR_HELPERS, operator_text
 from openwork.render.searches import SEARCHES
-from openwork.render.spelling import constant
 from openwork.render.store_helpers import STORE_HELPERS, store_text
 
 _SEARCH = """\
@@ -225,51 +222,6 @@ static void sort_pairs_{type}({ctype} *keys, int64_t *slots, int64_t count) {{
 }}
 """
 
-_EXTREME = """\
-// NaN wins, as in NumPy.
-static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
-  return a {sign} b || a != a ? a : b;
-}}
-"""
-
-_EXTREME_COMPLEX = """\
-static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
-  if (a != a) return a;
-  if (b != b) return b;
-  return __real__ a {sign} __real__ b ||
-         (__real__ a == __real__ b && __imag__ a {sign}= __imag__ b) ? a : b;
-}}
-"""
-
-_LESS_COMPLEX = """\
-// Complex numbers in lexicographic order, as in NumPy.
-static inline _Bool {name}_{type}({ctype} a, {ctype} b) {{
-  if (__real__ a != __real__ b) return __real__ a {strict} __real__ b;
-  return __imag__ a {sign} __imag__ b;
-}}
-"""
-
-_ADD_FAR = """\
-// Nothing added to what is out of reach brings it back.
-static inline {ctype} {name}_{type}({ctype} a, {ctype} b) {{
-  return a == {far} || b == {far} ? {far} : ({ctype})(({wide})a + ({wide})b);
-}}
-"""
-
-_POWER = """\
-// Integer power by squaring; arithmetic wraps, and a negative exponent truncates.
-static {ctype} pow_{type}({ctype} base, {ctype} exponent) {{
-  {negative}uint64_t factor = (uint64_t)base, result = 1, left = (uint64_t)exponent;
-  for (; left; left >>= 1, factor *= factor)
-    if (left & 1) result *= factor;
-  return ({ctype})result;
-}}
-"""
-
-_NEGATIVE = """\
-if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
-  """
-
 
 def _folded(key: str, type: str) -> str:
     """64 bits of a key to hash."""
@@ -300,6 +252,8 @@ def helper_text(name: str, type: str, ctype: str) -> str:
         return MARKS[name]
     if name in STORE_HELPERS:
         return store_text(name, type)
+    if name in OPERATOR_HELPERS:
+        return operator_text(name, type, ctype)
     match name:
         case "search":
             return _SEARCH.format(type=type, ctype=ctype)
@@ -333,20 +287,4 @@ def helper_text(name: str, type: str, ctype: str) -> str:
         case "sort_pairs":
             sort = _sort_text(f"both_{type}", ctype)
             return sort + "\n" + _SORT_PAIRS.format(type=type, ctype=ctype)
-        case "min" | "max":
-            text = _EXTREME_COMPLEX if type.startswith("complex") else _EXTREME
-            return text.format(name=name, type=type, ctype=ctype, sign="<>"[name == "max"])
-        case "add_inf" | "add_minus_inf":
-            extreme = float("inf") if name == "add_inf" else -float("inf")
-            far, _ = constant(number(extreme, np.dtype(type)), type)
-            wide = "uint64_t" if type.endswith("64") else "uint32_t"
-            return _ADD_FAR.format(name=name, type=type, ctype=ctype, far=far, wide=wide)
-        case "lt" | "le" | "gt" | "ge":
-            sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name]
-            return _LESS_COMPLEX.format(
-                name=name, type=type, ctype=ctype, sign=sign, strict=sign[0]
-            )
-        case "pow":
-            negative = "" if type.startswith("u") else _NEGATIVE
-            return _POWER.format(type=type, ctype=ctype, negative=negative)
     raise InternalError(f"no helper {name}")

@@ -14,8 +14,12 @@ POLL = "if (*stop) break;"
 RUN = 4096
 
 # What OpenMP calls the operators that it combines lanes by; on bools those of arithmetic are logic.
-_LANES = {"add": "+", "mul": "*", "min": "min", "max": "max"}
-_LOGIC = {"add": "||", "or": "||", "max": "||", "mul": "&&", "and": "&&", "min": "&&", "xor": "^"}
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_LANES = {"add": "+", "mul": "*", "min": "min", "max": "max", **_BITS}
+_LOGIC = {
+    "add": "||", "or": "||", "max": "||", "mul": "&&", "and": "&&", "min": "&&", "xor": "^",
+    **_BITS,
+}  # fmt: skip
 
 
 def while_loop(w: Writer, s: p.While) -> list[str]:

@@ -100,6 +100,14 @@ _COMPARE = {
     "lt": ("<", LESS), "le": ("<=", LESS), "gt": (">", LESS), "ge": (">=", LESS),
     "eq": ("==", EQUAL), "ne": ("!=", EQUAL),
 }  # fmt: skip
+# The complement is that of the bits; among bools each is the logic of its name.
+_BITS = {
+    "bitwise_and": ("&", "and"), "bitwise_or": ("|", "or"), "bitwise_xor": ("^", "xor"),
+    "invert": ("~", "not"),
+}  # fmt: skip
+# Operators that C has not, or leaves undefined for some arguments.
+_CALLED = ("floor_divide", "remainder", "left_shift", "right_shift", "pow")
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 
 
@@ -113,11 +121,15 @@ def operator(op: Op, args: list[Spelled], types: list[str], type: str, use: UseH
         return _arithmetic(name, args, type)
     if name in _COMPARE:
         sign, level = _COMPARE[name]
+        if types[0] != types[1]:
+            return _mixed(name, args, types, use)
         if is_complex(types[0]) and name not in ("eq", "ne"):
             return f"{use(name, types[0])}({args[0][0]}, {args[1][0]})", ATOM
         return f"{paren(args[0], level + 1)} {sign} {paren(args[1], level + 1)}", level
     if name in ("and", "or", "xor", "not"):
         return _logic(name, args)
+    if name in _BITS:
+        return _bitwise(name, args, type)
     if name == "select":
         return " ".join(
             (paren(args[0], OR), "?", paren(args[1], OR), ":", paren(args[2], CHOICE))
@@ -126,8 +138,10 @@ def operator(op: Op, args: list[Spelled], types: list[str], type: str, use: UseH
         if type == "bool":
             return _logic("and" if name == "min" else "or", args)
         return f"{use(name, type)}({args[0][0]}, {args[1][0]})", ATOM
+    if name in _CALLED and not (name == "pow" and is_float(type)):
+        return f"{use(name, type)}({args[0][0]}, {args[1][0]})", ATOM
     if name == "pow":
-        return _power(args, type, use)
+        return f"__builtin_pow{_suffix(type)}({args[0][0]}, {args[1][0]})", ATOM
     return _unary(name, args[0], types[0], type)
 
 
@@ -152,12 +166,20 @@ def _logic(name: str, args: list[Spelled]) -> Spelled:
     return f"{paren(args[0], level + 1)} {sign} {paren(args[1], level + 1)}", level
 
 
-def _power(args: list[Spelled], type: str, use: UseHelper) -> Spelled:
-    call = ", ".join(text for text, _ in args)
-    if is_float(type) or is_complex(type):
-        prefix = "c" if is_complex(type) else ""
-        return f"__builtin_{prefix}pow{_suffix(type)}({call})", ATOM
-    return f"{use('pow', type)}({call})", ATOM
+def _mixed(name: str, args: list[Spelled], types: list[str], use: UseHelper) -> Spelled:
+    """A comparison of a signed and an unsigned number, neither of which is converted."""
+    if types[0].startswith("u"):
+        name, args, types = _MIRRORED[name], args[::-1], types[::-1]
+    return f"{use(f'mixed_{name}', types[0])}({args[0][0]}, {args[1][0]})", ATOM
+
+
+def _bitwise(name: str, args: list[Spelled], type: str) -> Spelled:
+    sign, logic = _BITS[name]
+    if type == "bool":
+        return _logic(logic, args)
+    if len(args) == 1:  # C computes in int, whose further bits an unsigned number has not
+        return f"({CTYPES[type]})~{paren(args[0], UNARY)}", UNARY
+    return f"({paren(args[0], UNARY)} {sign} {paren(args[1], UNARY)})", ATOM
 
 
 def _suffix(type: str) -> str:

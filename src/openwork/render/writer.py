@@ -10,6 +10,7 @@ from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.atomic import applied
+from openwork.program.powers import may_be_negative
 from openwork.render.helpers import helper_text
 from openwork.render.spelling import (
     AND,
@@ -41,6 +42,8 @@ _TYPED_BY = {
     "search": 0, "find": 2, "sort_pairs": 0, "put_at": 0,
     "lower_bound": 0, "last_at_most": 0, "gallop": 0, "balanced_cut": 0, "cut": 0,
 }  # fmt: skip
+
+NEGATIVE = "negative"  # the flag of integers to negative powers
 
 Helpers = dict[tuple[str, str], str]
 
@@ -89,6 +92,8 @@ class Writer:
                 return f"{array.name}[{self.text(index)}]", ATOM
             case p.Binary():
                 return self._binary(e)
+            case p.Apply() if may_be_negative(e):
+                return self._checked_power(e), ATOM
             case p.Apply(op=op, args=args):
                 types = [arg.type for arg in args]
                 return operator(op, [self.expr(a) for a in args], types, e.type, self.use)
@@ -110,6 +115,11 @@ class Writer:
             return f"{a} {sign} {b} ? {a} : {b}", CHOICE
         level = _SIGNS[e.sign]
         return f"{paren(left, level)} {e.sign} {paren(right, level + 1)}", level
+
+    def _checked_power(self, e: p.Apply) -> str:
+        self.use("pow", e.type)
+        args = ", ".join(map(self.text, e.args))
+        return f"{self.use('checked_pow', e.type)}({args}, &{NEGATIVE})"
 
     def call(self, call: p.Helper) -> str:
         """A call of a helper."""

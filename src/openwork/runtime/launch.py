@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.operators import negative_power
 from openwork.errors import InternalError
 from openwork.program.nodes import Program
 from openwork.render.c import (
     BROKEN_BOUND,
     FIRST_SIZE,
     INTERRUPTED,
+    NEGATIVE_POWER,
     NO_MEMORY,
     OK,
     OVERFLOWED,
@@ -152,4 +154,6 @@ def _refuse(status: int) -> None:
         raise BoundBroken
     if status == INTERRUPTED:
         raise KeyboardInterrupt
+    if status == NEGATIVE_POWER:
+        raise negative_power()
     raise InternalError(f"a kernel returned {status}")

@@ -17,11 +17,12 @@ from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import as_dtype
 from openwork.format.formats import dense
-from openwork.index.nodes import Access, Apply, Expr, as_expr
+from openwork.index.nodes import Access, Apply
+from openwork.index.terms import any_terms, applied
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import Layout, check_axes, matmul_layout
 from openwork.tensor.eager import Operand, Result, T, run, variables
-from openwork.tensor.elementwise import NUMBERS, Operation, elementwise, for_comparison, operation
+from openwork.tensor.elementwise import NUMBERS, Operation, elementwise, operation
 from openwork.tensor.pack import unpack
 from openwork.tensor.result_format import result_format
 
@@ -29,6 +30,9 @@ _ADD, _SUB, _MUL = operation(ops.ADD), operation(ops.SUB), operation(ops.MUL)
 _DIV, _POW, _NEG, _ABS = map(operation, (ops.DIV, ops.POW, ops.NEG, ops.ABS))
 _EQ, _NE, _LT = map(operation, (ops.EQ, ops.NE, ops.LT))
 _LE, _GT, _GE = map(operation, (ops.LE, ops.GT, ops.GE))
+_FLOOR_DIVIDE, _REMAINDER = operation(ops.FLOOR_DIVIDE), operation(ops.REMAINDER)
+_AND, _OR, _XOR = map(operation, (ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR))
+_LEFT, _RIGHT, _INVERT = map(operation, (ops.LEFT_SHIFT, ops.RIGHT_SHIFT, ops.INVERT))
 
 
 class Arithmetic(Operand):
@@ -80,6 +84,18 @@ class Arithmetic(Operand):
     def __rtruediv__(self, other: object) -> Any:
         return self._elementwise(_DIV, other, self)
 
+    def __floordiv__(self, other: object) -> Any:
+        return self._elementwise(_FLOOR_DIVIDE, self, other)
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return self._elementwise(_FLOOR_DIVIDE, other, self)
+
+    def __mod__(self, other: object) -> Any:
+        return self._elementwise(_REMAINDER, self, other)
+
+    def __rmod__(self, other: object) -> Any:
+        return self._elementwise(_REMAINDER, other, self)
+
     def __pow__(self, other: object) -> Any:
         return self._elementwise(_POW, self, other)
 
@@ -87,22 +103,22 @@ class Arithmetic(Operand):
         return self._elementwise(_POW, other, self)
 
     def __eq__(self, other: object) -> Any:
-        return self._compared(_EQ, other)
+        return self._elementwise(_EQ, self, other)
 
     def __ne__(self, other: object) -> Any:
-        return self._compared(_NE, other)
+        return self._elementwise(_NE, self, other)
 
     def __lt__(self, other: object) -> Any:
-        return self._compared(_LT, other)
+        return self._elementwise(_LT, self, other)
 
     def __le__(self, other: object) -> Any:
-        return self._compared(_LE, other)
+        return self._elementwise(_LE, self, other)
 
     def __gt__(self, other: object) -> Any:
-        return self._compared(_GT, other)
+        return self._elementwise(_GT, self, other)
 
     def __ge__(self, other: object) -> Any:
-        return self._compared(_GE, other)
+        return self._elementwise(_GE, self, other)
 
     __hash__ = object.__hash__  # a tensor is a key by identity, though `==` compares elements
 
@@ -126,6 +142,39 @@ class Arithmetic(Operand):
         if differing.fill and values.size < prod(differing.shape):
             return False
         return not values.any()
+
+    def __and__(self, other: object) -> Any:
+        return self._elementwise(_AND, self, other)
+
+    def __rand__(self, other: object) -> Any:
+        return self._elementwise(_AND, other, self)
+
+    def __or__(self, other: object) -> Any:
+        return self._elementwise(_OR, self, other)
+
+    def __ror__(self, other: object) -> Any:
+        return self._elementwise(_OR, other, self)
+
+    def __xor__(self, other: object) -> Any:
+        return self._elementwise(_XOR, self, other)
+
+    def __rxor__(self, other: object) -> Any:
+        return self._elementwise(_XOR, other, self)
+
+    def __lshift__(self, other: object) -> Any:
+        return self._elementwise(_LEFT, self, other)
+
+    def __rlshift__(self, other: object) -> Any:
+        return self._elementwise(_LEFT, other, self)
+
+    def __rshift__(self, other: object) -> Any:
+        return self._elementwise(_RIGHT, self, other)
+
+    def __rrshift__(self, other: object) -> Any:
+        return self._elementwise(_RIGHT, other, self)
+
+    def __invert__(self) -> Self:
+        return elementwise(type(self), _INVERT, (self,))
 
     def __neg__(self) -> Self:
         return elementwise(type(self), _NEG, (self,))
@@ -173,14 +222,9 @@ class Arithmetic(Operand):
             return other
         return type(self).wrap(other) if _is_array(other) else NotImplemented
 
-    def _compared(self, operation: Operation, other: object) -> Any:
-        if type(other) is int:
-            other = for_comparison(other, self.facts.dtype)
-        return self._elementwise(operation, self, other)
-
     def _elementwise(self, operation: Operation, *args: object) -> Any:
-        if any(isinstance(arg, Expr) for arg in args):
-            return Apply(operation.op, tuple(as_expr(arg) for arg in args))
+        if any_terms(args):
+            return applied(operation.op, *args)
         made = [arg if isinstance(arg, NUMBERS) else self._operand(arg) for arg in args]
         if any(arg is NotImplemented for arg in made):
             return NotImplemented

@@ -9,10 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from openwork.algebra.operators import Op
-from openwork.algebra.types import DType, Kind, Number, number
+from openwork.algebra.types import DType, Kind, Number, holds, number
 from openwork.errors import ParseError
 from openwork.format.formats import dense
-from openwork.index.nodes import Access, Apply, Expr, Literal, TensorVar, as_expr
+from openwork.index.nodes import Access, Apply, Expr, Literal, TensorVar, check_natural
+from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import broadcast
 from openwork.tensor.eager import Operand, Result, T, operand_name, run, variables
@@ -45,6 +46,11 @@ def elementwise(cls: type[T], operation: Operation, args: Sequence[Any]) -> T:
     types = _types(operation, kinds)
     literals: tuple[Literal | None, ...] = (None,) * len(args)
     if len(kinds) > 1 and any(not isinstance(arg, Operand) for arg in args):
+        if op.compares and not all(map(_fits, args, types)):
+            return elementwise(cls, operation, list(map(_exact, args, types)))
+        if op.natural is not None and types[-1].kind in "iu":
+            exponent = args[op.natural]
+            check_natural(op, as_expr(0 if isinstance(exponent, Operand) else exponent))
         unchanged = _unchanged(op, args)
         if unchanged is not None:
             return cls.of(copied(cast_values(unchanged.storage, types[-1])))
@@ -161,27 +167,24 @@ def _number(value: Any, dtype: DType) -> Storage:
     return Storage((), _SCALAR, dtype, (), np.array([plain], dtype=dtype))
 
 
-def for_comparison(value: int, dtype: DType) -> Any:
-    """An integer that may be beyond `dtype`, as something that its elements compare with.
+def _fits(value: Any, dtype: DType) -> bool:
+    """Whether an argument is a tensor, or a number that is one of `dtype`."""
+    return isinstance(value, Operand) or holds(dtype, value)
 
-    >>> for_comparison(300, np.dtype("uint8")), for_comparison(3, np.dtype("uint8"))
-    (np.int64(300), 3)
-    """
-    if dtype.kind not in "iu" or not -(2**63) <= value < 2**64:
+
+def _exact(value: Any, dtype: DType) -> Any:
+    """`value`, in a type of its own where `dtype` cannot hold it: `A < 300` for small integers."""
+    if _fits(value, dtype):
         return value
-    limits = np.iinfo(dtype)
-    if limits.min <= value <= limits.max:
-        return value
-    return np.int64(value) if value < 2**63 else np.uint64(value)
+    literal = as_expr(value)
+    return literal.dtype.type(value)
 
 
 def _check_fits(value: Number, dtype: DType) -> None:
     """Refuse an integer that its partner's element type cannot hold, as NumPy does."""
-    if dtype.kind in "iu" and isinstance(value, int):
-        limits = np.iinfo(dtype)
-        if not limits.min <= value <= limits.max:
-            raise ParseError(
-                f"{value} does not fit into {dtype}",
-                code="E112",
-                hint="convert the tensor first: A.astype('int64')",
-            )
+    if not holds(dtype, value):
+        raise ParseError(
+            f"{value} does not fit into {dtype}",
+            code="E112",
+            hint="convert the tensor first: A.astype('int64')",
+        )

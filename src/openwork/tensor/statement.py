@@ -9,9 +9,10 @@ from typing import Any, ClassVar, cast
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ShapeError, ToolchainError
-from openwork.index.nodes import Access, Assignment, TensorVar, as_expr
+from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
+from openwork.index.terms import as_expr
 from openwork.index.under import under
 from openwork.loops.default_gpu import assembled, by_units, for_gpu
 from openwork.loops.gpu import check_for_cpu, uses_gpu
@@ -219,7 +220,7 @@ def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loade
 
 
 def assign(
-    lhs: Access, rhs: object, op: Op | None = None, *, semiring: Semiring | str | None = None
+    lhs: object, rhs: object, op: Op | None = None, *, semiring: Semiring | str | None = None
 ) -> Statement:
     """The statement `lhs = rhs`, or `lhs op= rhs`.
 
@@ -229,14 +230,12 @@ def assign(
         op: an operator to combine the result's old entries with, such as `ow.ADD`.
         semiring: what `+` and `*` mean, such as `"min_plus"`.
     """
-    if not isinstance(lhs, Access):
-        scalar = as_expr(lhs)
-        if not isinstance(scalar, Access):
-            raise ParseError("the left-hand side is no access to a tensor", code="E107")
-        lhs = scalar
+    result = as_expr(lhs)
+    if not isinstance(result, Access):
+        raise ParseError("the left-hand side is no access to a tensor", code="E107")
     if op is not None and not isinstance(op, Op):
         raise ParseError(f"{op!r} is not an operator", code="E111", hint="such as ow.ADD")
-    return Statement(_with_semiring(Assignment(lhs, as_expr(rhs), op), semiring))
+    return Statement(_with_semiring(Assignment(result, as_expr(rhs), op), semiring))
 
 
 def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any) -> Statement:

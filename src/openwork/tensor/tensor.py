@@ -13,7 +13,8 @@ from openwork.algebra.types import DType, Number, as_dtype
 from openwork.errors import FormatError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import wrong_order
-from openwork.index.nodes import Access, Apply, IndexVar, TensorVar, as_expr
+from openwork.index.nodes import Access, Apply, TensorVar
+from openwork.index.terms import Term, as_expr, as_variable
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
@@ -150,13 +151,12 @@ class Tensor(Recording, Exchanged, Arithmetic):
 
     # Index notation
 
-    def __getitem__(self, index: object) -> Access:
-        variables = index if isinstance(index, tuple) else (index,)
-        return self.__openwork_access__(variables)
+    def __getitem__(self, index: object) -> Term:
+        return Term(self.__openwork_access__(index if isinstance(index, tuple) else (index,)))
 
     def __openwork_access__(self, variables: Sequence[object]) -> Access:
         """`A[i, j]`; the order and kind of the indices is checked here."""
-        given = tuple(v for v in variables if isinstance(v, IndexVar))
+        given = tuple(v for v in map(as_variable, variables) if v is not None)
         if len(given) != len(variables):
             raise ParseError(
                 f"{self.name} can only be indexed with index variables",
@@ -172,7 +172,7 @@ class Tensor(Recording, Exchanged, Arithmetic):
         return Access(self.var, given)
 
     def __setitem__(self, index: object, value: object) -> None:
-        lhs = self[index]
+        lhs = self.__openwork_access__(index if isinstance(index, tuple) else (index,))
         rhs = as_expr(value)
         # `y[i] += e` reaches us as `y[i] = y[i] + e`.
         if isinstance(rhs, Apply) and rhs.op.associates and rhs.args[0] == lhs:

@@ -1,0 +1,248 @@
+"""Functions of elements as Python calls: `ow.sqrt`, `ow.select`, `ow.bitwise_and` and their kin.
+
+Each takes expressions and numbers, or whole tensors.
+"""
+
+from __future__ import annotations
+
+from typing import cast as typed_as
+
+import numpy as np
+
+from openwork.algebra import operators as ops
+from openwork.algebra.operators import Op
+from openwork.algebra.types import as_dtype
+from openwork.index.nodes import Cast, check_condition
+from openwork.index.terms import Term, any_terms, applied, as_expr
+
+__all__ = [
+    "abs_", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil",
+    "conj", "real", "imag", "pow", "minimum", "maximum", "select", "cast",
+    "eq", "ne", "lt", "le", "gt", "ge",
+    "logical_and", "logical_or", "logical_xor", "logical_not",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift",
+    "floor_divide", "remainder",
+]  # fmt: skip
+
+
+def elements(op: Op, *args: object) -> Term:
+    """`op` on terms and numbers, or on whole tensors if there is no term."""
+    for arg in () if any_terms(args) else args:
+        build = getattr(arg, "__openwork_apply__", None)
+        if build is not None:
+            return typed_as(Term, build(op, args))
+    return applied(op, *args)
+
+
+def abs_(e: object) -> Term:
+    """The absolute value; of complex numbers, the modulus."""
+    return elements(ops.ABS, e)
+
+
+def sqrt(e: object) -> Term:
+    """The square root; not a number for negative elements."""
+    return elements(ops.SQRT, e)
+
+
+def exp(e: object) -> Term:
+    """The exponential.
+
+    >>> from openwork.index.build import indices
+    >>> i, j = indices("i j")
+    >>> print(exp(i - j))
+    exp(sub(i, j))
+    """
+    return elements(ops.EXP, e)
+
+
+def log(e: object) -> Term:
+    """The natural logarithm."""
+    return elements(ops.LOG, e)
+
+
+def sin(e: object) -> Term:
+    """The sine."""
+    return elements(ops.SIN, e)
+
+
+def cos(e: object) -> Term:
+    """The cosine."""
+    return elements(ops.COS, e)
+
+
+def tan(e: object) -> Term:
+    """The tangent."""
+    return elements(ops.TAN, e)
+
+
+def tanh(e: object) -> Term:
+    """The hyperbolic tangent."""
+    return elements(ops.TANH, e)
+
+
+def floor(e: object) -> Term:
+    """The nearest integer that is not above."""
+    return elements(ops.FLOOR, e)
+
+
+def ceil(e: object) -> Term:
+    """The nearest integer that is not below."""
+    return elements(ops.CEIL, e)
+
+
+def conj(e: object) -> Term:
+    """The complex conjugate."""
+    return elements(ops.CONJ, e)
+
+
+def real(e: object) -> Term:
+    """The real part."""
+    return elements(ops.REAL, e)
+
+
+def imag(e: object) -> Term:
+    """The imaginary part."""
+    return elements(ops.IMAG, e)
+
+
+def pow(base: object, exponent: object) -> Term:
+    """`base ** exponent`; integers have no negative powers, as in NumPy.
+
+    Raises:
+        ParseError: E108 if the exponent is a negative number and both are integers. If it is an
+            element, the kernel finds out: DataError, E515.
+    """
+    return elements(ops.POW, base, exponent)
+
+
+def minimum(a: object, b: object) -> Term:
+    """The lesser of two elements; unlike `min`, also where `a` is an index variable."""
+    return elements(ops.MIN, a, b)
+
+
+def maximum(a: object, b: object) -> Term:
+    """The greater of two elements; unlike `max`, also where `a` is an index variable."""
+    return elements(ops.MAX, a, b)
+
+
+def select(condition: object, yes: object, no: object) -> Term:
+    """`yes` where `condition` holds, `no` elsewhere.
+
+    Raises:
+        ParseError: E112 if the condition is a bool of Python or NumPy, decided before any element
+            was looked at.
+
+    >>> from openwork.index.build import indices
+    >>> i, j = indices("i j")
+    >>> print(select(i < j, 1, 0))
+    select(lt(i, j), 1, 0)
+    """
+    if isinstance(condition, (bool, np.bool_)):
+        check_condition(as_expr(condition))
+    return elements(ops.SELECT, condition, yes, no)
+
+
+def cast(dtype: object, e: object) -> Term:
+    """`e` converted to an element type, information lost or not.
+
+    >>> from openwork.index.build import index
+    >>> print(cast("float32", index("i")))
+    float32(i)
+    """
+    return Term(Cast(as_dtype(dtype), as_expr(e)))
+
+
+def eq(a: object, b: object) -> Term:
+    """Whether two elements are equal; written `a == b` as well, of expressions."""
+    return elements(ops.EQ, a, b)
+
+
+def ne(a: object, b: object) -> Term:
+    """Whether two elements differ; written `a != b` as well, of expressions."""
+    return elements(ops.NE, a, b)
+
+
+def lt(a: object, b: object) -> Term:
+    """`a < b`, element by element."""
+    return elements(ops.LT, a, b)
+
+
+def le(a: object, b: object) -> Term:
+    """`a <= b`, element by element."""
+    return elements(ops.LE, a, b)
+
+
+def gt(a: object, b: object) -> Term:
+    """`a > b`, element by element."""
+    return elements(ops.GT, a, b)
+
+
+def ge(a: object, b: object) -> Term:
+    """`a >= b`, element by element."""
+    return elements(ops.GE, a, b)
+
+
+def logical_and(a: object, b: object) -> Term:
+    """Whether both elements are nonzero; of bools, `a & b` is the same."""
+    return elements(ops.AND, a, b)
+
+
+def logical_or(a: object, b: object) -> Term:
+    """Whether one of the elements is nonzero; of bools, `a | b` is the same."""
+    return elements(ops.OR, a, b)
+
+
+def logical_xor(a: object, b: object) -> Term:
+    """Whether exactly one of the elements is nonzero; of bools, `a ^ b` is the same."""
+    return elements(ops.XOR, a, b)
+
+
+def logical_not(e: object) -> Term:
+    """Whether the element is zero; of a bool, `~e` is the same."""
+    return elements(ops.NOT, e)
+
+
+def bitwise_and(a: object, b: object) -> Term:
+    """The bits that both integers have, `a & b`; of bools, whether both are true.
+
+    >>> from openwork.index.build import indices
+    >>> i, j = indices("i j")
+    >>> print(bitwise_and(i, 7) << j)
+    left_shift(bitwise_and(i, 7), j)
+    """
+    return elements(ops.BITWISE_AND, a, b)
+
+
+def bitwise_or(a: object, b: object) -> Term:
+    """The bits that one of the integers has, `a | b`; of bools, whether one is true."""
+    return elements(ops.BITWISE_OR, a, b)
+
+
+def bitwise_xor(a: object, b: object) -> Term:
+    """The bits that exactly one of the integers has, `a ^ b`; of bools, whether they differ."""
+    return elements(ops.BITWISE_XOR, a, b)
+
+
+def invert(e: object) -> Term:
+    """The bits that an integer does not have, `~e`; of a bool, whether it is false."""
+    return elements(ops.INVERT, e)
+
+
+def left_shift(a: object, b: object) -> Term:
+    """`a << b`: 0 once `b` is as many bits as the type has, or negative, as in NumPy."""
+    return elements(ops.LEFT_SHIFT, a, b)
+
+
+def right_shift(a: object, b: object) -> Term:
+    """`a >> b`: only the sign is left, 0 or -1, where `b` shifts all bits out or is negative."""
+    return elements(ops.RIGHT_SHIFT, a, b)
+
+
+def floor_divide(a: object, b: object) -> Term:
+    """`a // b`, rounded down; of integers, 0 where `b` is 0, as in NumPy."""
+    return elements(ops.FLOOR_DIVIDE, a, b)
+
+
+def remainder(a: object, b: object) -> Term:
+    """`a % b`, with the sign of `b`; of integers, 0 where `b` is 0, as in NumPy."""
+    return elements(ops.REMAINDER, a, b)

@@ -1,0 +1,243 @@
+"""Terms: expressions as users hold them, which Python's operators combine into larger ones.
+
+A term is a thin cover around a node. Every operator on it builds a term, `==` and `!=` included,
+while nodes keep structural equality for the compiler. Whatever takes expressions or variables from
+users unwraps them by `as_expr` and `as_variable`, and hands nodes on.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from openwork.algebra import operators as ops
+from openwork.algebra.operators import Op
+from openwork.algebra.types import DType, as_dtype
+from openwork.errors import ParseError
+from openwork.index.nodes import Expr, IndexVar, Literal, apply
+from openwork.index.show import show
+
+
+class Term:
+    """An expression over accesses, index variables and numbers.
+
+    It has no truth value. Terms are told apart by identity where Python looks them up, in sets and
+    dictionaries, and index variables of one name are one object.
+    """
+
+    __slots__ = ("__weakref__", "node")
+    __array_ufunc__ = None  # NumPy hands `array * term` to us instead of looping over it
+
+    def __init__(self, node: Expr) -> None:
+        self.node = node
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the value."""
+        return self.node.dtype
+
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Term:
+        return applied(op, *args)
+
+    def __add__(self, other: object) -> Term:
+        return applied(ops.ADD, self, other)
+
+    def __radd__(self, other: object) -> Term:
+        return applied(ops.ADD, other, self)
+
+    def __sub__(self, other: object) -> Term:
+        return applied(ops.SUB, self, other)
+
+    def __rsub__(self, other: object) -> Term:
+        return applied(ops.SUB, other, self)
+
+    def __mul__(self, other: object) -> Term:
+        return applied(ops.MUL, self, other)
+
+    def __rmul__(self, other: object) -> Term:
+        return applied(ops.MUL, other, self)
+
+    def __truediv__(self, other: object) -> Term:
+        return applied(ops.DIV, self, other)
+
+    def __rtruediv__(self, other: object) -> Term:
+        return applied(ops.DIV, other, self)
+
+    def __floordiv__(self, other: object) -> Term:
+        return applied(ops.FLOOR_DIVIDE, self, other)
+
+    def __rfloordiv__(self, other: object) -> Term:
+        return applied(ops.FLOOR_DIVIDE, other, self)
+
+    def __mod__(self, other: object) -> Term:
+        return applied(ops.REMAINDER, self, other)
+
+    def __rmod__(self, other: object) -> Term:
+        return applied(ops.REMAINDER, other, self)
+
+    def __pow__(self, other: object) -> Term:
+        return applied(ops.POW, self, other)
+
+    def __rpow__(self, other: object) -> Term:
+        return applied(ops.POW, other, self)
+
+    def __and__(self, other: object) -> Term:
+        return applied(ops.BITWISE_AND, self, other)
+
+    def __rand__(self, other: object) -> Term:
+        return applied(ops.BITWISE_AND, other, self)
+
+    def __or__(self, other: object) -> Term:
+        return applied(ops.BITWISE_OR, self, other)
+
+    def __ror__(self, other: object) -> Term:
+        return applied(ops.BITWISE_OR, other, self)
+
+    def __xor__(self, other: object) -> Term:
+        return applied(ops.BITWISE_XOR, self, other)
+
+    def __rxor__(self, other: object) -> Term:
+        return applied(ops.BITWISE_XOR, other, self)
+
+    def __lshift__(self, other: object) -> Term:
+        return applied(ops.LEFT_SHIFT, self, other)
+
+    def __rlshift__(self, other: object) -> Term:
+        return applied(ops.LEFT_SHIFT, other, self)
+
+    def __rshift__(self, other: object) -> Term:
+        return applied(ops.RIGHT_SHIFT, self, other)
+
+    def __rrshift__(self, other: object) -> Term:
+        return applied(ops.RIGHT_SHIFT, other, self)
+
+    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+        return applied(ops.EQ, self, other)
+
+    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+        return applied(ops.NE, self, other)
+
+    def __lt__(self, other: object) -> Term:
+        return applied(ops.LT, self, other)
+
+    def __le__(self, other: object) -> Term:
+        return applied(ops.LE, self, other)
+
+    def __gt__(self, other: object) -> Term:
+        return applied(ops.GT, self, other)
+
+    def __ge__(self, other: object) -> Term:
+        return applied(ops.GE, self, other)
+
+    def __neg__(self) -> Term:
+        return applied(ops.NEG, self)
+
+    def __pos__(self) -> Term:
+        return self
+
+    def __invert__(self) -> Term:
+        return applied(ops.INVERT, self)
+
+    def __abs__(self) -> Term:
+        return applied(ops.ABS, self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise ParseError(
+            f"an expression has no truth value: {show(self.node)}",
+            code="E112",
+            hint="choose between elements with ow.select(a == b, x, y), "
+            "and join comparisons with & | ~ in place of and, or, not: (0 < i) & (i < 3)",
+        )
+
+    def __str__(self) -> str:
+        return str(self.node)
+
+    def __repr__(self) -> str:
+        return f"<expression {show(self.node)}>"
+
+
+class Variable(Term):
+    """An index variable; in an expression it stands for its coordinate, an int64."""
+
+    __slots__ = ()
+    node: IndexVar
+
+    @property
+    def name(self) -> str:
+        """What texts and schedules call the variable."""
+        return self.node.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return variable, (self.name,)  # one object for each name, also after a copy
+
+    def __repr__(self) -> str:
+        return f"<index variable {self.name}>"
+
+
+_variables: WeakValueDictionary[str, Variable] = WeakValueDictionary()
+
+
+def variable(name: str) -> Variable:
+    """The index variable of a name: the same object each time.
+
+    >>> variable("i") is variable("i")
+    True
+    """
+    return _variables.setdefault(name, Variable(IndexVar(name)))
+
+
+def applied(op: Op, *args: object) -> Term:
+    """`op` applied to terms and numbers."""
+    return Term(apply(op, *map(as_expr, args)))
+
+
+def unwrapped(value: object) -> Any:
+    """The node in a term, and those in a list or tuple; anything else as it is."""
+    if isinstance(value, Term):
+        return value.node
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(unwrapped, value)) if any_terms(value) else value
+    return value
+
+
+def any_terms(values: Sequence[object]) -> bool:
+    """Whether one of `values` is a term."""
+    return any(isinstance(value, Term) for value in values)
+
+
+def as_variable(value: object) -> IndexVar | None:
+    """The node of an index variable; None for anything else."""
+    node = value.node if isinstance(value, Term) else value
+    return node if isinstance(node, IndexVar) else None
+
+
+def as_expr(value: object) -> Expr:
+    """`value` as a node: that of a term, a literal for a number, the access of a scalar tensor."""
+    if isinstance(value, Term):
+        return value.node
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, np.generic):
+        return Literal(value.item(), as_dtype(value.dtype))
+    if isinstance(value, (bool, float, complex)):
+        return Literal(value)
+    if isinstance(value, numbers.Integral):
+        if not -(2**63) <= int(value) < 2**64:
+            raise ParseError("an integer of more than 64 bits", code="E112", hint="use a float")
+        return Literal(int(value))
+    access = getattr(value, "__openwork_access__", None)
+    if access is not None:
+        scalar = access(())
+        if isinstance(scalar, Expr):
+            return scalar
+    raise ParseError(
+        f"{type(value).__name__} cannot stand in an expression",
+        code="E112",
+        hint="wrap arrays with ow.tensor(...) and access them: x[i]",
+    )

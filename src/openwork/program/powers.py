@@ -1,0 +1,41 @@
+"""Integers have no negative powers: where a kernel has to look whether an exponent is one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openwork.errors import ParseError
+from openwork.program import nodes as p
+from openwork.tree import walk
+
+NEGATIVE_POWER = 5  # the status of a kernel that met one
+
+
+def may_be_negative(e: p.Apply) -> bool:
+    """Whether an argument that has to be natural is signed, and not known before."""
+    if e.op.natural is None or not e.type.startswith("int"):
+        return False
+    return not _is_natural(e.args[e.op.natural])
+
+
+def _is_natural(e: p.Expr) -> bool:
+    match e:
+        case p.Value(value=value):
+            return value.real >= 0
+        case p.Convert(expr=inner) if np.can_cast(inner.type, e.type):
+            return _is_natural(inner)
+    return not e.type.startswith("int")
+
+
+def check_powers(program: p.Program) -> None:
+    """Refuse a program for a GPU that would have to look: its kernels have no way to tell.
+
+    Raises:
+        ParseError: E108.
+    """
+    if any(isinstance(node, p.Apply) and may_be_negative(node) for node in walk(program.body)):
+        raise ParseError(
+            "on a GPU an integer is raised to a signed integer, which could be negative",
+            code="E108",
+            hint="cast the exponent to an unsigned type: a ** ow.cast('uint8', b)",
+        )
