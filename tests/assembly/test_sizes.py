@@ -57,8 +57,8 @@ def test_what_cannot_be_held_is_refused_at_once(monkeypatch: pytest.MonkeyPatch)
     A, B = matrix("A", 40, 30, 90), matrix("B", 40, 30, 80, 1)
     C = ow.empty((40, 30), format=ow.CSR, name="C")
     kernel = ow.assign(C[i, j], A[i, j] + B[i, j]).compile()
-    monkeypatch.setattr(memory, "_SMALL", 0)
-    monkeypatch.setattr(memory, "available", lambda: 500)
+    monkeypatch.setattr(memory, "LARGE", 0)
+    monkeypatch.setattr(memory, "available", lambda enough: 500)
     with pytest.raises(MemoryError, match=r"C, with \d+ entries, needs"):
         kernel()
 
@@ -98,7 +98,7 @@ def test_what_outgrows_memory_is_stopped(monkeypatch: pytest.MonkeyPatch, elsewh
     kernel = ow.assign(C[i, k], A[i, j] * A[j, k]).compile()
     with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
         patch.setattr(bounds_of, "available", lambda: 1 << 28)  # enough to begin with
-        patch.setattr(memory_watch, "available", lambda: 1 << 20)
+        patch.setattr(memory_watch, "memory_left", lambda: 1 << 20)
         run = pool.submit(kernel) if elsewhere else kernel
         start = time.monotonic()
         with pytest.raises(MemoryError, match="more memory than there is"):

@@ -20,7 +20,7 @@ from openwork.loops.result import Append
 from openwork.loops.symbolic import known_pattern, narrows
 from openwork.loops.threads import shared_by_threads
 from openwork.runtime.launch import BoundBroken, PositionOverflow
-from openwork.runtime.memory import address, allocate, check_memory
+from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
@@ -331,8 +331,7 @@ class Kernel:
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
         if initial == 0:
-            check_memory(count * dtype.itemsize, "the result")
-            return np.zeros(count, dtype)
+            return zeros(count, dtype)
         values = allocate(count, dtype)
         if initial is not None:
             values.fill(initial)
