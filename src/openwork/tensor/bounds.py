@@ -49,6 +49,45 @@ def entries(assignment: Assignment, operands: Mapping[str, Storage], extents: Ex
     return Entries(least, min(found.most, whole), frozenset(lhs.vars))
 
 
+def steps(assignment: Assignment, operands: Mapping[str, Storage], extents: Extents) -> float:
+    """How many iterations the loops of a statement have, at most; a rough count, and quick."""
+    return float(max(_visited(assignment.rhs, operands, extents)[1:]))
+
+
+def _visited(
+    expr: Expr, operands: Mapping[str, Storage], extents: Extents
+) -> tuple[frozenset[IndexVar], int, int]:
+    """The variables of an expression, for how many of their values it may differ from what is
+    absent, and for how many anything in it may."""
+    match expr:
+        case Access(tensor=tensor, vars=variables):
+            stored = operands[tensor.name].values.size
+            return frozenset(variables), stored, stored
+        case Reduce(var=var, expr=inner):
+            found, most, so_far = _visited(inner, operands, extents)
+            kept = found - {var}
+            return kept, min(most, math.prod(extents[v] for v in kept)), so_far
+        case Apply(op=op, args=args):
+            parts = [_visited(arg, operands, extents) for arg in args]
+            either = frozenset().union(*(found for found, _, _ in parts))
+            size = math.prod(extents[v] for v in either)
+            whole = size
+            if len(args) == 1:
+                whole = parts[0][1]
+            elif _meets(op, expr):
+                larger = [most for found, most, _ in parts if found == either]
+                whole = min(larger) if larger else math.prod(most for _, most, _ in parts)
+            elif _unites(op, expr):
+                whole = sum(
+                    most * math.prod(extents[v] for v in either - found) for found, most, _ in parts
+                )
+            whole = min(whole, size)
+            return either, whole, max(whole, *(so_far for _, _, so_far in parts))
+        case Cast(expr=inner):
+            return _visited(inner, operands, extents)
+    return frozenset(), 1, 1
+
+
 def check_size(assignment: Assignment, found: Entries, extents: Extents) -> None:
     """Raise `MemoryError` if a result with so many entries certainly does not fit."""
     lhs = assignment.lhs

@@ -276,7 +276,8 @@ class Kernel:
             work = binding.work + binding.count
             pointers = (*binding.pointers, address(values))
             try:
-                binding.executable.run(pointers, binding.sizes, work, 0)
+                steps = binding.steps + binding.count
+                binding.executable.run(pointers, binding.sizes, work, 0, steps=steps)
             except BoundBroken:
                 raise broken_bound(plan) from None
             storage = self._storage(binding, binder.levels(operands), values)
@@ -343,7 +344,8 @@ class Kernel:
         if isinstance(assembly, Append) and assembly.strategy == "count":
             room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
         sizes, tight = binding.sizes, binding.tight
-        made = binding.executable.run(binding.pointers, sizes, binding.work, room, tight)
+        given = (binding.pointers, sizes, binding.work, room, tight, binding.steps)
+        made = binding.executable.run(*given)
         arrays = iter(made)
         levels = tuple(
             {fact.name: next(arrays) for fact in level.arrays}

@@ -71,6 +71,7 @@ class Warm(Repeated):
         super().__init__(binding, templates, template)
         self._result, self._levels = result, binder.levels_again
         self._work = binding.work + binding.count
+        self._steps = binding.steps + binding.count
         self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
         self._small = binding.count * result.dtype.itemsize < LARGE
         self._frames: list[Any] = []  # arguments of calls that are over
@@ -96,7 +97,7 @@ class Warm(Repeated):
             frame = executable.frame((*binding.pointers, 0))
         # The same as the address in `__array_interface__`, for a third of the time.
         frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
-        executable.call(frame, sizes, work)
+        executable.call(frame, sizes, self._steps)
         self._frames.append(frame)
         levels = self._levels(binding)
         storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
@@ -131,7 +132,7 @@ class WarmAppended(Repeated):
             frame = executable.frame(binding.pointers)
             sizes = executable.sizes(threads, binding.room, binding.sizes)
         try:
-            executable.call(frame, sizes, work)
+            executable.call(frame, sizes, binding.steps)
         except (BoundBroken, PositionOverflow):
             return None
         arrays = executable.collect(frame, sizes)
