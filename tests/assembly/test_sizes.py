@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -181,3 +182,39 @@ def test_plans_of_sums_compute_all_again_and_share_the_pattern() -> None:
     np.testing.assert_array_equal(C.to_numpy(), 3 * np.eye(4) + np.tri(4))
     with pytest.raises(ow.DataError, match="another pattern"):
         plan(A=B.rename("A"))
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("fill", [0.0, -np.inf])
+def test_a_full_result_is_known_to_be_full(fill: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something is left where the sparse operand is absent: every coordinate has an entry."""
+    A = ow.tensor(([[3], [5]], [1.0]), shape=(400, 300), format=ow.CSR, fill=fill, name="A")
+    x = ow.tensor(np.arange(1.0, 301.0), name="x")
+    R = ow.empty((400, 300), format=ow.CSR, fill=fill, name="R")
+    full = ow.assign(R[i, j], ow.maximum(A[i, j], x[j])).compile()
+    assert "R: full, as something is left where operands are absent: 120,000 en" in full.explain()
+    np.testing.assert_array_equal(full().to_numpy(), np.maximum(A.to_numpy(), x.to_numpy()))
+    assert full().nnz == 120_000
+    other = ow.assign(R[i, j], A[i, j] * 2.0).compile()
+    assert ": full" not in other.explain()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "LARGE", 0)
+        patch.setattr(memory, "memory_left", lambda: 1 << 19)
+        started = time.monotonic()
+        with pytest.raises(MemoryError, match=r"R'?\w*, with 120,000 entries, needs"):
+            ow.assign(R[i, j], ow.maximum(A[i, j], x[j])).compile()()
+        assert other().nnz == 1
+        assert time.monotonic() - started < 60
+
+
+def test_what_is_full() -> None:
+    A = ow.tensor(([[3], [5]], [1.0]), shape=(40, 30), format=ow.CSR, name="A")
+    B = ow.tensor(([[3], [5]], [1.0]), shape=(40, 30), format=ow.CSR, name="B")
+    x = ow.tensor(np.ones(30), name="x")
+    R = ow.empty((40, 30), format=ow.CSR, name="R")
+
+    def full(expr: Any) -> bool:
+        return bounds_of.is_full(ow.assign(R[i, j], expr)._assignment)
+
+    assert full(A[i, j] + x[j]) and full(ow.cos(A[i, j])) and full(A[i, j] - x[j] * 2.0)
+    assert not any(map(full, (A[i, j] * x[j], A[i, j] + B[i, j], A[i, j] * (B[i, j] + x[j]))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.binding import Binder, Binding, Loader, Shape, load_function
-from openwork.tensor.bounds import limit
+from openwork.tensor.bounds import is_full, limit
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.symbolic import Computes, SymbolicPlan
@@ -90,12 +91,24 @@ class Kernel:
         lines = [f"statement: {show(self._plan.assignment)}", "loops:"]
         lines += [f"  {line}" for line in str(self._plan.loops).splitlines()]
         lines += ["decisions:", *(f"  {decision}" for decision in self._trace.decisions)]
+        lines += self._fullness()
         if not self._native:
             lines.append("  no C compiler: the reference evaluator answers")
         seconds = sum(stage.seconds for stage in self._trace.stages)
         length = len(self.source.splitlines())
         lines.append(f"{length} lines of C, written in {seconds * 1e3:.1f} ms")
         return "\n".join(lines)
+
+    def _fullness(self) -> list[str]:
+        """That a sparse result has an entry for every coordinate, and how many these are."""
+        plan = self._plan
+        if not isinstance(plan.assembly, Append) or not is_full(plan.assignment):
+            return []
+        shape = self._result.shape
+        known = not any(extent is None for extent in shape)
+        count = f": {math.prod(shape):,} entries" if known else ""
+        reason = "full, as something is left where operands are absent"
+        return [f"  {plan.user_result}: {reason}{count}"]
 
     def __repr__(self) -> str:
         return f"<Kernel {show(self._plan.assignment)}>"
