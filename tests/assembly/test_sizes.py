@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime import memory, memory_watch
+from openwork.runtime import memory, memory_watch, threads
+from openwork.tensor import binding
 from openwork.tensor import bounds as bounds_of
 from openwork.tensor.bounds import entries
 
@@ -218,3 +219,18 @@ def test_what_is_full() -> None:
 
     assert full(A[i, j] + x[j]) and full(ow.cos(A[i, j])) and full(A[i, j] - x[j] * 2.0)
     assert not any(map(full, (A[i, j] * x[j], A[i, j] + B[i, j], A[i, j] * (B[i, j] + x[j]))))
+
+
+@pytest.mark.needs_cc
+def test_copies_of_a_dense_result_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread has a copy of the result, which nobody could have foreseen to fit."""
+    A = matrix("A", 3000, 2_000_000, 100_000)
+    y = ow.empty((2_000_000,), name="y")
+    stmt = ow.assign(y[j], A[i, j]).parallelize(i, "CPUThread", "Temporary")
+    monkeypatch.setattr(threads, "_chosen", 2)
+    plenty, short = stmt.compile(), stmt.compile()
+    expected = plenty().to_numpy()
+    assert plenty._latest is not None and not plenty._latest.tight
+    monkeypatch.setattr(binding, "available", lambda: 1 << 26)
+    np.testing.assert_allclose(short().to_numpy(), expected)
+    assert short._latest is not None and short._latest.tight

@@ -17,21 +17,24 @@ from openwork.loops.provenance import Provenance
 from openwork.loops.result import Append, InPlace, Shared, accesses_of
 from openwork.loops.tiles import extents_of_blocks, whole_vars
 from openwork.pipeline import Compiled, back
+from openwork.program.nodes import Allocate, For, Grow
 from openwork.runtime.launch import LONG, LONG_KERNEL, Executable, has_long_run
 from openwork.runtime.library import load
-from openwork.runtime.memory import address
+from openwork.runtime.memory import LARGE, address, available
 from openwork.runtime.storage import Array, Storage
+from openwork.runtime.threads import thread_count
 from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for, steps
 from openwork.tensor.pack import convert, convert_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
-from openwork.tree import walk
+from openwork.tree import Node, walk
 
 Extents = Mapping[IndexVar, int]
 Shape = tuple[int | None, ...]
 Widths = dict[tuple[str, int, str], str]
 Loader = Callable[[Compiled], Any]
 
+_BYTES = 16  # of an element of a workspace, at most
 _MOST_ROOM = 1 << 28
 
 
@@ -146,6 +149,8 @@ class Binder:
             count = math.prod(plan.user_result.format.extents(shape) if blocks else shape)
         else:
             count *= math.prod(extents[var] for var in below)
+        if room == 0:
+            tight = self._takes_much(compiled, extents, count)
         return Binding(
             given=tuple(ref(storage) for storage in given),
             result_shape=result_shape,
@@ -163,6 +168,18 @@ class Binder:
             count=count,
             wide=wide,
         )
+
+    def _takes_much(self, compiled: Compiled, extents: Extents, count: int) -> bool:
+        """Whether what a kernel takes besides its result may be more than memory can hold.
+
+        Each thread may have a copy of the result, or a workspace as long as a mode.
+        """
+        longest = max(count, *extents.values()) if extents else count
+        size = _BYTES * thread_count() * longest
+        if size < LARGE or not any(map(_allocates, walk(compiled.program.body))):
+            return False
+        left = available()
+        return left is not None and 2 * size > left
 
     def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
         return (
@@ -377,6 +394,10 @@ class Binder:
                     width = index_dtype(extent - 1).name
                 found.append(((lhs.tensor.name, level, fact.name), width))
         return tuple(found)
+
+
+def _allocates(node: Node) -> bool:
+    return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
 
 
 def _innermost(plan: Plan) -> tuple[IndexVar, ...]:

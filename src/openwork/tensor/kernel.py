@@ -290,7 +290,8 @@ class Kernel:
             pointers = (*binding.pointers, address(values))
             try:
                 steps = binding.steps + binding.count
-                binding.executable.run(pointers, binding.sizes, work, 0, steps=steps)
+                given_for = (pointers, binding.sizes, work, 0, binding.tight, steps)
+                binding.executable.run(*given_for)
             except BoundBroken:
                 raise broken_bound(plan) from None
             storage = self._storage(binding, binder.levels(operands), values)

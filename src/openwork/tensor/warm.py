@@ -16,9 +16,12 @@ import numpy as np
 from openwork.index.nodes import TensorVar
 from openwork.loops.result import Append
 from openwork.runtime.launch import BoundBroken, PositionOverflow, threads_for
-from openwork.runtime.memory import LARGE, allocate
+from openwork.runtime.memory import allocate
 from openwork.runtime.storage import Storage
 from openwork.tensor.binding import Binder, Binding
+
+# Results below this many bytes are not counted against the memory that is left.
+_UNCOUNTED = 1 << 16
 
 
 class Repeated(ABC):
@@ -73,13 +76,14 @@ class Warm(Repeated):
         self._work = binding.work + binding.count
         self._steps = binding.steps + binding.count
         self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
-        self._small = binding.count * result.dtype.itemsize < LARGE
+        self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
         self._frames: list[Any] = []  # arguments of calls that are over
 
     @staticmethod
     def suits(binding: Binding, binder: Binder) -> bool:
         """Whether calls with the operands of `binding` can be repeated so."""
-        return binding.compiled.initial is None and binder.takes_as_given and not binder.adds
+        plain = binding.compiled.initial is None and not binding.tight
+        return plain and binder.takes_as_given and not binder.adds
 
     def _made(self) -> Any:
         binding, result, work = self._binding, self._result, self._work
