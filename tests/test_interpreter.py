@@ -55,6 +55,7 @@ class Interpreted:
         work: float,
         room: int,
         tight: bool = False,
+        steps: float | None = None,
     ) -> list[Array]:
         roles = [argument.role for argument in self.program.arguments]
         given = [self.results[a] if isinstance(a, int) else a for a in arrays]

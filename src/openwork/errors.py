@@ -181,7 +181,7 @@ CODES: dict[str, str] = {
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",
     "E604": "a compiled kernel could not be loaded",
-    "E605": "a number of threads that is not a positive whole number",
+    "E605": "a number of threads that is not a positive whole number, or more than can be had",
     "E606": "a target that this version has no back end for",
     "E607": "no GPU, or no CuPy to reach it by",
     "E608": "a kernel failed on the GPU, or under its emulator",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime import memory, memory_watch
+from openwork.runtime import memory, memory_watch, threads
+from openwork.tensor import binding
 from openwork.tensor import bounds as bounds_of
 from openwork.tensor.bounds import entries
 
@@ -57,8 +59,8 @@ def test_what_cannot_be_held_is_refused_at_once(monkeypatch: pytest.MonkeyPatch)
     A, B = matrix("A", 40, 30, 90), matrix("B", 40, 30, 80, 1)
     C = ow.empty((40, 30), format=ow.CSR, name="C")
     kernel = ow.assign(C[i, j], A[i, j] + B[i, j]).compile()
-    monkeypatch.setattr(memory, "_SMALL", 0)
-    monkeypatch.setattr(memory, "available", lambda: 500)
+    monkeypatch.setattr(memory, "LARGE", 0)
+    monkeypatch.setattr(memory, "available", lambda enough: 500)
     with pytest.raises(MemoryError, match=r"C, with \d+ entries, needs"):
         kernel()
 
@@ -98,7 +100,7 @@ def test_what_outgrows_memory_is_stopped(monkeypatch: pytest.MonkeyPatch, elsewh
     kernel = ow.assign(C[i, k], A[i, j] * A[j, k]).compile()
     with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
         patch.setattr(bounds_of, "available", lambda: 1 << 28)  # enough to begin with
-        patch.setattr(memory_watch, "available", lambda: 1 << 20)
+        patch.setattr(memory_watch, "memory_left", lambda: 1 << 20)
         run = pool.submit(kernel) if elsewhere else kernel
         start = time.monotonic()
         with pytest.raises(MemoryError, match="more memory than there is"):
@@ -181,3 +183,54 @@ def test_plans_of_sums_compute_all_again_and_share_the_pattern() -> None:
     np.testing.assert_array_equal(C.to_numpy(), 3 * np.eye(4) + np.tri(4))
     with pytest.raises(ow.DataError, match="another pattern"):
         plan(A=B.rename("A"))
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("fill", [0.0, -np.inf])
+def test_a_full_result_is_known_to_be_full(fill: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something is left where the sparse operand is absent: every coordinate has an entry."""
+    A = ow.tensor(([[3], [5]], [1.0]), shape=(400, 300), format=ow.CSR, fill=fill, name="A")
+    x = ow.tensor(np.arange(1.0, 301.0), name="x")
+    R = ow.empty((400, 300), format=ow.CSR, fill=fill, name="R")
+    full = ow.assign(R[i, j], ow.maximum(A[i, j], x[j])).compile()
+    assert "R: full, as something is left where operands are absent: 120,000 en" in full.explain()
+    np.testing.assert_array_equal(full().to_numpy(), np.maximum(A.to_numpy(), x.to_numpy()))
+    assert full().nnz == 120_000
+    other = ow.assign(R[i, j], A[i, j] * 2.0).compile()
+    assert ": full" not in other.explain()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "LARGE", 0)
+        patch.setattr(memory, "memory_left", lambda: 1 << 19)
+        started = time.monotonic()
+        with pytest.raises(MemoryError, match=r"R'?\w*, with 120,000 entries, needs"):
+            ow.assign(R[i, j], ow.maximum(A[i, j], x[j])).compile()()
+        assert other().nnz == 1
+        assert time.monotonic() - started < 60
+
+
+def test_what_is_full() -> None:
+    A = ow.tensor(([[3], [5]], [1.0]), shape=(40, 30), format=ow.CSR, name="A")
+    B = ow.tensor(([[3], [5]], [1.0]), shape=(40, 30), format=ow.CSR, name="B")
+    x = ow.tensor(np.ones(30), name="x")
+    R = ow.empty((40, 30), format=ow.CSR, name="R")
+
+    def full(expr: Any) -> bool:
+        return bounds_of.is_full(ow.assign(R[i, j], expr)._assignment)
+
+    assert full(A[i, j] + x[j]) and full(ow.cos(A[i, j])) and full(A[i, j] - x[j] * 2.0)
+    assert not any(map(full, (A[i, j] * x[j], A[i, j] + B[i, j], A[i, j] * (B[i, j] + x[j]))))
+
+
+@pytest.mark.needs_cc
+def test_copies_of_a_dense_result_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread has a copy of the result, which nobody could have foreseen to fit."""
+    A = matrix("A", 3000, 2_000_000, 100_000)
+    y = ow.empty((2_000_000,), name="y")
+    stmt = ow.assign(y[j], A[i, j]).parallelize(i, "CPUThread", "Temporary")
+    monkeypatch.setattr(threads, "_chosen", 2)
+    plenty, short = stmt.compile(), stmt.compile()
+    expected = plenty().to_numpy()
+    assert plenty._latest is not None and not plenty._latest.tight
+    monkeypatch.setattr(binding, "available", lambda: 1 << 26)
+    np.testing.assert_allclose(short().to_numpy(), expected)
+    assert short._latest is not None and short._latest.tight

@@ -124,7 +124,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   R_pos1[0] = 0;
   // every j
   for (int64_t j = 0; j < j_size; j++) {
-    if (!(j & 511) && *stop) break;
+    if (!(j & 255) && *stop) break;
     // stored i of A
     for (int64_t pA2 = A_pos2[j]; pA2 < A_pos2[j + 1]; pA2++) {
       const int64_t i = A_crd2[pA2];
@@ -140,11 +140,15 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (status) goto done;
   }
   // stored i of W
-  for (int64_t pW1 = 0; pW1 < W_count; pW1++) {
-    const int64_t i = W_keys[pW1];
-    R_vals[nR1] = W_vals[W_keys[pW1]];
-    R_crd1[nR1] = i;
-    nR1++;
+  for (int64_t pW1_run = 0, pW1_runs_end = W_count; pW1_run < pW1_runs_end; pW1_run += 8192) {
+    if (*stop) break;
+    const int64_t pW1_run_end = pW1_run + 8192 < pW1_runs_end ? pW1_run + 8192 : pW1_runs_end;
+    for (int64_t pW1 = pW1_run; pW1 < pW1_run_end; pW1++) {
+      const int64_t i = W_keys[pW1];
+      R_vals[nR1] = W_vals[W_keys[pW1]];
+      R_crd1[nR1] = i;
+      nR1++;
+    }
   }
   // forget the values
   for (int64_t W_at = 0; W_at < W_count; W_at++) {

@@ -30,6 +30,7 @@ static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int6
 // forall i:  [CPUThread, NoRaces]
 //   R(i) = A(i,i)
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
   const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
@@ -43,12 +44,16 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t i_first = cut_even(0, i_size, shrinking(part, shares, threads), 1 << 20);
     const int64_t i_limit = cut_even(0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
     // every i
-    for (int64_t i = i_first; i < i_limit; i++) {
-      const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);
-      if (0 <= pA2) {
-        R_vals[i] = A_vals[pA2];
+    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 8192) {
+      if (*stop) break;
+      const int64_t i_run_end = i_run + 8192 < i_runs_end ? i_run + 8192 : i_runs_end;
+      for (int64_t i = i_run; i < i_run_end; i++) {
+        const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);
+        if (0 <= pA2) {
+          R_vals[i] = A_vals[pA2];
+        }
       }
     }
   }
-  return 0;
+  return *stop ? 2 : 0;
 }

@@ -74,42 +74,45 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t i_first = cut_even(0, i_size, shrinking(part, shares, threads), 1 << 20);
     const int64_t i_limit = cut_even(0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
     // every i
-    for (int64_t i = i_first; i < i_limit; i++) {
+    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 256) {
       if (*stop) break;
-      vector_float64 W_vals[8 / LANES_float64];
-      // clear
+      const int64_t i_run_end = i_run + 256 < i_runs_end ? i_run + 256 : i_runs_end;
+      for (int64_t i = i_run; i < i_run_end; i++) {
+        vector_float64 W_vals[8 / LANES_float64];
+        // clear
 #pragma GCC unroll 8
-      for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
-        W_vals[W_at / LANES_float64] = -(vector_float64){0};
-      }
-      const int64_t j0_end = (j_size + 7) / 8;
-      const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
-      // complete runs
-      for (int64_t j0 = 0; j0 < j0_full; j0++) {
-        const int64_t j_lo_2 = j0 * 8;
-        // j of this run
-#pragma GCC unroll 8
-        for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
-          const int64_t j = j_lo_2 + j_at;
-          W_vals[j_at / LANES_float64] += *(const near_float64 *)&A_vals[i * j_size + j] * *(const near_float64 *)&B_vals[j];
+        for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
+          W_vals[W_at / LANES_float64] = -(vector_float64){0};
         }
-      }
-      // the rest
-      for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
-        const int64_t j_lo = j0 * 8;
-        const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
-        // j of this run
+        const int64_t j0_end = (j_size + 7) / 8;
+        const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
+        // complete runs
+        for (int64_t j0 = 0; j0 < j0_full; j0++) {
+          const int64_t j_lo_2 = j0 * 8;
+          // j of this run
 #pragma GCC unroll 8
-        for (int64_t j_at = 0; j_at < 8; j_at++) {
-          const int64_t j = j_lo + j_at;
-          if (j < j_hi) {
-            W_vals[j_at / LANES_float64][j_at % LANES_float64] += A_vals[i * j_size + j] * B_vals[j];
+          for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
+            const int64_t j = j_lo_2 + j_at;
+            W_vals[j_at / LANES_float64] += *(const near_float64 *)&A_vals[i * j_size + j] * *(const near_float64 *)&B_vals[j];
           }
         }
+        // the rest
+        for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
+          const int64_t j_lo = j0 * 8;
+          const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
+          // j of this run
+#pragma GCC unroll 8
+          for (int64_t j_at = 0; j_at < 8; j_at++) {
+            const int64_t j = j_lo + j_at;
+            if (j < j_hi) {
+              W_vals[j_at / LANES_float64][j_at % LANES_float64] += A_vals[i * j_size + j] * B_vals[j];
+            }
+          }
+        }
+        double R_sum = 0.0;
+        R_sum += sum_float64(W_vals, 8 / LANES_float64);
+        R_vals[i] = R_sum;
       }
-      double R_sum = 0.0;
-      R_sum += sum_float64(W_vals, 8 / LANES_float64);
-      R_vals[i] = R_sum;
     }
   }
   return *stop ? 2 : 0;

@@ -17,6 +17,7 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
 // such that fuse(i, j, f),
 //   pos(f, p, A[i, j])
 int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];
   const int32_t *restrict A_crd2 = arrays[1];
   const int32_t *restrict A_pos2 = arrays[2];
@@ -28,21 +29,25 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, pA2_begin);
   double R_sum = 0.0;
   // positions of A
-  for (int64_t pA2 = pA2_begin; pA2 < pA2_end; pA2++) {
-    while (pA2 == A_pos2[pA1 + 1]) {
-      pA1++;
-    }
-    const int64_t i = pA1;
-    const int64_t j = A_crd2[pA2];
-    R_sum += A_vals[pA2] * B_vals[j];
-    if (pA2 + 1 == A_pos2[pA1 + 1]) {
-      R_vals[i] += R_sum;
-      R_sum = 0.0;
+  for (int64_t pA2_run = pA2_begin, pA2_runs_end = pA2_end; pA2_run < pA2_runs_end; pA2_run += 8192) {
+    if (*stop) break;
+    const int64_t pA2_run_end = pA2_run + 8192 < pA2_runs_end ? pA2_run + 8192 : pA2_runs_end;
+    for (int64_t pA2 = pA2_run; pA2 < pA2_run_end; pA2++) {
+      while (pA2 == A_pos2[pA1 + 1]) {
+        pA1++;
+      }
+      const int64_t i = pA1;
+      const int64_t j = A_crd2[pA2];
+      R_sum += A_vals[pA2] * B_vals[j];
+      if (pA2 + 1 == A_pos2[pA1 + 1]) {
+        R_vals[i] += R_sum;
+        R_sum = 0.0;
+      }
     }
   }
   if (pA2_begin < pA2_end && pA2_end != A_pos2[pA1 + 1]) {
     const int64_t i = pA1;
     R_vals[i] += R_sum;
   }
-  return 0;
+  return *stop ? 2 : 0;
 }

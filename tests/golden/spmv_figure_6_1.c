@@ -51,9 +51,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   for (int64_t part = 0; part < shares; part++) {
     const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
     const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
-    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
+    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
       if (*stop) break;
-      const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
+      const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
       for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
         const int64_t p_lo = pA2_begin + p0 * 16;
         const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from openwork.errors import InternalError, ToolchainError
-from openwork.runtime import cache
+from openwork.runtime import cache, toolchain
 from openwork.runtime.cache import CacheKey
 
 KEY = CacheKey("int f;", "cc 1.0", ("-O3", "-g"), "cpu a", abi=1)
@@ -262,7 +263,7 @@ def test_a_damaged_note_is_no_note(root: Path) -> None:
 
 KILLED = """
 import os, signal
-from openwork.runtime import cache
+from openwork.runtime import cache, toolchain
 from openwork.runtime.cache import CacheKey
 KEY = CacheKey("int f;", "cc 1.0", ("-O3", "-g"), "cpu a", abi=1)
 def build(folder):
@@ -335,3 +336,44 @@ def test_a_damaged_library_is_never_loaded(root: Path) -> None:
         assert (entry / "kernel.so").stat().st_size == len(good)
     shutil.rmtree(entry)
     assert answer() == "ready\n42\n"
+
+
+def test_a_compiler_without_room_is_no_reason_to_do_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it needs on the way, and what it makes, goes to where there is room; said once."""
+    monkeypatch.setattr(cache, "_full", set())
+    monkeypatch.setattr(cache, "_warned", set())
+    full, folders = tmp_path / "full", []
+    monkeypatch.setenv("OPENWORK_CACHE_DIR", str(full))
+
+    def build(folder: Path) -> None:
+        folders.append(folder.parent)
+        if folder.parent == full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        (folder / cache.LIBRARY).write_bytes(b"code")
+
+    with pytest.warns(RuntimeWarning, match="No space left on device") as seen:
+        assert cache.lookup_or_build(KEY, build).read_bytes() == b"code"
+        assert cache.lookup_or_build(replace(KEY, source="other"), build).exists()
+        assert cache.in_scratch(lambda folder: folder.parent) != full
+    assert len(seen) == 1 and folders.count(full) == 1  # it is not tried again
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script stands in for a compiler")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
+def test_what_a_compiler_says_about_a_full_disk(tmp_path: Path, number: int) -> None:
+    script = tmp_path / "cc"
+    script.write_text(
+        f"#!/bin/sh\necho 'ld: final link failed: {os.strerror(number)}' >&2\nexit 1\n"
+    )
+    script.chmod(0o755)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        toolchain.run_compiler((str(script),), tmp_path)
+
+
+def test_a_compiler_writes_where_the_library_goes(tmp_path: Path) -> None:
+    script = tmp_path / "cc"
+    script.write_text('#!/bin/sh\necho "$TMPDIR" >&2\nexit 1\n')
+    script.chmod(0o755)
+    assert toolchain.run_compiler((str(script),), tmp_path) == str(tmp_path)

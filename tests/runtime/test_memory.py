@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openwork.runtime import memory
+from openwork.runtime import memory, promised
 
 FLOAT64 = np.dtype("float64")
 
@@ -71,17 +71,37 @@ def test_an_impossible_array_is_refused() -> None:
         memory.allocate(10**13, FLOAT64)
 
 
-def test_a_container_has_less_than_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [str(tmp_path / name) for name in ("max", "current", "stat")]
-    monkeypatch.setattr(memory, "_CONTAINER", files)
-    whole = memory.available()
-    assert whole
-    for limit, left in (("5000000\n", 3_000_100), ("1000000\n", 0)):
-        texts = (limit, "2000000\n", "file 9\ninactive_file 100\n")
-        for path, text in zip(files, texts, strict=True):
-            Path(path).write_text(text)
-        assert memory.available() == left
-    Path(files[0]).write_text("max\n")
-    assert memory.available() > whole // 2
+def test_many_small_results_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_unseen", 0)
+    monkeypatch.setattr(memory, "memory_left", lambda: 1000)
+    alive = []
+    with pytest.raises(MemoryError, match="the result needs"):
+        for _ in range(100):
+            alive.append(memory.allocate(1 << 12, FLOAT64))
+    assert len(alive) < 40
+
+
+def test_what_was_promised_and_not_written_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three results that each fit, and together do not: the third one is refused."""
+    size, whole = 1 << 26, 3 << 26
+    monkeypatch.setattr(memory, "memory_left", lambda: whole)
+    monkeypatch.setattr(memory, "memory_total", lambda: whole)
+    first, second = (memory.zeros(size // 8, FLOAT64) for _ in range(2))
+    with pytest.raises(MemoryError, match=r"needs 64.0 MiB, and 6\d.\d MiB are free"):
+        memory.zeros(size // 8, FLOAT64)
+    if Path("/proc/self/smaps").exists():
+        second[:] = 1  # the system counts it now; here its answer stays the same
+        memory.zeros(size // 8, FLOAT64)
+    del first, second
+    memory.zeros(size // 8, FLOAT64)
+    assert not promised._spans
+
+
+def test_something_is_left_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "memory_total", lambda: 64 << 30)
+    monkeypatch.setattr(memory, "memory_left", lambda: 21 << 30)
+    with pytest.raises(MemoryError, match=r"21\.0 GiB are free, of which 2\.0 GiB stay"):
+        memory.check_memory(20 << 30, "it")
+    memory.check_memory(19 << 30, "it")
+    monkeypatch.setattr(memory, "memory_total", lambda: 1 << 28)
+    assert memory.headroom() == 1 << 26

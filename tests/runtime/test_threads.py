@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openwork.errors import ToolchainError
-from openwork.runtime.threads import set_num_threads, thread_count
+from openwork.runtime import threads
+from openwork.runtime.threads import most_threads, set_num_threads, thread_count
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +109,40 @@ def test_a_forked_child_works_after_a_parallel_region() -> None:
         check=False,
     )
     assert answer.stdout == "done\n", answer.stderr
+
+
+@pytest.mark.parametrize("count", [True, np.True_, np.float64(2)])
+def test_what_only_looks_like_a_number_is_an_error(count: Any) -> None:
+    with pytest.raises(ToolchainError, match="E605: set_num_threads was given"):
+        set_num_threads(count)
+
+
+@pytest.mark.parametrize("count", [40_000, 2**31, 2**70])
+def test_more_threads_than_can_be_started_are_an_error(count: int) -> None:
+    with pytest.raises(ToolchainError, match=f"E605.*given {count}, and this process may have"):
+        set_num_threads(count)
+    assert thread_count() < count
+    set_num_threads(most_threads())
+    assert thread_count() == most_threads() >= 1
+
+
+@pytest.mark.parametrize("variable", ["OPENWORK_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_the_environment_is_cut_to_what_can_be_had(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads._bounded.cache_clear()
+    monkeypatch.setenv(variable, "40000")
+    with pytest.warns(RuntimeWarning, match=f"{variable} is 40000") as seen:
+        assert [thread_count() for _ in range(3)] == [most_threads()] * 3
+    assert len(seen) == 1  # it is said once
+
+
+def test_a_group_of_few_processes_has_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "threads_left", lambda: 4)
+    threads._startable.cache_clear()
+    try:
+        assert most_threads() == 5
+        with pytest.raises(ToolchainError, match="this process may have 5"):
+            set_num_threads(6)
+    finally:
+        threads._startable.cache_clear()

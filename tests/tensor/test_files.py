@@ -301,7 +301,7 @@ def test_symmetries_are_written_and_expanded(tmp_path: Path, ending: str) -> Non
         ("%%MatrixMarket matrix coordinate real general\r\n2 2 1\r\n2 1 5\r\n", [[0, 0], [5, 0]]),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n2 1 5", [[0, 0], [5, 0]]),
         ("  %%MatrixMarket  MATRIX\tCoordinate Double General\n\n % x\n 2 2  1\n\t2\t1 5 \n", None),
-        ("%MatrixMarket matrix coordinate real general\n2 2 1\n%c\n\n +2 01 +5.e0\n%d\n", None),
+        ("%MatrixMarket matrix coordinate real general\n2 2 1\n%c\n\n +2 01 +5.e0\n\n", None),
         ("%%MatrixMarket matrix coordinate real general\n2 2 2\n2 1 2.5D0\n2 1 2.5d+0\n", None),
         ("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3\n", [[1, 2], [2, 3]]),
         ("%%MatrixMarket matrix array real skew-symmetric\n2 2\n3\n", [[0, -3], [3, 0]]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
+import os
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
@@ -14,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.io import mmread as io_mmread
 
 from openwork.errors import DataError, OpenworkError
-from openwork.format.formats import CSR
+from openwork.format.formats import CSR, DCSR, dense
 from openwork.tensor.create import tensor
-from openwork.tensor.files import read, rows, write
+from openwork.tensor.files import read, rows, target, write
 from openwork.tensor.files.source import LONGEST_LINE
 
 MM = "%%MatrixMarket matrix coordinate "
@@ -57,7 +60,6 @@ MARKET: list[tuple[str, int, str]] = [
     (REAL + "3 3 -1\n1 1 1\n", 2, "the number of entries is '-1'"),
     (REAL + "3.0 3 1\n1 1 1\n", 2, "the number of rows is '3.0'"),
     (REAL + "99999999999999999999 3 1\n1 1 1\n", 2, "is beyond 2^62"),
-    (REAL + f"{HUGE} {HUGE} 1\n1 1 1\n", 2, f"{HUGE} rows for 1 entries"),
     (REAL + "3 3 1000000000\n1 1 1\n", 2, "1000000000 entries are more than the file has room for"),
     (REAL + f"3 3 {HUGE}\n1 1 1\n", 2, "entries are more than the file has room for"),
     (MM + "real symmetric\n3 4 1\n1 1 1\n", 2, "a symmetric matrix is square, and this one is 3x4"),
@@ -66,8 +68,11 @@ MARKET: list[tuple[str, int, str]] = [
     # counts
     (SQUARE + "1 1 5.0000000\n", 3, "it ends after 1 entries, and line 2 promises 2"),
     (SQUARE + "1 1 5\n2 2 5\n3 3 5\n", 5, "here are more entries than line 2 promises"),
+    (SQUARE + "1 1 5\n2 2 5\n\n3 3 5\n", 6, "here are more entries than line 2 promises"),
     (SQUARE + "1 1 5\n2 2 5\n\n% a\n3 3 5\n", 7, "here are more entries than line 2 promises"),
-    (SQUARE + "1 1 5\n2 2 5\nrubbish\n", 5, "1 words, and an entry has 3"),
+    (SQUARE + "1 1 5\n2 2 5\nrubbish\n", 5, "after the last of the 2 entries that line 2 promises"),
+    (SQUARE + "1 1 5\n2 2 5\n\n\t% a\n", 6, "after the last of the 2 entries that line 2 promises"),
+    ("%%MatrixMarket matrix array real general\n2 1\n1\n2\n% a\n", 5, "after the last of the 2"),
     (REAL + "3 3 0\n1 1 5\n", 3, "here are more entries than line 2 promises"),
     # coordinates
     (SQUARE + "1 1 5\n4 1 5\n", 4, "row 4 is outside 1 to 3"),
@@ -143,7 +148,6 @@ FROSTT: list[tuple[str, int, str]] = [
     ("sptensor\n2\n2 2\n9999999999\n1 1 5\n", 4, "entries are more than the file has room for"),
     ("# shape: 2 2\n1 3 5\n", 2, "column 3 is outside 1 to 2"),
     ("# shape: 2 2\n1 1 1 5\n", 1, "it has 3 modes, and the shape 2"),
-    (f"{HUGE} 1 5\n", 0, f"{HUGE} rows for 1 entries"),
 ]
 
 RB = [
@@ -333,7 +337,7 @@ ARCHIVES: list[tuple[bytes, str]] = [
     (csr(shape=np.array([2.5, 2])), "its shape is"),
     (csr(shape=np.array([-2, 2])), "its shape is [-2  2]"),
     (csr(shape=np.array([2, 2, 2])), "a csr matrix of 3 modes"),
-    (csr(shape=np.array([HUGE, 2])), f"{HUGE} rows for 2 entries"),
+    (csr(shape=np.array([HUGE, 2])), "index pointer size"),
     (csr(data=np.array(["a", "b"])), "its data are <U1"),
     (csr(data=header("(2,)")), "data.npy claims 16 bytes of data, and has 0"),
     (csr(data=header(f"({HUGE},)") + bytes(16)), "bytes of data, and has 16"),
@@ -413,7 +417,7 @@ DESCRIPTORS: list[tuple[dict[str, Any], str]] = [
     ({"shape": [-2, 2]}, "its shape is [-2, 2]"),
     ({"shape": "2x2"}, "its shape is 2x2"),
     ({"shape": [True, 2]}, "its shape is"),
-    ({"shape": [HUGE, 2]}, f"{HUGE} rows for 3 entries"),
+    ({"shape": [HUGE, 2]}, "index pointer size"),
     ({"number_of_stored_values": 4}, "3 values for 3 places, and 4 are stated"),
     ({"number_of_stored_values": 3.5}, "the number of stored values is 3.5"),
     ({"data_types": None}, "has no data_types"),
@@ -481,3 +485,97 @@ def test_scipys_own_malformed_archive(tmp_path: Path) -> None:
     sparse.save_npz(tmp_path / "a.npz", matrix)
     with pytest.raises(DataError, match=r"E503: A.indices\[0\] is 77.*\(in a.npz\)"):
         read(tmp_path / "a.npz", name="A")
+
+
+def test_as_scipy_has_it(tmp_path: Path) -> None:
+    """What may stand after the last entry, and what may not."""
+    file = tmp_path / "a.mtx"
+    for rest in ("", "\n", "\n \t\n\r\n", "   ", "%\n", "3\n", "x", "\0", "1 1 1\n"):
+        file.write_text(SQUARE + "1 1 5\n2 2 5\n" + rest)
+        try:
+            io_mmread(file)
+        except ValueError:
+            with pytest.raises(DataError, match="line 5"):
+                read(file)
+        else:
+            assert read(file).nnz == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.mtx", (REAL + "2147483648 2 2\n1 1 1\n2147483648 2 2\n").encode()),
+        ("a.tns", b"1 1 1\n2147483648 2 2\n"),
+        ("a.tns", b"2\n2147483648 2\n1 1 1\n2147483648 2 2\n"),
+        (
+            "a.npz",
+            csr(
+                format=np.array(b"coo"),
+                shape=np.array([2**31, 2]),
+                row=np.array([0, 2**31 - 1]),
+                col=np.array([0, 1]),
+                data=np.array([1.0, 2.0]),
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_many_rows_and_few_entries(tmp_path: Path, name: str, data: bytes, packed: bool) -> None:
+    file = tmp_path / (f"{name}.gz" if packed else name)
+    file.write_bytes(gzip.compress(data) if packed else data)
+    says = f"{file.name} has 2147483648 rows and 2 entries"
+    with pytest.warns(RuntimeWarning, match=says):
+        made = read(file)
+    assert made.format == DCSR and made.shape == (2**31, 2)
+    assert made.to_coo()[0].tolist() == [[0, 2**31 - 1], [0, 1]]
+    assert read(file, format=DCSR).format == DCSR  # asked for, and nothing to say
+    with pytest.raises(MemoryError, match="GiB"):
+        write(tmp_path / "b.mtx", read(file, format=dense(2)))
+
+
+def test_a_row_index_beyond_32_bits_in_a_column_file(tmp_path: Path) -> None:
+    made = tensor(([[0, 2**33], [0, 1]], [1.0, 2.0]), DCSR, shape=(2**33 + 1, 2))
+    write(tmp_path / "a.rb", made)
+    with pytest.warns(RuntimeWarning, match="a.rb has 8589934593 rows and 2 entries"):
+        assert read(tmp_path / "a.rb").to_coo()[0].tolist() == made.to_coo()[0].tolist()
+
+
+class _Full(io.BytesIO):
+    """A disk with room for a few bytes."""
+
+    def write(self, data: Any, /) -> int:
+        if self.tell() + memoryview(data).nbytes > 10_000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data)
+
+
+@pytest.mark.parametrize("name", ["a.mtx", "a.mtx.gz", "a.tns", "a.tns.gz", "a.npz", "a.rb"])
+def test_a_full_disk_leaves_what_was_there(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / name
+    write(file, tensor(np.eye(3), CSR))
+    before, opened = file.read_bytes(), target._opened
+
+    def full(path: Path) -> Any:
+        stream, beside = opened(path)
+        stream.close()
+        return _Full(), beside
+
+    monkeypatch.setattr(target, "_opened", full)
+    with pytest.raises(DataError, match=f"E506: cannot write {name}: No space left on device"):
+        write(file, tensor(np.random.default_rng(0).random((90, 90)), CSR))
+    assert file.read_bytes() == before
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
+    file, link = tmp_path / "a.mtx", tmp_path / "b.mtx"
+    file.touch(mode=0o640)
+    link.symlink_to(file)
+    write(link, tensor(np.eye(3), CSR))
+    assert link.is_symlink() and file.stat().st_mode & 0o777 == 0o640 and read(file).nnz == 3
+    with pytest.raises(KeyboardInterrupt), target.Target(file) as stream:
+        stream.write(b"half of")
+        raise KeyboardInterrupt
+    assert read(file).nnz == 3 and sorted(os.listdir(tmp_path)) == ["a.mtx", "b.mtx"]

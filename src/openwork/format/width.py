@@ -17,6 +17,24 @@ class _Limit:
 INT32_LIMIT = _Limit()
 
 
+# Positions are counted in 64 bits, and so are the bytes of what lies there.
+_MOST_PLACES = 2**58
+
+
+def countable(places: int) -> int:
+    """`places`, if there can be so many: products of extents are taken before memory is.
+
+    >>> countable(2**33)
+    8589934592
+    >>> countable(2**80)
+    Traceback (most recent call last):
+    MemoryError: 1208925819614629174706176 places are more than 64 bits count
+    """
+    if places > _MOST_PLACES:
+        raise MemoryError(f"{places} places are more than 64 bits count")
+    return places
+
+
 def index_dtype(largest: int) -> DType:
     """The element type of an index array whose entries are at most `largest`."""
     return INT32 if largest <= INT32_LIMIT.value else INT64

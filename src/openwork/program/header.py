@@ -24,12 +24,12 @@ from openwork.program.context import Context
 from openwork.program.nodes import Name, Value
 from openwork.program.scope import Range, Scope
 from openwork.program.workspace import Workspace
-from openwork.tree import walk
+from openwork.tree import Node, bottom_up, walk
 
 # Loops of at most so many iterations are written out in full when that is asked for.
 _MOST_WRITTEN_OUT = 256
-# So many rows of a matrix do not keep anybody waiting. A power of two.
-_FEW = 512
+# So many rows of a matrix do not keep anybody waiting, nor so many elements. Powers of two.
+FEW, _ELEMENTS = 256, 8192
 
 
 _UNITS = {
@@ -78,13 +78,14 @@ class Header:
         comment: str = "",
         counted: p.Balance | None = None,
         simd: bool = False,
+        run: bool = False,
     ) -> p.For:
         """The loop around `body`.
 
         `counted`: what tells how much work each iteration has. `simd`: iterations are known to be
-        independent.
+        independent. `run`: it is along a run of stored entries.
         """
-        polls = polls_of(self.loop) if self.scope.depth == 1 else 0
+        polls = self._polls(body, run)
         lo, hi = self.range.lo, self.range.hi
         made = p.For(self.counter, lo, hi, body, comment, simd=simd, polls=polls)
         tag = self.loop.tag
@@ -121,9 +122,28 @@ class Header:
                 reduction=tag.reduction or "",
                 resident=tag.resident or 0,
             )
-        elif tag is not None and _vectorizes(self.loop.body, body):
-            made = replace(made, simd=True, reductions=self.reductions)
+        elif tag is not None and _vectorizes(self.loop.body, unpolled := _without_polls(body)):
+            made = replace(made, body=unpolled, simd=True, reductions=self.reductions)
         return self._unrolled(made)
+
+    def _polls(self, body: p.Block, run: bool) -> int:
+        """After how many iterations to look at the interrupt flag.
+
+        A loop inside of others is mostly so short that it would cost some percent: it looks at the
+        flag only if it is known to be long, and one around others if all together take long.
+        """
+        polls, inner = polls_of(self.ctx, self.loop), self.scope.depth > 1
+        most = self.range.most if self.range.fixed is None else self.range.fixed
+        if self.ctx.on_gpu:
+            return 0 if inner or polls == _ELEMENTS else polls
+        if not inner and polls < _ELEMENTS:
+            return polls
+        if polls < _ELEMENTS and any(map(_is_open, walk(body))):
+            short = most is not None and most <= FEW
+            return polls if self.ctx.names.takes_long and not short else 0
+        known = self.ctx.provenance.underived(self.loop.var)
+        long = any(self.ctx.names.is_long(var, run) for var in known)
+        return _ELEMENTS if most is None and (long or not inner) else 0
 
     def _unrolled(self, made: p.For) -> p.For:
         factor, fixed = self.loop.unroll, self.range.fixed
@@ -136,17 +156,44 @@ class Header:
         return replace(made, unroll=min(factor or 8, _MOST_WRITTEN_OUT))
 
 
-def polls_of(loop: Forall) -> int:
-    """After how many iterations an outermost loop looks at the interrupt flag.
+def polls_of(ctx: Context, loop: Forall) -> int:
+    """After how many iterations a loop looks at the interrupt flag.
 
     Around a single loop a look at each iteration would cost some percent, and a few of them do not
-    take long; around more than that it costs nothing, and one alone may take long.
+    take long; around more than that it costs nothing, and one alone may take long. A loop without
+    others inside does not take long until many are done; and it is cut into runs, as a test in
+    between would keep compilers from vectorizing it.
     """
-    inside = [n for n in walk(loop.body) if isinstance(n, Forall)]
+    inside = [n for n in walk(loop.body) if isinstance(n, Forall) and _takes_long(ctx, n)]
     if not inside:
-        return 0
-    alone = all(not any(isinstance(n, Forall) for n in walk(each.body)) for each in inside)
-    return _FEW if alone else 1
+        return _ELEMENTS
+    alone = all(_takes_long(ctx, n) is (n is each) for each in inside for n in _loops(each))
+    return FEW if alone else 1
+
+
+def _loops(loop: Forall) -> Iterator[Forall]:
+    return (n for n in walk(loop) if isinstance(n, Forall))
+
+
+def _is_open(node: Node) -> bool:
+    """Whether a node is a loop, rather than lanes of a tile in registers."""
+    return isinstance(node, p.While) or (isinstance(node, p.For) and not node.unrolled)
+
+
+def _takes_long(ctx: Context, loop: Forall) -> bool:
+    """Whether a loop has more iterations than anybody would write out."""
+    most = _constant(ctx.names.extent(loop.var))
+    return most is None or most > _MOST_WRITTEN_OUT
+
+
+def _unpoll(node: Node) -> Node | None:
+    """A loop of one thread inside of a vectorized one cannot be left."""
+    polled = isinstance(node, p.For) and node.polls and not node.parallel
+    return replace(node, polls=0) if polled and isinstance(node, p.For) else None
+
+
+def _without_polls(body: p.Block) -> p.Block:
+    return cast(p.Block, bottom_up(_unpoll)(body))
 
 
 def _has_copies(tag: Tag) -> bool:

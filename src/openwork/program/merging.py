@@ -14,7 +14,7 @@ from openwork.loops.nodes import Assign
 from openwork.merge.lattice import Point
 from openwork.program import nodes as p
 from openwork.program.ahead import Ahead, look_ahead, renamed
-from openwork.program.header import polls_of
+from openwork.program.header import FEW, polls_of
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, every
 from openwork.program.scope import Scope
 from openwork.program.visit import Visit
@@ -203,4 +203,6 @@ class Merging(Visit):
         return p.If(meet, together, block(*skip))
 
     def _polls(self) -> bool:
-        return self.scope.depth == 1 and polls_of(self.loop) > 0
+        inner = self.scope.depth > 1
+        asked = not inner or (self.ctx.names.takes_long and not self.ctx.on_gpu)
+        return asked and polls_of(self.ctx, self.loop) <= FEW

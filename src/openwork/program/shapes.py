@@ -106,7 +106,7 @@ class Loop(Merging):
         tensor = self.ctx.names.of(driver.tensor)
         comment = f"stored {self.name} of {tensor}"
         counted = None if walker.confined else balance(self.ctx, [part])
-        made = header.finish(body, comment, counted=counted)
+        made = header.finish(body, comment, counted=counted, run=True)
         return block(*code, *self._reserve([(values.lo, values.hi)]), made)
 
     def _positions(self, walker: Walker, scope: Scope) -> tuple[list[p.Stmt], Range, Scope]:

@@ -125,6 +125,15 @@ class Names:
         block = self.inner_blocks.get(var)
         return block is not None and self.widths.get((block.var.name, -1, "blocks")) != "whole"
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether the whole kernel may take longer than somebody waits who pressed Ctrl-C."""
+        return self.widths.get(("", -1, "kernel")) == "long"
+
+    def is_long(self, var: IndexVar, run: bool) -> bool:
+        """Whether a loop over all values of `var`, or along a run of stored ones, takes long."""
+        return self.widths.get((var.name, -1, "run" if run else "loop")) == "long"
+
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
         """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
         block = self.inner_blocks.get(var)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from platformdirs import user_cache_path
 
@@ -31,6 +32,8 @@ from openwork.errors import InternalError, ToolchainError
 
 ABI = 1
 """The version of the argument layout that kernels and their callers agree on."""
+
+Result = TypeVar("Result")
 
 SOURCE, LIBRARY, META = "source.c", "kernel.so", "meta.json"
 
@@ -71,17 +74,9 @@ def lookup_or_build(key: CacheKey, build: Callable[[Path], None]) -> Path:
     Raises:
         ToolchainError: E603, when neither the cache nor a temporary directory can be written.
     """
-    root = directory()
-    try:
-        return _entry(root, key, build)
-    except OSError as error:
-        if root == _private.path:
-            raise _unwritable(root, error) from error
-        _warn_once(root, f"it cannot be written ({error.strerror or error})")
-    try:
-        return _entry(_private.directory(), key, build)
-    except OSError as error:
-        raise _unwritable(_private.path, error) from error
+    return _where_there_is_room(
+        lambda root: _entry(root, key, build), lambda root: _held(root, key)
+    )
 
 
 def directory() -> Path:
@@ -166,18 +161,51 @@ def collect_garbage(older_than: float = _STALE_SECONDS) -> int:
     return removed
 
 
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A temporary directory inside the cache, removed at the end.
+def in_scratch(work: Callable[[Path], Result]) -> Result:
+    """What `work` answers for an empty directory inside the cache, which is removed afterwards.
 
     It lies there and not in the system's temporary place because that one may forbid execution.
+    Where there is no room, it is called again for another directory.
+
+    Raises:
+        ToolchainError: E603, when neither the cache nor a temporary directory can be written.
+    """
+
+    def once(root: Path) -> Result:
+        with _scratch(root) as folder:
+            return work(folder)
+
+    return _where_there_is_room(once)
+
+
+def _where_there_is_room(
+    work: Callable[[Path], Result], known: Callable[[Path], Result | None] = lambda root: None
+) -> Result:
+    """What `work` answers for the cache, or for a private directory if that cannot be written.
+
+    Who found the cache full does not try again, but asks what is `known` there.
     """
     root = directory()
+    found = known(root) if root in _full else None
+    if found is not None:
+        return found
+    if root not in _full:
+        try:
+            return work(root)
+        except OSError as error:
+            if root == _private.path:
+                raise _unwritable(root, error) from error
+            _full.add(root)
+            _warn_once(root, f"it cannot be written ({error.strerror or error})")
     try:
-        path = Path(tempfile.mkdtemp(prefix=_STAGED, dir=root))
+        return work(_private.directory())
     except OSError as error:
-        _warn_once(root, f"it cannot be written ({error.strerror or error})")
-        path = Path(tempfile.mkdtemp(prefix=_STAGED, dir=_private.directory()))
+        raise _unwritable(_private.path, error) from error
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix=_STAGED, dir=root))
     try:
         yield path
     finally:
@@ -209,13 +237,20 @@ def read_note(name: str) -> dict[str, object] | None:
 def write_note(name: str, facts: dict[str, object]) -> None:
     """Note `facts` for later processes. A note saves time only, so failure is no error."""
     text = json.dumps({"sha256": _note_hash(facts), "facts": facts}, indent=1)
-    with suppress(OSError), scratch() as folder:
+    root = directory()
+    with suppress(OSError), _scratch(root) as folder:
         (folder / "note").write_text(text)
-        (folder / "note").replace(directory() / f"note-{name}.json")
+        (folder / "note").replace(root / f"note-{name}.json")
 
 
 def _note_hash(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _held(root: Path, key: CacheKey) -> Path | None:
+    """The library of the entry for `key` below `root`, if there is an intact one."""
+    digest = key.digest()
+    return root / digest / LIBRARY if _intact(root / digest, key, digest) else None
 
 
 def _entry(root: Path, key: CacheKey, build: Callable[[Path], None]) -> Path:
@@ -323,6 +358,7 @@ class _Private:
 
 _private = _Private()
 _warned: set[Path] = set()
+_full: set[Path] = set()  # directories that this process could not write to
 
 
 def _warn_once(path: Path, reason: str) -> None:
@@ -331,7 +367,7 @@ def _warn_once(path: Path, reason: str) -> None:
     _warned.add(path)
     warnings.warn(
         f"E603: the kernel cache {path} is not used: {reason}; kernels are kept for this process "
-        "only. Set OPENWORK_CACHE_DIR to a directory that is yours, with mode 700.",
+        "only. Set OPENWORK_CACHE_DIR to a directory with room that is yours, with mode 700.",
         RuntimeWarning,
         stacklevel=3,
     )

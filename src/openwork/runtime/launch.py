@@ -23,13 +23,30 @@ from openwork.render.c import (
 )
 from openwork.runtime.interrupt import stop_flag, watching
 from openwork.runtime.memory_watch import memory_watch
-from openwork.runtime.storage import Array
+from openwork.runtime.storage import Array, Storage
 from openwork.runtime.threads import thread_count
 
 # Below this many elements to look at, starting threads costs more than they give.
 SERIAL_BELOW = 20_000
-# Above this many a call may take long enough for somebody to press Ctrl-C.
+# Above this many iterations a call may take long enough for somebody to press Ctrl-C.
 WATCHED_ABOVE = 1_000_000
+
+
+# A loop of at least so many iterations may take longer than somebody who pressed Ctrl-C waits.
+# So may all loops of a kernel together from here on.
+LONG, LONG_KERNEL = 1 << 17, 1 << 26
+
+
+def has_long_run(storage: Storage | None, level: int) -> bool:
+    """Whether a run of stored entries has at least `LONG` of them."""
+    if storage is None or level >= len(storage.levels):
+        return False
+    pos = storage.levels[level].get("pos")
+    if pos is None or len(pos) < 2 or pos[-1] < LONG:
+        return False
+    # Such a run is where one of every so many entries is.
+    rows = np.searchsorted(pos, np.arange(0, int(pos[-1]), LONG, dtype=pos.dtype), "right") - 1
+    return bool((pos[rows + 1] - pos[rows] >= LONG).any())
 
 
 class PositionOverflow(Exception):
@@ -79,6 +96,7 @@ class Executable:
         work: float,
         room: int,
         tight: bool = False,
+        steps: float | None = None,
     ) -> list[Array]:
         """Call the kernel.
 
@@ -88,6 +106,7 @@ class Executable:
             work: about how many elements will be looked at.
             room: how many entries of a new result to make room for at first.
             tight: all its entries may be more than memory can hold.
+            steps: about how many iterations its loops have at most, if that is not about `work`.
 
         Returns:
             The arrays that the kernel made, in the order of its arguments.
@@ -97,7 +116,7 @@ class Executable:
         if tight:
             self._call_with_care(arrays, sizes)
         else:
-            self.call(arrays, sizes, work)
+            self.call(arrays, sizes, work if steps is None else steps)
         return self.collect(arrays, sizes) if self._made else []
 
     def sizes(self, threads: int, room: int, extents: Sequence[int]) -> Any:
@@ -108,9 +127,9 @@ class Executable:
         """The arrays of a call, which may be used for another; not by two threads at a time."""
         return self._pointers(0, *pointers)
 
-    def call(self, arrays: Any, sizes: Any, work: float) -> None:
+    def call(self, arrays: Any, sizes: Any, steps: float) -> None:
         """Call the function, with an eye on Ctrl-C if it may take long."""
-        if work < WATCHED_ABOVE:
+        if steps < WATCHED_ABOVE:
             arrays[0] = stop_flag()
             status = self._function(arrays, sizes)
         else:

@@ -19,7 +19,7 @@ from openwork.algebra.types import Number
 from openwork.format.formats import Format
 from openwork.format.levels import Level
 from openwork.format.levels.base import coordinates
-from openwork.format.width import index_dtype
+from openwork.format.width import countable, index_dtype
 from openwork.program.listing import Listing
 from openwork.program.marking import Marking
 from openwork.program.nodes import Program
@@ -31,7 +31,7 @@ from openwork.render.c import render
 from openwork.render.spelling import CTYPES
 from openwork.runtime.launch import Executable, threads_for
 from openwork.runtime.library import load
-from openwork.runtime.memory import address, allocate, check_memory
+from openwork.runtime.memory import address, allocate, filled, zeros
 from openwork.runtime.storage import Array, Storage
 
 # Parts for each thread, so that all have work until the end.
@@ -126,7 +126,7 @@ def _counted(entries: Entries, keys: tuple[Key, ...], extents: Sequence[int]) ->
     """The list sorted by `keys`, by counting."""
     count, numbers = len(entries.values), prod(extents)
     cuts, width = min(_cuts(count), threads_for(count)), index_dtype(count)
-    counts = np.zeros(cuts * numbers, width)
+    counts = zeros(cuts * numbers, width)
     made = tuple(allocate(count, array.dtype) for array in entries.crd)
     values = allocate(count, entries.values.dtype)
     plan = Sorting(keys, entries.types, values.dtype.name, width.name)
@@ -175,7 +175,7 @@ def diagonals(entries: Entries, modes: tuple[int, int], shape: Sequence[int]) ->
     rows, columns = (int(shape[mode]) for mode in modes)
     count = len(entries.values)
     cuts = min(_cuts(count), threads_for(count))
-    marks = np.zeros((cuts, rows + columns), np.int8)
+    marks = zeros(cuts * (rows + columns), np.dtype(np.int8)).reshape(cuts, rows + columns)
     plan = Marking(modes, entries.types)
     sizes = (cuts, count, rows, rows + columns)
     _run(_compiled(plan, "program"), _at(*entries.crd, marks), sizes)
@@ -212,10 +212,9 @@ def packed(
         )
         levels.append(arrays)
         places.append(below)
-        check_memory(below * dtype.itemsize, "the result")
     values = entries.values
     if not plan.in_order:
-        values = np.zeros(below, dtype) if _is_zero(fill) else np.full(below, fill, dtype)
+        values = zeros(below, dtype) if _is_zero(fill) else filled(below, fill, dtype)
     elif entries.borrowed:
         values = values.copy()
     if not _shared(plan, entries, levels, count):
@@ -244,17 +243,17 @@ def _arrays(
     """The arrays of a level, and how many places it has: `total` if it is appended to."""
     places = parents
     if appended(level):
-        known["pos"] = np.empty(parents + 1, index_dtype(total))
+        known["pos"] = allocate(parents + 1, index_dtype(total))
         places = total
     elif located(level):
         view = SimpleNamespace(extent=extent, parents=parents, **known)
-        places = int(level.children(view, parents))
+        places = countable(int(level.children(view, np.int64(parents))))  # in 64 bits
     for fact in level.arrays:
         if fact.name == "crd":
             width = coordinates(np.zeros(0), extent, level.bits).dtype
             known["crd"] = allocate(places, width)
         elif fact.per == "child" and fact.name not in known:
-            known[fact.name] = np.zeros(places, f"int{level.bits}")
+            known[fact.name] = zeros(places, np.dtype(f"int{level.bits}"))
     return known, places
 
 

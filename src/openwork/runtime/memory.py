@@ -9,22 +9,24 @@ allocation that cannot succeed is refused before the system kills the process fo
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import DType
+from openwork.algebra.types import DType, Number
+from openwork.runtime.limits import memory_left, memory_total
+from openwork.runtime.promised import promised, remember, unwritten
 
 Array = np.ndarray[Any, Any]
 
-_SMALL = 1 << 28
 LARGE = 1 << 25  # blocks below this size are the allocator's business
 _KEPT_BYTES = 1 << 28
-# Where Linux tells a container what it may take.
-_CONTAINER = tuple(f"/sys/fs/cgroup/memory.{name}" for name in ("max", "current", "stat"))
+# What is left to the rest of the system: far more than threads fill between two looks at it.
+_SHARE, _LEAST, _LARGEST_SHARE = 32, 1 << 28, 4
+# Up to this part of what is free, arrays count as not written to, whether they are or not.
+_LITTLE = 8
 # Blocks that nobody uses, by size. Taking from a queue and adding to one are each a single step, so
 # threads, and finalizers that run in the middle of anything, need no lock.
 _kept: dict[int, deque[Array]] = {}
@@ -59,15 +61,32 @@ def allocate(count: int, dtype: DType) -> Array:
     size = count * dtype.itemsize
     if size < LARGE or size > _KEPT_BYTES:
         check_memory(size, "the result")
-        return np.empty(count, dtype)
+        return _promised(np.empty(count, dtype))
     # Sizes are rounded up to an eighth of a power of two, so that similar results share blocks.
     step = 1 << max(0, math.frexp(size)[1] - 4)
     rounded = -(-size // step) * step
     try:
         block = _kept[rounded].pop()
     except (KeyError, IndexError):
-        block = np.empty(rounded, np.uint8)
+        check_memory(rounded, "the result")
+        block = _promised(np.empty(rounded, np.uint8))
     return np.asarray(_Block(block, count, dtype))
+
+
+def zeros(count: int, dtype: DType, what: str = "the result") -> Array:
+    """An array of `count` zeros, none of them written yet."""
+    check_memory(count * dtype.itemsize, what)
+    return _promised(np.zeros(count, dtype))
+
+
+def filled(count: int, value: Number, dtype: DType, what: str = "the result") -> Array:
+    """An array of `count` elements, all of them `value`."""
+    check_memory(count * dtype.itemsize, what)
+    return np.full(count, value, dtype)
+
+
+def _promised(array: Array) -> Array:
+    return array if array.nbytes < LARGE else remember(array)
 
 
 def address(array: Array) -> int:
@@ -82,52 +101,45 @@ def release() -> None:
     _kept.clear()
 
 
+_unseen = 0  # bytes that were asked for since memory was last looked at
+
+
 def check_memory(size: int, what: str) -> None:
-    """Raise `MemoryError` if `size` bytes for `what` are more than the machine has left."""
-    if size < _SMALL:
+    """Raise `MemoryError` if `size` bytes for `what` are more than this process can have.
+
+    Small ones are added up, and memory is looked at when they are many.
+    """
+    global _unseen
+    _unseen += size
+    if _unseen < LARGE:
         return
-    left = available()
-    if left is not None and size > left:
-        raise MemoryError(
-            f"{what} needs {size / 2**30:.1f} GiB, and {left / 2**30:.1f} GiB are free"
-        )
+    _unseen = 0
+    rest = min(size, headroom())
+    left = available(size + rest)
+    if left is not None and size + rest > left:
+        kept = f", of which {_shown(rest)} stay with the system" if size <= left else ""
+        raise MemoryError(f"{what} needs {_shown(size)}, and {_shown(left)} are free{kept}")
 
 
-def available() -> int | None:
-    """Memory that can be had without swapping, in bytes; None where the system does not say."""
-    left = _of_system()
-    within = _of_container(*_CONTAINER)
-    return left if within is None else within if left is None else min(left, within)
+def available(enough: int | None = None) -> int | None:
+    """Memory that can be had without swapping, in bytes; None where the system does not say.
+
+    What was handed out already and is not written to yet is not counted. Which of it is written to
+    takes a long look; where `enough` is there in any case, it is not taken, and less is told.
+    """
+    left, owed = memory_left(), promised()
+    if left is None or not owed:
+        return left
+    if owed <= left // _LITTLE or (enough is not None and enough <= left - owed):
+        return left - owed
+    return max(0, left - unwritten())
 
 
-def installed() -> int:
-    """The memory of the machine, in bytes; 0 where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        return 0
+def headroom() -> int:
+    """The memory that is left to the rest of the system, in bytes."""
+    total = memory_total() or 0
+    return min(max(_LEAST, total // _SHARE), total // _LARGEST_SHARE)
 
 
-def _of_system() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return installed() or None
-
-
-def _of_container(limit: str, used: str, details: str) -> int | None:
-    """What a container may still take; None if there is none, or it has no limit."""
-    try:
-        with open(limit, encoding="ascii") as file:
-            most = int(file.read())  # the word "max" where there is no limit
-        with open(used, encoding="ascii") as file:
-            taken = int(file.read())
-        with open(details, encoding="ascii") as file:  # pages of files make room when asked to
-            given_up = [int(line.split()[1]) for line in file if line.startswith("inactive_file ")]
-    except (OSError, ValueError):
-        return None
-    return max(0, most - taken + sum(given_up))
+def _shown(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 1 << 27 else f"{size / 2**20:.1f} MiB"

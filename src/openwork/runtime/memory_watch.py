@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from openwork.runtime.interrupt import QUIET
-from openwork.runtime.memory import available, installed
+from openwork.runtime.limits import memory_left
+from openwork.runtime.memory import headroom
 
 _SECONDS = 0.01  # between two looks
-# What is left to the rest of the system: far more than threads fill between two looks.
-_SHARE, _LEAST = 32, 1 << 28
 _RAISED = 2  # not 1, which means Ctrl-C
 
 
@@ -34,9 +33,9 @@ class Watch:
 
     def look(self, over: threading.Event) -> None:
         """Look again and again, until it is over or memory runs short."""
-        kept = max(_LEAST, installed() // _SHARE)
+        kept = headroom()
         while not over.wait(_SECONDS):
-            left = available()
+            left = memory_left()
             if left is not None and left < kept and self._flag.value == 0:
                 self.raised = True
                 self._flag.value = _RAISED

@@ -17,7 +17,7 @@ from openwork.algebra.types import DType
 from openwork.errors import InternalError
 from openwork.format.width import index_dtype
 from openwork.runtime.library import load
-from openwork.runtime.memory import address, allocate
+from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.storage import Array
 from openwork.runtime.threads import thread_count
 from openwork.runtime.toolchain import find_toolchain
@@ -36,6 +36,9 @@ _NEAR = 1 << 14
 _GROUP, _MOST_GROUPS = 1 << 12, 512
 # A row, and a column within a group, take 32 bits up to here.
 _LARGEST_KEY = 2**32
+# Blocks above these sizes go another way: a row of each is kept on the stack, and elements of a
+# block are counted in 32 bits.
+_HIGHEST, _LARGEST_BLOCK = 1 << 10, 1 << 24
 _VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "struct pair"}
 
 
@@ -43,7 +46,7 @@ def transposed(rows: Rows, columns: int) -> Rows | None:
     """Rows of runs as columns of runs; the entries of each column in the order of the rows."""
     pos, crd, values = rows
     count = len(pos) - 1
-    out_pos = np.empty(columns + 1, dtype=index_dtype(len(crd)))
+    out_pos = allocate(columns + 1, index_dtype(len(crd)))
     out_crd = allocate(len(crd), index_dtype(count - 1))
     move = _compiled(pos, crd, values, out_pos, out_crd)
     if move is None:
@@ -56,7 +59,7 @@ def transposed(rows: Rows, columns: int) -> Rows | None:
             _transpose_scattered(given, columns)
             return out_pos, out_crd, made
     threads = _threads(len(crd), columns)
-    counts = np.zeros(threads * columns, dtype=out_pos.dtype)
+    counts = zeros(threads * columns, out_pos.dtype)
     sizes = _numbers(count, columns)
     move.transpose(*sizes, *_addresses(*given, counts), *_numbers(threads))
     return out_pos, out_crd, made
@@ -100,7 +103,7 @@ def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -
     rows, columns = shape
     row, column = np.ascontiguousarray(row), np.ascontiguousarray(column)
     values = np.ascontiguousarray(values)
-    pos = np.empty(rows + 1, dtype=index_dtype(len(row)))
+    pos = allocate(rows + 1, index_dtype(len(row)))
     crd = allocate(len(row), index_dtype(columns - 1))
     move = _compiled(pos, row, values, pos, crd)
     if move is None:
@@ -115,14 +118,14 @@ def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -
         status = move.gather_scattered(*sizes, *more, *_numbers(shift, threads))
     else:
         threads = _threads(len(row), rows)
-        counts = np.zeros(threads * rows, dtype=pos.dtype)
+        counts = zeros(threads * rows, pos.dtype)
         status = move.gather_rows(*sizes, *_addresses(*given, counts), *_numbers(threads))
     return None if status else (pos, crd, made)
 
 
 def runs_of_list(row: Array, values: Array, rows: int) -> tuple[Array, Array] | None:
     """Where each row begins in a list that is sorted by rows, and a copy of the values."""
-    pos = np.empty(rows + 1, dtype=index_dtype(len(row)))
+    pos = allocate(rows + 1, index_dtype(len(row)))
     move = _compiled(pos, row, values, pos, row)
     if move is None:
         return None
@@ -175,6 +178,8 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     pos, crd, values = rows
     high, wide = block
     if columns > np.iinfo(crd.dtype).max:  # the last number stands for the end of a row
+        return None
+    if high > _HIGHEST or high * wide > _LARGEST_BLOCK:
         return None
     count, across = len(pos) - 1, -(-columns // wide)
     bands = -(-count // high)

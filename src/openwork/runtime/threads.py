@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
+from functools import cache
 from math import inf
+from sys import maxsize
 from time import monotonic
 from typing import SupportsIndex
 
+import numpy as np
+
 from openwork.errors import ToolchainError
+from openwork.runtime.limits import threads_left
 
 _chosen: int | None = None
 _forked = False
+# More threads than this for each CPU are a slip of the pen, and end the process where it may not
+# start them; but anybody may have so many.
+_MOST_PER_CPU, _MOST_ANYWAY = 4, 256
 
 
 def thread_count() -> int:
@@ -24,7 +33,8 @@ def thread_count() -> int:
 
     In a child made by fork it is 1. Otherwise the first of these that is given: the
     last `set_num_threads`, `OPENWORK_NUM_THREADS`, `OMP_NUM_THREADS`, the CPUs that this process
-    may run on. Asking costs a few microseconds, so ask only for a kernel that is worth threads.
+    may run on. What the environment asks for beyond `most_threads()` is cut to that, with a
+    warning. Asking costs a few microseconds, so ask only for a kernel that is worth threads.
 
     Raises:
         ToolchainError: E605, when `OPENWORK_NUM_THREADS` is not a positive whole number.
@@ -38,31 +48,68 @@ def thread_count() -> int:
         count = _positive(ours)
         if count is None:
             raise _refusal(f"OPENWORK_NUM_THREADS is {ours!r}")
-        return count
+        return _bounded("OPENWORK_NUM_THREADS", count)
     # OMP_NUM_THREADS may list a number for each depth of nesting; the first is the outermost. It
     # is not ours to police: like OpenMP itself, we pass over what cannot be read.
     listed = os.environ.get("OMP_NUM_THREADS")
     theirs = _positive(listed.split(",")[0]) if listed else None
-    return _available() if theirs is None else theirs
+    return _available() if theirs is None else _bounded("OMP_NUM_THREADS", theirs)
 
 
 def set_num_threads(count: SupportsIndex | None) -> None:
     """Let kernels of this process use `count` threads; None goes back to the environment.
 
     Raises:
-        ToolchainError: E605, when `count` is not a positive whole number.
+        ToolchainError: E605, when `count` is not a positive whole number, or above
+            `most_threads()`.
     """
     global _chosen
     if count is None:
         _chosen = None
         return
     try:
-        number = operator.index(count)
+        number = 0 if isinstance(count, bool | np.bool_) else operator.index(count)
     except TypeError:
         number = 0
     if number < 1:
         raise _refusal(f"set_num_threads was given {count!r}")
+    if number > most_threads():
+        raise ToolchainError(
+            f"set_num_threads was given {number}, and this process may have {most_threads()}",
+            code="E605",
+            hint=f"it has {_available()} CPUs, and more threads than CPUs only wait for each other",
+        )
     _chosen = number
+
+
+def most_threads() -> int:
+    """The largest number of threads that a kernel may be given.
+
+    Four for each CPU of the machine, or 256 if that is more; fewer where control groups let this
+    process start fewer.
+    """
+    most = max(_MOST_ANYWAY, _MOST_PER_CPU * (os.cpu_count() or 1))
+    return min(most, _startable())
+
+
+@cache
+def _startable() -> int:
+    """How many threads the system lets this process start, this one included."""
+    left = threads_left()
+    return 1 + (maxsize - 1 if left is None else left)
+
+
+@cache
+def _bounded(variable: str, count: int) -> int:
+    """What a variable of the environment asks for, if it can be had."""
+    most = most_threads()
+    if count > most:
+        warnings.warn(
+            f"E605: {variable} is {count}, and this process may have {most} threads: it gets those",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return min(count, most)
 
 
 def _positive(text: str) -> int | None:
@@ -84,7 +131,7 @@ def _available() -> int:
     if now - when > _CURRENT:
         known = hasattr(os, "sched_getaffinity")
         count = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-        _asked = now, max(1, count)
+        _asked = now, max(1, min(count, _startable()))
     return _asked[1]
 
 

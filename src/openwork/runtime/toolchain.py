@@ -8,6 +8,7 @@ noted in the kernel cache, so that a second process starts no compiler to find t
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast
@@ -48,6 +50,9 @@ _PASSED = (
     *("SDKROOT", "DEVELOPER_DIR", "MACOSX_DEPLOYMENT_TARGET", "CONDA_BUILD_SYSROOT"),
     *("XDG_CACHE_HOME", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"),
 )
+
+# What a compiler says when nothing is wrong with the source, but it cannot be written.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 _PROBE = """
 int openwork_probe(int n) {
@@ -307,14 +312,19 @@ def _accepted(
     for extras in ((_OPENMP, _COMPLEX), (_COMPLEX,), (_OPENMP,), ()):
         # -Werror, because a flag that is ignored with a warning is not a flag that works.
         flags = (*_BASE, *_extra(kind), *native, *extras, "-Werror", "-Wno-unknown-pragmas")
-        with cache.scratch() as folder:
-            (folder / cache.SOURCE).write_text(_PROBE)
-            problem = _compile(command, folder, flags, _libraries(kind))
-            if problem is None:
-                problem = _load_problem(folder / cache.LIBRARY)
+        problem = cache.in_scratch(partial(_tried, command, flags, _libraries(kind)))
         if problem is None:
             return extras
     return f"it cannot make a library that loads: {problem}"
+
+
+def _tried(
+    command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path
+) -> str | None:
+    """Why a small program cannot be compiled and loaded, None if it can."""
+    (folder / cache.SOURCE).write_text(_PROBE)
+    problem = _compile(command, folder, flags, libraries)
+    return _load_problem(folder / cache.LIBRARY) if problem is None else problem
 
 
 def _load_problem(path: Path) -> str | None:
@@ -357,8 +367,14 @@ def run_compiler(arguments: tuple[str, ...], folder: Path) -> str | None:
 def _run(
     arguments: tuple[str, ...], folder: Path | None = None
 ) -> subprocess.CompletedProcess[str] | str:
-    """Run a compiler; its answer, or why there is none."""
+    """Run a compiler; its answer, or why there is none.
+
+    Raises:
+        OSError: there is no room for what it writes.
+    """
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    if folder is not None:  # what it writes on the way goes where the library goes
+        environment["TMPDIR"] = str(folder)
     try:
         answer = subprocess.run(
             arguments,
@@ -377,5 +393,8 @@ def _run(
         return f"{arguments[0]} did not finish within {_SECONDS:.0f} s"
     if answer.returncode == 0:
         return answer
+    for number in _NO_ROOM:
+        if os.strerror(number) in answer.stderr:
+            raise OSError(number, os.strerror(number))
     lines = (answer.stderr or answer.stdout).strip().splitlines()[:_SHOWN_LINES]
     return "\n".join(lines) or f"{arguments[0]} ended with status {answer.returncode}"

@@ -11,27 +11,30 @@ from weakref import ReferenceType, ref
 from openwork.errors import InternalError, ShapeError
 from openwork.format.width import INT32_LIMIT, index_dtype
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Where, relations_of, written
+from openwork.loops.nodes import Forall, Where, relations_of, written
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.result import Append, InPlace, Shared, accesses_of
 from openwork.loops.tiles import extents_of_blocks, whole_vars
 from openwork.pipeline import Compiled, back
-from openwork.runtime.launch import Executable
+from openwork.program.nodes import Allocate, For, Grow
+from openwork.runtime.launch import LONG, LONG_KERNEL, Executable, has_long_run
 from openwork.runtime.library import load
-from openwork.runtime.memory import address
+from openwork.runtime.memory import LARGE, address, available
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for
+from openwork.runtime.threads import thread_count
+from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for, steps
 from openwork.tensor.pack import convert, convert_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
-from openwork.tree import walk
+from openwork.tree import Node, walk
 
 Extents = Mapping[IndexVar, int]
 Shape = tuple[int | None, ...]
 Widths = dict[tuple[str, int, str], str]
 Loader = Callable[[Compiled], Any]
 
+_BYTES = 16  # of an element of a workspace, at most
 _MOST_ROOM = 1 << 28
 
 
@@ -55,6 +58,7 @@ class Binding:
     pointers: tuple[int, ...]
     sizes: tuple[int, ...]
     work: float
+    steps: float
     room: int
     tight: bool  # the result may need more memory than there is
     shape: tuple[int, ...]
@@ -93,6 +97,7 @@ class Binder:
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
+        self._leaves = _innermost(plan)
         self._keyed = [  # workspaces whose keys are linearised coordinates
             (
                 node.temporary.name,
@@ -144,6 +149,8 @@ class Binder:
             count = math.prod(plan.user_result.format.extents(shape) if blocks else shape)
         else:
             count *= math.prod(extents[var] for var in below)
+        if room == 0:
+            tight = self._takes_much(compiled, extents, count)
         return Binding(
             given=tuple(ref(storage) for storage in given),
             result_shape=result_shape,
@@ -153,6 +160,7 @@ class Binder:
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
+            steps=max(work, self._steps(operands, extents)),
             room=room,
             tight=tight,
             shape=shape,
@@ -160,6 +168,18 @@ class Binder:
             count=count,
             wide=wide,
         )
+
+    def _takes_much(self, compiled: Compiled, extents: Extents, count: int) -> bool:
+        """Whether what a kernel takes besides its result may be more than memory can hold.
+
+        Each thread may have a copy of the result, or a workspace as long as a mode.
+        """
+        longest = max(count, *extents.values()) if extents else count
+        size = _BYTES * thread_count() * longest
+        if size < LARGE or not any(map(_allocates, walk(compiled.program.body))):
+            return False
+        left = available()
+        return left is not None and 2 * size > left
 
     def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
         return (
@@ -264,7 +284,11 @@ class Binder:
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Executable, Compiled]:
         """The kernel for the index widths of these operands, compiled if it is new."""
-        result = (*self._result_widths(extents, wide), *self._whole_blocks(extents))
+        result = (
+            *self._result_widths(extents, wide),
+            *self._whole_blocks(extents),
+            *self._long_loops(operands, extents),
+        )
         key = (tuple(storage.widths for storage in operands), result)
         ready = self._ready.get(key)
         if ready is None:
@@ -281,7 +305,11 @@ class Binder:
         """The kernel as text; index arrays of operands without data are taken to be int32."""
         if result is None:
             known = {block.var: block.extent for block in self._plan.blocks}
-            result = (*self._result_widths(None), *self._whole_blocks(known))
+            result = (
+                *self._result_widths(None),
+                *self._whole_blocks(known),
+                *self._long_loops(operands, self._known_extents(operands)),
+            )
         widths: Widths = dict(result)
         for var, storage in zip(self.operands, operands, strict=True):
             for level, kind in enumerate(var.format.levels):
@@ -294,6 +322,16 @@ class Binder:
             self._texts[key] = self._back(widths)
         return self._texts[key]
 
+    def _known_extents(self, operands: tuple[Storage | None, ...]) -> dict[IndexVar, int]:
+        """How far variables run, as far as operands tell."""
+        stored = dict(zip(self.operands, operands, strict=True))
+        found: dict[IndexVar, int] = {}
+        for access in accesses_of(self._plan.assignment.rhs):
+            storage = stored.get(access.tensor)
+            if storage is not None and len(storage.extents) == len(access.level_vars):
+                found.update(zip(access.level_vars, storage.extents, strict=True))
+        return found
+
     def _whole_blocks(
         self, extents: Mapping[IndexVar, int | None]
     ) -> tuple[tuple[tuple[str, int, str], str], ...]:
@@ -303,6 +341,38 @@ class Binder:
             for block in self._plan.blocks
             if (extents.get(block.var) or 1) % block.size == 0
         )
+
+    def _long_loops(
+        self, operands: tuple[Storage | None, ...], extents: Mapping[IndexVar, int]
+    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
+        """The loops of elements of which one alone takes so long that it is interrupted within,
+        and whether all loops together do."""
+        whole = self._steps(operands, extents)
+        if whole < LONG:
+            return ()
+        loops = [
+            ((var.name, -1, "loop"), "long") for var in self._leaves if extents.get(var, 0) >= LONG
+        ]
+        stored = dict(zip(self.operands, operands, strict=True))
+        runs = {
+            ((var.name, -1, "run"), "long")
+            for access in accesses_of(self._plan.assignment.rhs)
+            for level, var in enumerate(access.level_vars)
+            if var in self._leaves and has_long_run(stored.get(access.tensor), level)
+        }
+        kernel = [(("", -1, "kernel"), "long")] if whole >= LONG_KERNEL else []
+        return (*loops, *sorted(runs), *kernel)
+
+    def _steps(
+        self, operands: tuple[Storage | None, ...], extents: Mapping[IndexVar, int]
+    ) -> float:
+        """About how many iterations all loops have, at most; 0 if that is not known yet."""
+        held = {v.name: s for v, s in zip(self.operands, operands, strict=True) if s is not None}
+        rhs = self._plan.assignment.rhs
+        known = all(v in extents for access in accesses_of(rhs) for v in access.vars)
+        if len(held) < len(self.operands) or not known:
+            return 0.0
+        return steps(self._plan.assignment, held, extents)
 
     def _back(self, widths: Widths) -> Compiled:
         return back(self._plan, widths, self._trace)
@@ -328,6 +398,22 @@ class Binder:
                     width = index_dtype(extent - 1).name
                 found.append(((lhs.tensor.name, level, fact.name), width))
         return tuple(found)
+
+
+def _allocates(node: Node) -> bool:
+    return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
+
+
+def _innermost(plan: Plan) -> tuple[IndexVar, ...]:
+    """The variables of loops that have no others inside."""
+    provenance = Provenance(relations_of(plan.loops))
+    leaves = (
+        loop
+        for loop in walk(plan.loops)
+        if isinstance(loop, Forall) and not any(isinstance(n, Forall) for n in walk(loop.body))
+    )
+    found = (var for loop in leaves for var in provenance.underived(loop.var))
+    return tuple(dict.fromkeys(found))
 
 
 def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:

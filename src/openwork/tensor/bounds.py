@@ -15,7 +15,8 @@ import numpy as np
 from openwork.algebra.operators import Op
 from openwork.algebra.types import number
 from openwork.format.width import index_dtype
-from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar, Reduce
+from openwork.index.absence import without
+from openwork.index.nodes import Absent, Access, Apply, Assignment, Cast, Expr, IndexVar, Reduce
 from openwork.runtime.memory import available, check_memory
 from openwork.runtime.storage import Storage
 from openwork.tree import walk
@@ -45,8 +46,64 @@ def entries(assignment: Assignment, operands: Mapping[str, Storage], extents: Ex
     depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
     below = math.prod(extents[v] for v in lhs.level_vars[depth:])
     whole = math.prod(extents[v] for v in lhs.level_vars[:depth])
+    if is_full(assignment):
+        return Entries(whole, whole, frozenset(lhs.vars))
     least = -(-min(found.least, whole * below) // max(1, below))
     return Entries(least, min(found.most, whole), frozenset(lhs.vars))
+
+
+def is_full(assignment: Assignment) -> bool:
+    """Whether a result has an entry for every coordinate, whatever its sparse operands hold.
+
+    It has where something is left of the expression though all of them are absent: `max(A, x)`, if
+    `x` is dense, and anything that does not give the value of an absent entry.
+    """
+    lhs = assignment.lhs
+    reads = [node for node in walk(assignment.rhs) if isinstance(node, Access)]
+    left = without(assignment.rhs, [a for a in reads if not a.tensor.format.is_dense])
+    if not isinstance(left, Absent):
+        return bool(lhs.vars)
+    nothing = lhs.tensor.fill if assignment.op is None else assignment.op.identity_of(lhs.dtype)
+    return number(left.value, lhs.dtype) != number(nothing, lhs.dtype)
+
+
+def steps(assignment: Assignment, operands: Mapping[str, Storage], extents: Extents) -> float:
+    """How many iterations the loops of a statement have, at most; a rough count, and quick."""
+    return float(max(_visited(assignment.rhs, operands, extents)[1:]))
+
+
+def _visited(
+    expr: Expr, operands: Mapping[str, Storage], extents: Extents
+) -> tuple[frozenset[IndexVar], int, int]:
+    """The variables of an expression, for how many of their values it may differ from what is
+    absent, and for how many anything in it may."""
+    match expr:
+        case Access(tensor=tensor, vars=variables):
+            stored = operands[tensor.name].values.size
+            return frozenset(variables), stored, stored
+        case Reduce(var=var, expr=inner):
+            found, most, so_far = _visited(inner, operands, extents)
+            kept = found - {var}
+            return kept, min(most, math.prod(extents[v] for v in kept)), so_far
+        case Apply(op=op, args=args):
+            parts = [_visited(arg, operands, extents) for arg in args]
+            either = frozenset().union(*(found for found, _, _ in parts))
+            size = math.prod(extents[v] for v in either)
+            whole = size
+            if len(args) == 1:
+                whole = parts[0][1]
+            elif _meets(op, expr):
+                larger = [most for found, most, _ in parts if found == either]
+                whole = min(larger) if larger else math.prod(most for _, most, _ in parts)
+            elif _unites(op, expr):
+                whole = sum(
+                    most * math.prod(extents[v] for v in either - found) for found, most, _ in parts
+                )
+            whole = min(whole, size)
+            return either, whole, max(whole, *(so_far for _, _, so_far in parts))
+        case Cast(expr=inner):
+            return _visited(inner, operands, extents)
+    return frozenset(), 1, 1
 
 
 def check_size(assignment: Assignment, found: Entries, extents: Extents) -> None:

@@ -6,6 +6,7 @@ Nothing here changes an object of the caller's: SciPy's in-place sorting is neve
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import DataError, FormatError, ShapeError
-from openwork.format.formats import BSR, CSC, CSF, CSR, DIA, Format, dense
+from openwork.format.formats import BSR, CSC, CSF, CSR, DCSR, DIA, Format, dense
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.gpu_interop import from_gpu, is_gpu_object
@@ -47,6 +48,10 @@ from openwork.tensor.validate import (
     check_shape,
     truth_values,
 )
+
+# CSR has a position for each row. Beyond so many rows, and so many for each entry, that is a waste
+# which nobody asked for.
+_ROWS_IN_ANY_CASE, _ROWS_PER_ENTRY = 1 << 26, 16
 
 
 @dataclass(frozen=True)
@@ -168,18 +173,31 @@ def from_coo(coords: object, values: object, wish: Wish) -> Storage:
         raise DataError(f"values has {made.ndim} dimensions, and must have one", code="E505")
     dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufc" else float)
     checked = check_coords(coords, shape, len(made))
-    return pack(
-        checked,
-        truth_values(made.astype(dtype)),
-        shape,
-        wish.format or usual(shape),
-        wish.fill or 0,
+    format = wish.format or usual(shape, len(made))
+    if wish.format is None and format == DCSR:
+        tell_of_rows(wish.name, shape, len(made), calls=5)
+    return pack(checked, truth_values(made.astype(dtype)), shape, format, wish.fill or 0)
+
+
+def usual(shape: tuple[int, ...], entries: int) -> Format:
+    """The format that entries given by coordinate get when nobody asks for another.
+
+    >>> usual((3, 4), 2), usual((2**31, 4), 2), usual((2, 3, 4), 2)
+    (ow.CSR, ow.DCSR, ow.CSF(3))
+    """
+    if len(shape) != 2:
+        return CSF(len(shape))
+    return CSR if shape[0] <= max(_ROWS_IN_ANY_CASE, _ROWS_PER_ENTRY * entries) else DCSR
+
+
+def tell_of_rows(name: str, shape: tuple[int, ...], entries: int, calls: int) -> None:
+    """Say that a matrix is not stored as CSR; the caller is so many calls up."""
+    warnings.warn(
+        f"{name} has {shape[0]} rows and {entries} entries: it is stored as DCSR, which takes no "
+        "room for rows without entries. Give format= to choose another.",
+        RuntimeWarning,
+        stacklevel=calls + 1,
     )
-
-
-def usual(shape: tuple[int, ...]) -> Format:
-    """The format that entries given by coordinate get when nobody asks for another."""
-    return CSR if len(shape) == 2 else CSF(len(shape))
 
 
 def _is_coo(obj: Any, wish: Wish) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -20,12 +21,12 @@ from openwork.loops.result import Append
 from openwork.loops.symbolic import known_pattern, narrows
 from openwork.loops.threads import shared_by_threads
 from openwork.runtime.launch import BoundBroken, PositionOverflow
-from openwork.runtime.memory import address, allocate, check_memory
+from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.binding import Binder, Binding, Loader, Shape, load_function
-from openwork.tensor.bounds import limit
+from openwork.tensor.bounds import is_full, limit
 from openwork.tensor.pack import convert, pack
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.symbolic import Computes, SymbolicPlan
@@ -92,12 +93,24 @@ class Kernel:
         lines = [f"statement: {show(self._plan.assignment)}", "loops:"]
         lines += [f"  {line}" for line in str(self._plan.loops).splitlines()]
         lines += ["decisions:", *(f"  {decision}" for decision in self._trace.decisions)]
+        lines += self._fullness()
         if not self._native:
             lines.append("  no C compiler: the reference evaluator answers")
         seconds = sum(stage.seconds for stage in self._trace.stages)
         length = len(self.source.splitlines())
         lines.append(f"{length} lines of C, written in {seconds * 1e3:.1f} ms")
         return "\n".join(lines)
+
+    def _fullness(self) -> list[str]:
+        """That a sparse result has an entry for every coordinate, and how many these are."""
+        plan = self._plan
+        if not isinstance(plan.assembly, Append) or not is_full(plan.assignment):
+            return []
+        shape = self._result.shape
+        known = not any(extent is None for extent in shape)
+        count = f": {math.prod(shape):,} entries" if known else ""
+        reason = "full, as something is left where operands are absent"
+        return [f"  {plan.user_result}: {reason}{count}"]
 
     def __repr__(self) -> str:
         return f"<Kernel {show(self._plan.assignment)}>"
@@ -284,7 +297,9 @@ class Kernel:
             work = binding.work + binding.count
             pointers = (*binding.pointers, address(values))
             try:
-                binding.executable.run(pointers, binding.sizes, work, 0)
+                steps = binding.steps + binding.count
+                given_for = (pointers, binding.sizes, work, 0, binding.tight, steps)
+                binding.executable.run(*given_for)
             except BoundBroken:
                 raise broken_bound(plan) from None
             storage = self._storage(binding, binder.levels(operands), values)
@@ -341,8 +356,7 @@ class Kernel:
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
         if initial == 0:
-            check_memory(count * dtype.itemsize, "the result")
-            return np.zeros(count, dtype)
+            return zeros(count, dtype)
         values = allocate(count, dtype)
         if initial is not None:
             values.fill(initial)
@@ -354,7 +368,8 @@ class Kernel:
         if isinstance(assembly, Append) and assembly.strategy == "count":
             room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
         sizes, tight = binding.sizes, binding.tight
-        made = binding.executable.run(binding.pointers, sizes, binding.work, room, tight)
+        given = (binding.pointers, sizes, binding.work, room, tight, binding.steps)
+        made = binding.executable.run(*given)
         arrays = iter(made)
         levels = tuple(
             {fact.name: next(arrays) for fact in level.arrays}

@@ -13,7 +13,7 @@ import numpy as np
 
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, Diagonals, NumberedDiagonals, Range
-from openwork.format.width import index_dtype
+from openwork.format.width import countable, index_dtype
 from openwork.program.packing import Packing, single
 from openwork.runtime.lists import Entries, diagonals, keys_of, listed, packed, sorted_by
 from openwork.runtime.storage import Array, Storage
@@ -92,7 +92,8 @@ def _range(rows: Storage) -> Mapping[str, Array]:
     some = np.flatnonzero(np.diff(pos))
     lo, hi = np.zeros((2, len(pos) - 1), np.int64)
     lo[some], hi[some] = crd[pos[some]], crd[pos[some + 1] - 1].astype(np.int64) + 1
-    begin = np.zeros(len(pos), index_dtype(int((hi - lo).sum())))
+    total = countable(int((hi - lo).sum(dtype=np.float64)))
+    begin = np.zeros(len(pos), index_dtype(total))
     np.cumsum(hi - lo, out=begin[1:])
     extent = rows.shape[rows.format.order[1]]
     return {"pos": begin, "lo": lo.astype(index_dtype(extent))}

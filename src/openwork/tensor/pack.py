@@ -5,6 +5,7 @@ Everything here asks levels for their properties, arrays and formulas, never for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -18,6 +19,7 @@ from openwork.format.formats import Format
 from openwork.format.levels import Entries, Level
 from openwork.format.width import index_dtype
 from openwork.runtime.cuda import DeviceStorage
+from openwork.runtime.memory import check_memory, filled
 from openwork.runtime.moves import gathered
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.device_convert import converted_on_gpu
@@ -25,8 +27,9 @@ from openwork.tensor.direct import as_rows, direct, is_rows
 from openwork.tensor.lists import by_lists
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
-_MOST_POSITIONS = 2**62
 S = TypeVar("S", bound=Storage)
+# The most bytes that arrays of a level take for each place above it, while it is packed.
+_BYTES_EACH = 16
 
 
 def pack(
@@ -69,6 +72,8 @@ def _columns(coords: Array, format: Format) -> list[Array]:
     for mode, part in format.parts:
         tile = format.tiles[mode]
         column = coords[mode]
+        if tile > np.iinfo(column.dtype).max:
+            column = column.astype(np.int64)
         columns.append(column if part is None else column // tile if part == 0 else column % tile)
     return columns
 
@@ -89,6 +94,7 @@ def _pack_rows(
     """A matrix with rows (or columns) of runs, in linear time."""
     outer, inner = format.order
     fill = number(fill, as_dtype(values.dtype))
+    check_memory(_BYTES_EACH * shape[outer], f"{format!r} of shape {shape}")
     rows = gathered(coords[outer], coords[inner], values, (shape[outer], shape[inner]))
     if rows is not None:
         return as_rows(rows, shape, format, fill)
@@ -148,16 +154,16 @@ def _pack_sorted(
         entries = Entries(
             parent[starts], column[starts].astype(np.int64), below, parents, int(extent)
         )
+        if any(fact.per == "parent" for fact in level.arrays):
+            check_memory(_BYTES_EACH * parents, f"{format!r} of shape {shape}")
         packed = level.pack(entries)
         levels.append(packed.arrays)
         parent = packed.places[np.cumsum(first, dtype=np.int64) - 1] if count else parent
         parents = packed.count
-        if parents > _MOST_POSITIONS:
-            raise MemoryError(f"{format!r} of shape {shape} would have {parents} positions")
     dtype = as_dtype(values.dtype)
     fill = number(fill, dtype)
     if parents != count or (parent != np.arange(count)).any():
-        blocks = np.full(parents, fill, dtype=dtype)
+        blocks = filled(parents, fill, dtype, f"{format!r} of shape {shape}")
         blocks[parent] = values
         values = blocks
     return Storage(shape, format, dtype, tuple(levels), np.ascontiguousarray(values), fill)
@@ -246,6 +252,8 @@ def to_dense(storage: Storage) -> Array:
         extents = [storage.shape[mode] for mode in storage.format.order]
         axes = [storage.format.level_of(mode) for mode in range(len(extents))]
         return storage.values.reshape(extents).transpose(axes)
+    count = math.prod(storage.shape)
+    check_memory(count * storage.dtype.itemsize, f"a dense array of shape {storage.shape}")
     array = np.full(storage.shape, storage.fill, dtype=storage.dtype)
     coords, values = unpack(storage)
     array[tuple(coords)] = values

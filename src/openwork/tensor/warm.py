@@ -16,9 +16,12 @@ import numpy as np
 from openwork.index.nodes import TensorVar
 from openwork.loops.result import Append
 from openwork.runtime.launch import BoundBroken, PositionOverflow, threads_for
-from openwork.runtime.memory import LARGE, allocate
+from openwork.runtime.memory import allocate
 from openwork.runtime.storage import Storage
 from openwork.tensor.binding import Binder, Binding
+
+# Results below this many bytes are not counted against the memory that is left.
+_UNCOUNTED = 1 << 16
 
 
 class Repeated(ABC):
@@ -71,14 +74,16 @@ class Warm(Repeated):
         super().__init__(binding, templates, template)
         self._result, self._levels = result, binder.levels_again
         self._work = binding.work + binding.count
+        self._steps = binding.steps + binding.count
         self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
-        self._small = binding.count * result.dtype.itemsize < LARGE
+        self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
         self._frames: list[Any] = []  # arguments of calls that are over
 
     @staticmethod
     def suits(binding: Binding, binder: Binder) -> bool:
         """Whether calls with the operands of `binding` can be repeated so."""
-        return binding.compiled.initial is None and binder.takes_as_given and not binder.adds
+        plain = binding.compiled.initial is None and not binding.tight
+        return plain and binder.takes_as_given and not binder.adds
 
     def _made(self) -> Any:
         binding, result, work = self._binding, self._result, self._work
@@ -96,7 +101,7 @@ class Warm(Repeated):
             frame = executable.frame((*binding.pointers, 0))
         # The same as the address in `__array_interface__`, for a third of the time.
         frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
-        executable.call(frame, sizes, work)
+        executable.call(frame, sizes, self._steps)
         self._frames.append(frame)
         levels = self._levels(binding)
         storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
@@ -131,7 +136,7 @@ class WarmAppended(Repeated):
             frame = executable.frame(binding.pointers)
             sizes = executable.sizes(threads, binding.room, binding.sizes)
         try:
-            executable.call(frame, sizes, work)
+            executable.call(frame, sizes, binding.steps)
         except (BoundBroken, PositionOverflow):
             return None
         arrays = executable.collect(frame, sizes)

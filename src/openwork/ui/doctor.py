@@ -120,14 +120,17 @@ def _openmp_remedy(toolchain: Toolchain) -> str:
 def _trial(toolchain: Toolchain) -> Iterator[Finding]:
     # A comment that was never there before, so that no compiler cache answers.
     source = f"/* {secrets.token_hex(8)} */{_TRIAL}"
+
+    def trial(folder: Path) -> tuple[int, float, float]:
+        (folder / cache.SOURCE).write_text(source)
+        start = time.perf_counter()
+        toolchain.compile(folder, toolchain.flags())
+        compiled = time.perf_counter()
+        answer = _run_trial(folder / cache.LIBRARY)
+        return answer, compiled - start, time.perf_counter() - compiled
+
     try:
-        with cache.scratch() as folder:
-            (folder / cache.SOURCE).write_text(source)
-            start = time.perf_counter()
-            toolchain.compile(folder, toolchain.flags())
-            compiled = time.perf_counter()
-            answer = _run_trial(folder / cache.LIBRARY)
-            done = time.perf_counter()
+        answer, compiling, running = cache.in_scratch(trial)
         support_library()
     except (OSError, OpenworkError) as error:
         remedy = "set OPENWORK_CC to another compiler, or OPENWORK_CACHE_DIR to another directory"
@@ -137,7 +140,7 @@ def _trial(toolchain: Toolchain) -> Iterator[Finding]:
         text = f"a kernel computed {answer} where {_TRIAL_ANSWER} is right"
         yield Finding("trial", text, "set OPENWORK_CC to another compiler", fatal=True)
         return
-    timing = f"{1e3 * (compiled - start):.0f} ms, load and run {1e3 * (done - compiled):.1f} ms"
+    timing = f"{1e3 * compiling:.0f} ms, load and run {1e3 * running:.1f} ms"
     yield Finding("trial", f"compile {timing}, right answer")
 
 

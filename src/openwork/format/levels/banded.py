@@ -18,7 +18,7 @@ from openwork.format.levels.base import (
     Packed,
     positions,
 )
-from openwork.format.width import index_dtype
+from openwork.format.width import countable, index_dtype
 
 # How many rows of diagonals lie beside one another.
 _ROWS = 16
@@ -66,6 +66,7 @@ class RangeLevel(Level):
         lo, hi = np.zeros((2, entries.parents), dtype=np.int64)
         lo[some] = entries.coordinate[ends - counts[some]]
         hi[some] = entries.coordinate[ends - 1] + 1
+        countable(int((hi - lo).sum(dtype=np.float64)))
         pos = positions(hi - lo)
         places = pos[entries.parent] + (entries.coordinate - lo[entries.parent])
         first = lo.astype(index_dtype(entries.extent))
@@ -130,10 +131,12 @@ class DiagonalsLevel(Level):
 
     def pack(self, entries: Entries) -> Packed:
         offset, diagonal = np.unique(entries.coordinate - entries.parent, return_inverse=True)
+        slices = -(-entries.parents // _ROWS)
+        count = countable(slices * _ROWS * len(offset))
         arrays = self.among(offset, entries.parents, entries.extent)
         view = SimpleNamespace(**arrays)
         places = np.asarray(self.place(view, entries.parent, diagonal), dtype=np.int64)
-        return Packed(arrays, places, int(self.children(view, entries.parents)))
+        return Packed(arrays, places, count)
 
     def among(self, offset: Array, rows: int, extent: int) -> dict[str, Array]:
         """The arrays for the diagonals at `offset`, which rise."""

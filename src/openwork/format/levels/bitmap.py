@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
+from openwork.format.width import countable
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +44,8 @@ class BitmapLevel(Level):
         return position // a.extent
 
     def pack(self, entries: Entries) -> Packed:
+        count = countable(entries.parents * entries.extent)
         places = entries.parent * entries.extent + entries.coordinate
-        count = entries.parents * entries.extent
         bit = np.zeros(count, dtype=np.int8)
         bit[places] = 1
         return Packed({"bit": bit}, places, count)

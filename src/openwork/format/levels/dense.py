@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openwork.format.levels.base import Entries, Level, Packed
+from openwork.format.width import countable
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,8 +37,9 @@ class DenseLevel(Level):
         return position // a.extent
 
     def pack(self, entries: Entries) -> Packed:
+        count = countable(entries.parents * entries.extent)
         places = entries.parent * entries.extent + entries.coordinate
-        return Packed({}, places, entries.parents * entries.extent)
+        return Packed({}, places, count)
 
 
 @dataclass(frozen=True, repr=False)

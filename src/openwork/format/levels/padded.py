@@ -21,7 +21,7 @@ from openwork.format.levels.base import (
     coordinates,
     spelled,
 )
-from openwork.format.width import index_dtype
+from openwork.format.width import countable, index_dtype
 
 
 class SideBySide(Level):
@@ -93,7 +93,7 @@ class PaddedLevel(SideBySide):
         width = int(counts.max(initial=0))
         dtype = index_dtype(max(extent, width))
         arrays = {"len": counts.astype(dtype), "width": np.array([width], dtype=dtype)}
-        return arrays, width * len(counts)
+        return arrays, countable(width * len(counts))
 
     def slices(self, arrays: Mapping[str, Array], parents: int) -> tuple[Array, int]:
         width = int(arrays["width"][0])
@@ -150,9 +150,11 @@ class SlicedLevel(SideBySide):
         slices = -(-len(counts) // self.height)
         full = len(counts) // self.height
         widths = np.zeros(slices, dtype=np.int64)
-        rows = counts[: full * self.height].reshape(full, self.height)
-        widths[:full] = rows.max(axis=1, initial=0)
+        if full:  # a slice may be higher than any array is long
+            rows = counts[: full * self.height].reshape(full, self.height)
+            widths[:full] = rows.max(axis=1, initial=0)
         widths[full:] = counts[full * self.height :].max(initial=0)
+        countable(int(widths.sum()) * self.height)
         starts = np.concatenate([[0], np.cumsum(widths * self.height)])
         count = int(starts[-1])
         lengths = counts.astype(index_dtype(extent))

@@ -53,6 +53,8 @@ def read_archive(source: Source, request: Request) -> Tensor:
         if len(members) > _MOST_MEMBERS:
             raise source.fault(f"{len(members)} members are none of a tensor")
         sizes = {info.filename.removesuffix(".npy"): info for info in members}
+        if len(sizes) != len(members):
+            raise source.fault("an array is there twice")
         check_memory(sum(info.file_size for info in members), f"{source.name}, unpacked,")
         arrays = {name: _read_array(source, archive, info) for name, info in sizes.items()}
     if "openwork" in arrays:
@@ -128,7 +130,7 @@ def _from_scipys(source: Source, arrays: Mapping[str, Array], request: Request) 
         raise source.fault(f"its data are {data.dtype}")
     if len(shape) not in (1, 2) and format != "coo":
         raise source.fault(f"a {format} matrix of {len(shape)} modes")
-    check_extents(source, shape, data.size, request)
+    check_extents(source, shape, request)
     if format == "coo":
         columns = arrays.get("coords")
         if columns is None:

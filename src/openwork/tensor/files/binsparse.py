@@ -189,7 +189,7 @@ def _assembled(
     if iso:
         check_memory(count * values.itemsize, source.name)
         values = np.full(count, values[0])
-    check_extents(source, shape, count, request)
+    check_extents(source, shape, request)
     fill = arrays["fill_value"] if told.fill else np.zeros(1)
     if fill.size != 1:
         raise source.fault(f"fill_value has {fill.size} values")

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openwork.algebra.types import DType, as_dtype
-from openwork.format.formats import Format, as_format
+from openwork.format.formats import DCSR, Format, as_format
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import tensor
 from openwork.tensor.files.source import Source
-from openwork.tensor.interop import usual
+from openwork.tensor.interop import tell_of_rows, usual
 from openwork.tensor.tensor import Tensor
 from openwork.tensor.validate import check_shape
-
-# A matrix may have this many rows, and more if it has entries for them, before its default format,
-# which takes room for every row, is refused.
-_ROWS_UNASKED, _ROWS_PER_ENTRY = 1 << 26, 16
 
 
 @dataclass(frozen=True)
@@ -41,35 +37,29 @@ class Request:
         )
 
 
-def check_extents(
-    source: Source, shape: tuple[int, ...], entries: int, request: Request, line: int | None = None
-) -> None:
-    """Refuse a shape whose dense levels would take far more room than the entries justify."""
-    format = request.format or usual(shape)
-    if format.ndim != len(shape):
-        return  # refused later, in words of its own
+def check_extents(source: Source, shape: tuple[int, ...], request: Request) -> None:
+    """Refuse a format whose outer dense levels cannot be held, before any entry is read."""
+    format = request.format
+    if format is None or format.ndim != len(shape):
+        return  # chosen to suit the shape, or refused later in words of its own
     levels = zip(format.levels, format.order, strict=True)
     rows = 1
     for level, mode in levels:
         if not level.full:
             break
         rows *= shape[mode]
-    if request.format is not None:
-        check_memory(8 * (rows + 1), f"{source.name} in {format!r}")
-    elif rows > max(_ROWS_UNASKED, _ROWS_PER_ENTRY * entries):
-        raise source.fault(
-            f"{rows} rows for {entries} entries, too many to take room for each",
-            line,
-            "if that is right, read it with format=ow.DCSR, which stores rows with entries only",
-        )
+    check_memory(8 * (rows + 1), f"{source.name} in {format!r}")
 
 
 def from_entries(
     source: Source, coords: Array, values: Array, shape: tuple[int, ...], request: Request
 ) -> Tensor:
     """The tensor with these entries; of those with the same coordinates the values are summed."""
-    check_extents(source, shape, len(values), request)
-    return tensor((coords, values), request.format, request.name, request.dtype, shape=shape)
+    check_extents(source, shape, request)
+    format = request.format or usual(shape, len(values))
+    if request.format is None and format == DCSR:
+        tell_of_rows(source.name, shape, len(values), calls=4)
+    return tensor((coords, values), format, request.name, request.dtype, shape=shape)
 
 
 def from_object(obj: object, request: Request) -> Tensor:

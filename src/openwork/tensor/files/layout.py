@@ -48,12 +48,14 @@ class Layout:
         symmetry: what the file leaves out, one of `TRIANGLES`; all but "general" hold only what is
             on or below the diagonal.
         comment: a line that begins with this character is none of an entry.
+        closed: nothing but blank lines may follow the last of the entries that were promised.
     """
 
     limits: tuple[int, ...]
     field: str
     symmetry: str = "general"
     comment: str = "%"
+    closed: bool = False
 
     @property
     def parts(self) -> int:

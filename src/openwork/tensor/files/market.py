@@ -50,11 +50,11 @@ def read_market(source: Source, request: Request) -> Tensor:
     """The matrix or vector in a Matrix Market file."""
     header = _read_header(source)
     if header.array:
-        layout = Layout((), header.field)
+        layout = Layout((), header.field, closed=True)
         values = read_rows(source, layout, header.entries, header.line)[1]
         return from_object(_as_dense(values, header), request)
-    check_extents(source, header.shape, header.entries, request, header.line)
-    layout = Layout(header.shape, header.field, header.symmetry)
+    check_extents(source, header.shape, request)
+    layout = Layout(header.shape, header.field, header.symmetry, closed=True)
     coords, values = read_rows(source, layout, header.entries, header.line)
     coords, values = expanded(coords, values, header.symmetry)
     return from_entries(source, coords, values, header.shape, request)

@@ -70,6 +70,10 @@ def read_rows(
         end = used + part.count
         if promised is not None and end > promised:
             raise _excess(source, layout, part, promised - used, line)
+        after = _after_last(layout, part) if end == promised else None
+        if after is not None:
+            reason = f"this is after the last of the {promised} entries that line {line} promises"
+            raise source.fault(reason, _line_of(source, part, after))
         if part.bad is not None:
             raise _explained(source, layout, part, part.bad)
         if end > len(values):
@@ -145,12 +149,34 @@ def _grown(
 def _explained(source: Source, layout: Layout, part: _Parsed, bad: int) -> DataError:
     """What is wrong with the line that begins at `bad`, in words."""
     line = bytes(part.block[bad : part.block.index(b"\n", bad)])
-    number = source.line + part.block.count(b"\n", 0, bad) + 1
+    number = _line_of(source, part, bad)
     try:
         parse_line(line, layout)
     except LineError as error:
         return source.fault(error.reason, number, error.hint)
     raise InternalError(f"line {number} of {source.name} was refused, and nothing is wrong with it")
+
+
+def _after_last(layout: Layout, part: _Parsed) -> int | None:
+    """Where the first line begins that is neither blank nor one of the entries of a block.
+
+    In it is the last entry of the file, or it comes after that.
+    """
+    if part.bad is not None or not layout.closed:
+        return part.bad
+    found, end = None, part.length
+    while end > 0:
+        start = part.block.rfind(b"\n", 0, end - 1) + 1
+        line = bytes(part.block[start:end])
+        if is_entry(line, layout):
+            break
+        found, end = start if line.strip(b" \t\r\n") else found, start
+    return found
+
+
+def _line_of(source: Source, part: _Parsed, offset: int) -> int:
+    """The number of the line of a block that begins at `offset`."""
+    return source.line + part.block.count(b"\n", 0, offset) + 1
 
 
 def _excess(source: Source, layout: Layout, part: _Parsed, left: int, line: int) -> DataError:

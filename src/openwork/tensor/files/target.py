@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import IO
 
 from openwork.runtime.threads import thread_count
@@ -19,7 +23,7 @@ _EFFORT = 6  # 9 takes 1.6 to 7 times as long, for files that are hardly smaller
 
 
 class Target(io.BufferedIOBase):
-    """An open file, to be written to.
+    """An open file, to be written to. It gets its name when it is complete, and not before.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -31,7 +35,9 @@ class Target(io.BufferedIOBase):
     """
 
     def __init__(self, file: Path) -> None:
-        self._raw: IO[bytes] = file.open("wb")
+        # What a link points to is written, and the link is left as it is.
+        self._file = Path(os.path.realpath(file))
+        self._raw, self._unfinished = _opened(self._file)
         self._packer = _Packer(self._raw.write) if is_packed(file) else None
         self._progress = Progress(file.name, None)
         self._written = 0
@@ -49,16 +55,61 @@ class Target(io.BufferedIOBase):
         self._progress.reached(self._written)
         return len(text)
 
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
+
     def close(self) -> None:
+        """Finish the file, which takes the place of one that was there."""
         if self.closed:
             return
         try:
             if self._packer is not None:
                 self._packer.finish()
-        finally:
-            self._progress.done()
             self._raw.close()
-            super().close()
+            if self._unfinished is not None:
+                self._unfinished.replace(self._file)
+        except BaseException:
+            self._abandon()
+            raise
+        self._progress.done()
+        super().close()
+
+    def _abandon(self) -> None:
+        """Leave nothing of what was written."""
+        self._progress.done()
+        if self._packer is not None:
+            self._packer.abandon()
+        with suppress(OSError):  # the same that made us give up
+            self._raw.close()
+        if self._unfinished is not None:
+            self._unfinished.unlink(missing_ok=True)
+        super().close()
+
+
+def _opened(file: Path) -> tuple[IO[bytes], Path | None]:
+    """A file beside `file` that becomes it when it is complete, and its name.
+
+    What is no plain file, such as a pipe, and what lies where no other file can be made is written
+    to directly.
+    """
+    beside = file.with_name(f".{file.name}.{os.getpid()}-{time.monotonic_ns()}.part")
+    if file.exists() and not file.is_file():
+        return file.open("wb"), None
+    try:
+        stream = beside.open("xb")
+    except PermissionError:
+        return file.open("wb"), None
+    with suppress(OSError):
+        beside.chmod(file.stat().st_mode & 0o7777)
+    return stream, beside
 
 
 class _Packer:
@@ -86,6 +137,10 @@ class _Packer:
                 self._hand_on(self._waiting.popleft().result())
         finally:
             self._pool.shutdown(cancel_futures=True)
+
+    def abandon(self) -> None:
+        """Nobody wants what is left."""
+        self._pool.shutdown(cancel_futures=True)
 
     def _pack(self, piece: bytes) -> None:
         # Without the time in it the same tensor is always the same file.
