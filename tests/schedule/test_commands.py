@@ -596,13 +596,12 @@ POLLING = [
 @needs_cc
 @pytest.mark.parametrize("text", POLLING)
 def test_loops_in_loops_can_be_interrupted(text: str) -> None:
-    """The outermost of several loops looks at the flag that Ctrl-C sets; a loop alone does not."""
+    """The outermost loop looks at the flag that Ctrl-C sets; a loop alone does between runs."""
     stmt = SPMV.schedule(text)
     source = stmt.compile().source
     alone = str(stmt.loops).count("forall") == 1
     assert alone == text.endswith(("f)", "pos(f,p,A)"))
-    assert ("*stop" in source) != alone
-    assert ("*stop) break;" in source) != alone
+    assert "*stop) break;" in source
 
 
 @needs_cc

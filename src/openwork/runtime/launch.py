@@ -23,30 +23,13 @@ from openwork.render.c import (
 )
 from openwork.runtime.interrupt import stop_flag, watching
 from openwork.runtime.memory_watch import memory_watch
-from openwork.runtime.storage import Array, Storage
+from openwork.runtime.storage import Array
 from openwork.runtime.threads import thread_count
 
 # Below this many elements to look at, starting threads costs more than they give.
 SERIAL_BELOW = 20_000
 # Above this many iterations a call may take long enough for somebody to press Ctrl-C.
 WATCHED_ABOVE = 1_000_000
-
-
-# A loop of at least so many iterations may take longer than somebody who pressed Ctrl-C waits.
-# So may all loops of a kernel together from here on.
-LONG, LONG_KERNEL = 1 << 17, 1 << 26
-
-
-def has_long_run(storage: Storage | None, level: int) -> bool:
-    """Whether a run of stored entries has at least `LONG` of them."""
-    if storage is None or level >= len(storage.levels):
-        return False
-    pos = storage.levels[level].get("pos")
-    if pos is None or len(pos) < 2 or pos[-1] < LONG:
-        return False
-    # Such a run is where one of every so many entries is.
-    rows = np.searchsorted(pos, np.arange(0, int(pos[-1]), LONG, dtype=pos.dtype), "right") - 1
-    return bool((pos[rows + 1] - pos[rows] >= LONG).any())
 
 
 class PositionOverflow(Exception):

@@ -11,19 +11,20 @@ from weakref import ReferenceType, ref
 from openwork.errors import InternalError, ShapeError
 from openwork.format.width import INT32_LIMIT, index_dtype
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, Where, relations_of, written
+from openwork.loops.nodes import Where, relations_of, written
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.result import Append, InPlace, Shared, accesses_of
 from openwork.loops.tiles import extents_of_blocks, whole_vars
 from openwork.pipeline import Compiled, back
 from openwork.program.nodes import Allocate, For, Grow
-from openwork.runtime.launch import LONG, LONG_KERNEL, Executable, has_long_run
+from openwork.runtime.launch import Executable
 from openwork.runtime.library import load
 from openwork.runtime.memory import LARGE, address, available
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.threads import thread_count
-from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for, steps
+from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for
+from openwork.tensor.long_loops import LongLoops
 from openwork.tensor.pack import convert, convert_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
@@ -97,7 +98,7 @@ class Binder:
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
-        self._leaves = _innermost(plan)
+        self._long = LongLoops(plan, self.operands)
         self._keyed = [  # workspaces whose keys are linearised coordinates
             (
                 node.temporary.name,
@@ -160,7 +161,7 @@ class Binder:
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            steps=max(work, self._steps(operands, extents)),
+            steps=max(work, self._long.steps(operands, extents)),
             room=room,
             tight=tight,
             shape=shape,
@@ -287,7 +288,7 @@ class Binder:
         result = (
             *self._result_widths(extents, wide),
             *self._whole_blocks(extents),
-            *self._long_loops(operands, extents),
+            *self._long.marks(operands, extents),
         )
         key = (tuple(storage.widths for storage in operands), result)
         ready = self._ready.get(key)
@@ -308,7 +309,7 @@ class Binder:
             result = (
                 *self._result_widths(None),
                 *self._whole_blocks(known),
-                *self._long_loops(operands, self._known_extents(operands)),
+                *self._long.marks(operands),
             )
         widths: Widths = dict(result)
         for var, storage in zip(self.operands, operands, strict=True):
@@ -322,16 +323,6 @@ class Binder:
             self._texts[key] = self._back(widths)
         return self._texts[key]
 
-    def _known_extents(self, operands: tuple[Storage | None, ...]) -> dict[IndexVar, int]:
-        """How far variables run, as far as operands tell."""
-        stored = dict(zip(self.operands, operands, strict=True))
-        found: dict[IndexVar, int] = {}
-        for access in accesses_of(self._plan.assignment.rhs):
-            storage = stored.get(access.tensor)
-            if storage is not None and len(storage.extents) == len(access.level_vars):
-                found.update(zip(access.level_vars, storage.extents, strict=True))
-        return found
-
     def _whole_blocks(
         self, extents: Mapping[IndexVar, int | None]
     ) -> tuple[tuple[tuple[str, int, str], str], ...]:
@@ -341,38 +332,6 @@ class Binder:
             for block in self._plan.blocks
             if (extents.get(block.var) or 1) % block.size == 0
         )
-
-    def _long_loops(
-        self, operands: tuple[Storage | None, ...], extents: Mapping[IndexVar, int]
-    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
-        """The loops of elements of which one alone takes so long that it is interrupted within,
-        and whether all loops together do."""
-        whole = self._steps(operands, extents)
-        if whole < LONG:
-            return ()
-        loops = [
-            ((var.name, -1, "loop"), "long") for var in self._leaves if extents.get(var, 0) >= LONG
-        ]
-        stored = dict(zip(self.operands, operands, strict=True))
-        runs = {
-            ((var.name, -1, "run"), "long")
-            for access in accesses_of(self._plan.assignment.rhs)
-            for level, var in enumerate(access.level_vars)
-            if var in self._leaves and has_long_run(stored.get(access.tensor), level)
-        }
-        kernel = [(("", -1, "kernel"), "long")] if whole >= LONG_KERNEL else []
-        return (*loops, *sorted(runs), *kernel)
-
-    def _steps(
-        self, operands: tuple[Storage | None, ...], extents: Mapping[IndexVar, int]
-    ) -> float:
-        """About how many iterations all loops have, at most; 0 if that is not known yet."""
-        held = {v.name: s for v, s in zip(self.operands, operands, strict=True) if s is not None}
-        rhs = self._plan.assignment.rhs
-        known = all(v in extents for access in accesses_of(rhs) for v in access.vars)
-        if len(held) < len(self.operands) or not known:
-            return 0.0
-        return steps(self._plan.assignment, held, extents)
 
     def _back(self, widths: Widths) -> Compiled:
         return back(self._plan, widths, self._trace)
@@ -402,18 +361,6 @@ class Binder:
 
 def _allocates(node: Node) -> bool:
     return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
-
-
-def _innermost(plan: Plan) -> tuple[IndexVar, ...]:
-    """The variables of loops that have no others inside."""
-    provenance = Provenance(relations_of(plan.loops))
-    leaves = (
-        loop
-        for loop in walk(plan.loops)
-        if isinstance(loop, Forall) and not any(isinstance(n, Forall) for n in walk(loop.body))
-    )
-    found = (var for loop in leaves for var in provenance.underived(loop.var))
-    return tuple(dict.fromkeys(found))
 
 
 def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:
