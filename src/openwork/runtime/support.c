@@ -6,6 +6,7 @@
 
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 
@@ -28,36 +29,42 @@ enum { PIECE = 1 << 14, TUPLES = 1 << 10, WORTH_THREADS = 1 << 17 };
 CHECK_POSITIONS(ow_check_positions_32, int32_t)
 CHECK_POSITIONS(ow_check_positions_64, int64_t)
 
-/* Of the coordinates [from, to): the largest, and how many after the first fall against the one
- * before, where OP says what a fall is. Without a sign, negative ones are the largest. */
+/* The largest of `count` coordinates, and for each but the first whether it falls against the one
+ * before. Without a sign, negative ones are the largest. */
+#define LARGER(a, b) ((a) < (b) ? (b) : (a))
 #define LOOK_AT(BITS, CRD, WORD)                                                               \
-  static WORD largest_##BITS(const CRD *crd, int64_t from, int64_t to) {                       \
+  static WORD largest_##BITS(const CRD *crd, int64_t count) {                                  \
     WORD most = 0;                                                                             \
     _Pragma("omp simd reduction(max : most)")                                                  \
-    for (int64_t q = from; q < to; q++) most = most < (WORD)crd[q] ? (WORD)crd[q] : most;      \
+    for (int64_t n = 0; n < count; n++) most = LARGER(most, (WORD)crd[n]);                     \
     return most;                                                                               \
   }                                                                                            \
-  static int64_t falls_##BITS(const CRD *crd, int64_t from, int64_t to, int32_t unique) {      \
-    WORD falls = 0;                                                                            \
+  static WORD mark_##BITS(const CRD *crd, int64_t count, int32_t unique, uint8_t *falls) {     \
+    WORD most = (WORD)crd[0];                                                                  \
+    falls[0] = 0;                                                                              \
     if (unique) {                                                                              \
-      _Pragma("omp simd reduction(+ : falls)")                                                 \
-      for (int64_t q = from + 1; q < to; q++) falls += crd[q] <= crd[q - 1];                   \
+      _Pragma("omp simd reduction(max : most)")                                                \
+      for (int64_t n = 1; n < count; n++) {                                                    \
+        most = LARGER(most, (WORD)crd[n]);                                                     \
+        falls[n] = crd[n] <= crd[n - 1];                                                       \
+      }                                                                                        \
     } else {                                                                                   \
-      _Pragma("omp simd reduction(+ : falls)")                                                 \
-      for (int64_t q = from + 1; q < to; q++) falls += crd[q] < crd[q - 1];                    \
+      _Pragma("omp simd reduction(max : most)")                                                \
+      for (int64_t n = 1; n < count; n++) {                                                    \
+        most = LARGER(most, (WORD)crd[n]);                                                     \
+        falls[n] = crd[n] < crd[n - 1];                                                        \
+      }                                                                                        \
     }                                                                                          \
-    return (int64_t)falls;                                                                     \
+    return most;                                                                               \
   }
 
 LOOK_AT(32, int32_t, uint32_t)
 LOOK_AT(64, int64_t, uint64_t)
 
-/* Whether b falls against a. */
-#define FALLS(a, b) ((b) < (a) || (unique && (b) == (a)))
-
-/* The first segment that begins at q or later. */
-#define FIRST_FROM(NAME, POS)                                                                  \
-  static int64_t NAME(const POS *pos, int64_t segments, int64_t q) {                           \
+/* The first segment that begins at q or later. Where a segment begins, a fall is none: these are
+ * unmarked among the `count` coordinates from `from` on. */
+#define UNMARK_STARTS(BITS, POS)                                                               \
+  static int64_t first_from_##BITS(const POS *pos, int64_t segments, int64_t q) {              \
     int64_t low = 0, high = segments;                                                          \
     while (low < high) {                                                                       \
       const int64_t middle = low + (high - low) / 2;                                           \
@@ -65,37 +72,21 @@ LOOK_AT(64, int64_t, uint64_t)
       else high = middle;                                                                      \
     }                                                                                          \
     return low;                                                                                \
-  }
-
-FIRST_FROM(first_from_32, int32_t)
-FIRST_FROM(first_from_64, int64_t)
-
-/* Of the segments that begin within (from, to): how many begin with a fall, as they may, and whether
- * one of them begins, or the one before it ends, outside of [0, limit). Where coordinates rise,
- * nothing else can be outside. Positions have been checked. */
-#define LOOK_AT_STARTS(NAME, BITS, POS, CRD, WORD)                                             \
-  static int64_t NAME(const POS *pos, int64_t segments, const CRD *crd, int64_t from,          \
-                      int64_t to, WORD limit, int32_t unique, int32_t *outside) {              \
-    const int64_t low = first_from_##BITS(pos, segments, from + 1);                            \
-    const int64_t high = first_from_##BITS(pos, segments, to);                                 \
-    WORD falls = 0, bad = 0;                                                                   \
-    POS q = low < high ? pos[low] : 0;                                                         \
-    for (int64_t p = low; p < high; p++) {                                                     \
-      const POS next = pos[p + 1];                                                             \
-      const CRD last = crd[q - 1], first = crd[q];                                             \
-      const WORD fall = unique ? first <= last : first < last;                                 \
-      falls += next > q ? fall : 0;                                                            \
-      bad |= (WORD)((WORD)last >= limit) | (WORD)((WORD)first >= limit);                       \
-      q = next;                                                                                \
+  }                                                                                            \
+  static void unmark_##BITS(const POS *pos, int64_t segments, int64_t from, int64_t count,     \
+                            uint8_t *falls) {                                                  \
+    const int64_t high = first_from_##BITS(pos, segments, from + count);                       \
+    for (int64_t p = first_from_##BITS(pos, segments, from); p < high; p++) {                  \
+      const uint64_t n = (uint64_t)(pos[p] - from);                                            \
+      if (n < (uint64_t)count) falls[n] = 0;                                                   \
     }                                                                                          \
-    *outside |= bad != 0;                                                                      \
-    return (int64_t)falls;                                                                     \
   }
 
-LOOK_AT_STARTS(starts_32_32, 32, int32_t, int32_t, uint32_t)
-LOOK_AT_STARTS(starts_64_32, 64, int64_t, int32_t, uint32_t)
-LOOK_AT_STARTS(starts_32_64, 32, int32_t, int64_t, uint64_t)
-LOOK_AT_STARTS(starts_64_64, 64, int64_t, int64_t, uint64_t)
+UNMARK_STARTS(32, int32_t)
+UNMARK_STARTS(64, int64_t)
+
+/* Whether b falls against a. */
+#define FALLS(a, b) ((b) < (a) || (unique && (b) == (a)))
 
 static int64_t at(const void *pos, int32_t wide, int64_t p) {
   return wide ? ((const int64_t *)pos)[p] : ((const int32_t *)pos)[p];
@@ -129,10 +120,10 @@ LOCATE(locate_64, int64_t, uint64_t)
  * and without repeats if also `unique` (0 or 1); positions are int64 if `wide`, else int32.
  * Where a `source` is given, `crd` is first filled from there, a piece at a time.
  *
- * Falls are counted over all neighbours as if there were one segment, then those at the first
- * coordinate of a segment are counted off again: a fall in the wrong place leaves a difference.
- * This keeps the long loop free of segments, which are often only a few coordinates long. Between
- * two pieces, of which the first may not be there yet, it is looked at in the end. */
+ * Falls are marked over all neighbours as if there were one segment, then the marks at the first
+ * coordinate of a segment are taken off again: a fall in the wrong place stays. This keeps the long
+ * loop free of segments, which are often only a few coordinates long. Between two pieces, of which
+ * the first may not be there yet, it is looked at in the end. */
 #define CHECK_COORDINATES(BITS, CRD, WORD)                                                     \
   int64_t ow_check_coordinates_##BITS(const void *pos, int32_t wide, int64_t segments,         \
                                       CRD *crd, const CRD *source, int64_t count,              \
@@ -145,20 +136,19 @@ LOCATE(locate_64, int64_t, uint64_t)
     _Pragma("omp parallel for reduction(| : bad) num_threads(threads) schedule(static)         \
              if (threads > 1 && count >= WORTH_THREADS)")                                      \
     for (int64_t from = 0; from < count; from += PIECE) {                                      \
-      const int64_t to = count - from > PIECE ? from + PIECE : count;                          \
-      const uint64_t bytes = (uint64_t)(to - from) * sizeof(CRD);                              \
-      if (source) __builtin_memcpy(crd + from, source + from, bytes);                          \
+      const int64_t size = count - from > PIECE ? PIECE : count - from;                        \
+      uint8_t falls[PIECE], any = 0;                                                           \
+      if (source) __builtin_memcpy(crd + from, source + from, (uint64_t)size * sizeof(CRD));   \
       if (!ordered) {                                                                          \
-        bad |= largest_##BITS(crd, from, to) >= limit;                                         \
+        bad |= largest_##BITS(crd + from, size) >= limit;                                      \
         continue;                                                                              \
       }                                                                                        \
-      bad |= ((WORD)crd[from] >= limit) | ((WORD)crd[to - 1] >= limit);                        \
-      const int64_t falls = falls_##BITS(crd, from, to, unique);                               \
-      int32_t outside = 0;                                                                     \
-      const int64_t starts =                                                                   \
-          wide ? starts_64_##BITS(pos, segments, crd, from, to, limit, unique, &outside)       \
-               : starts_32_##BITS(pos, segments, crd, from, to, limit, unique, &outside);      \
-      bad |= outside | (falls != starts);                                                      \
+      bad |= mark_##BITS(crd + from, size, unique, falls) >= limit;                            \
+      if (wide) unmark_64(pos, segments, from, size, falls);                                   \
+      else unmark_32(pos, segments, from, size, falls);                                        \
+      _Pragma("omp simd reduction(| : any)")                                                   \
+      for (int64_t n = 0; n < size; n++) any |= falls[n];                                      \
+      bad |= any;                                                                              \
     }                                                                                          \
     if (ordered)                                                                               \
       for (int64_t q = PIECE; q < count; q += PIECE)                                           \
