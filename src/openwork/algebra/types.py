@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -89,6 +90,7 @@ def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> DType:
     return resolved_types(ufunc, kinds)[-1]
 
 
+@lru_cache(maxsize=1024)
 def resolved_types(
     ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None
 ) -> tuple[DType, ...]:

@@ -2,7 +2,7 @@
 
 A term is a thin cover around a node. Every operator on it builds a term, `==` and `!=` included,
 while nodes keep structural equality for the compiler. Whatever takes expressions or variables from
-users unwraps them by `as_expr` and `as_variable`, and hands nodes on.
+users unwraps them by `as_expr`, `as_variable` or `unwrapped`, and hands nodes on.
 """
 
 from __future__ import annotations
@@ -198,12 +198,8 @@ def applied(op: Op, *args: object) -> Term:
 
 
 def unwrapped(value: object) -> Any:
-    """The node in a term, and those in a list or tuple; anything else as it is."""
-    if isinstance(value, Term):
-        return value.node
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(unwrapped, value)) if any_terms(value) else value
-    return value
+    """The node in a term; anything else as it is."""
+    return value.node if isinstance(value, Term) else value
 
 
 def any_terms(values: Sequence[object]) -> bool:
@@ -213,7 +209,7 @@ def any_terms(values: Sequence[object]) -> bool:
 
 def as_variable(value: object) -> IndexVar | None:
     """The node of an index variable; None for anything else."""
-    node = value.node if isinstance(value, Term) else value
+    node = unwrapped(value)
     return node if isinstance(node, IndexVar) else None
 
 

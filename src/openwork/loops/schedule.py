@@ -16,7 +16,7 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
-from openwork.index.terms import unwrapped
+from openwork.index.terms import as_variable, unwrapped
 from openwork.loops.commands.assemble import assemble
 from openwork.loops.commands.bound import bound
 from openwork.loops.commands.coord import coord
@@ -156,8 +156,6 @@ def understand(
             hint=f"the commands are {', '.join(COMMANDS)}",
         )
     signature = COMMANDS[name]
-    args = tuple(map(unwrapped, args))
-    options = {option: unwrapped(value) for option, value in options.items()}
     if signature.many:
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = tuple(args[0])
@@ -217,8 +215,9 @@ def _understood(plan: Plan, kind: str, value: Any, span: Span | None) -> Any:
 
 
 def _variable(value: Any, span: Span | None) -> IndexVar:
-    if isinstance(value, IndexVar):
-        return value
+    var = as_variable(value)
+    if var is not None:
+        return var
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value):
         return IndexVar(value)
     raise ScheduleError(
@@ -268,7 +267,7 @@ def _reads(plan: Plan) -> list[Access]:
 def _access(plan: Plan, value: Any, span: Span | None) -> Access:
     """The operand that is meant: by its name, by an access, or as a tensor."""
     made_from = sources(plan)
-    reads = _reads(plan)
+    reads, value = _reads(plan), unwrapped(value)
     name = getattr(value, "name", value)
     variables: tuple[IndexVar, ...] | None = None
     if isinstance(value, Access):
@@ -300,7 +299,7 @@ def _access(plan: Plan, value: Any, span: Span | None) -> Access:
 
 def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
     """An expression over the operands as the loops have them."""
-    expr = value
+    expr = unwrapped(value)
     if isinstance(value, str):
         tensors = {
             n.name: n
@@ -345,7 +344,7 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
         )
     if isinstance(value, str):
         return value
-    var = getattr(value, "var", value)
+    var = unwrapped(getattr(value, "var", value))
     if isinstance(var, Access):
         var = var.tensor
     if isinstance(var, TensorVar):
@@ -356,9 +355,10 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
 
 
 def _result(plan: Plan, value: Any, span: Span | None) -> str:
-    name = value if isinstance(value, str) else getattr(value, "name", value)
-    if isinstance(value, Access):
-        name = value.tensor.name
+    given = unwrapped(value)
+    name = given if isinstance(given, str) else getattr(given, "name", given)
+    if isinstance(given, Access):
+        name = given.tensor.name
     name = re.split(r"[(\[]", str(name))[0].strip()
     if name != plan.user_result.name:
         raise ScheduleError(
