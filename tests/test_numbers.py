@@ -274,7 +274,8 @@ def check(values: Array, wanted: Array, at: Array, text: str) -> None:
         np.testing.assert_allclose(got[finite], want[finite], rtol=rtol)
         return
     np.testing.assert_array_equal(got, want)
-    if wanted.dtype.kind == "f":
+    # Which of 0.0 and -0.0 is the greater one differs between processors, for NumPy, too.
+    if wanted.dtype.kind == "f" and "imum" not in text:
         number = ~np.isnan(want)
         np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(want)[number])
 
