@@ -141,6 +141,8 @@ def entering(quick: bool) -> str:
         entries = (np.ones(columns.size), (np.repeat(np.arange(rows), length), columns))
         matrix = sp.csr_array(entries, shape=(rows, rows))
         matrix.sum_duplicates()
+        for name in ("indices", "indptr"):  # as SciPy has them for all but the largest matrices
+            setattr(matrix, name, getattr(matrix, name).astype(np.int32))
         for threads in dict.fromkeys((1, thread_count())):
             lines.append(_entering(matrix, threads, 0.5 if quick else 4.0))
     return "\n".join(lines)

@@ -61,19 +61,30 @@ def answers(A: Any, B: Any, a: Entries, b: Entries) -> list[tuple[Any, Entries]]
     return found
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_operations(threads: int) -> None:
-    rng, refused = random.Random(1), 0
-    ow.set_num_threads(threads)
+def test_operations() -> None:
+    rng, refused, asked = random.Random(1), 0, 0
     try:
-        for _ in range(40):
+        for _ in range(8):
             shape = tuple(rng.choice(EXTENTS) for _ in range(rng.choice((1, 2, 2, 3))))
             (A, a), (B, b) = drawn(rng, shape), drawn(rng, shape)
             for compute, expected in answers(A, B, a, b):
-                try:
-                    assert entries_of(compute()) == expected, shape
-                except (MemoryError, OpenworkError):
-                    refused += 1
+                for threads in (1, 3):
+                    ow.set_num_threads(threads)
+                    asked += 1
+                    try:
+                        assert entries_of(compute()) == expected, shape
+                    except (MemoryError, OpenworkError):
+                        refused += 1
     finally:
         ow.set_num_threads(None)
-    assert refused < 30
+    assert refused < asked / 10
+
+
+@pytest.mark.parametrize("format", [ow.CSF(2), ow.COO(2), ow.DCSC], ids=repr)
+def test_the_last_coordinate_is_reached(format: ow.Format) -> None:
+    """Pieces of a loop of 2^63 - 1 ended before they began, and nobody computed the result."""
+    n = LARGEST_EXTENT
+    A = ow.tensor(
+        (np.array([[0, n - 1], [2, 4]]), np.array([1.0, 2.0])), shape=(n, 5), format=format
+    )
+    assert (2 * A).to_coo()[1].tolist() == [2.0, 4.0]

@@ -179,6 +179,22 @@ def test_objects_of_cupy_and_torch_are_shared() -> None:
     np.testing.assert_allclose(back.cpu().numpy(), MATRICES["random"].sum(axis=1))
 
 
+def test_a_matrix_of_cupy_may_be_changed_afterwards() -> None:
+    """A kernel that reads wild coordinates would end the whole process's use of the GPU."""
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    x, expected = np.ones(MATRICES["random"].shape[1]), MATRICES["random"].sum(axis=1)
+    A = sparse.csr_matrix(sp.csr_matrix(MATRICES["random"]))
+    t, doubled = ow.tensor(A), ow.einsum("ij,j->ij", A, 2 * cp.asarray(x))
+    given = doubled.to_cupy()
+    for matrix in (A, given):
+        matrix.indices[...] = 10**9
+        matrix.indptr[...] = 10**9
+    np.testing.assert_allclose((t @ cp.asarray(x)).to_numpy(), expected)
+    np.testing.assert_allclose((doubled @ cp.asarray(x)).to_numpy(), 2 * expected)
+    with pytest.raises(ow.DataError):
+        ow.tensor(A)
+
+
 @pytest.mark.filterwarnings("ignore:Sparse")  # what torch says of all of its sparse tensors
 def test_results_in_the_library_of_the_caller() -> None:
     sparse = pytest.importorskip("cupyx.scipy.sparse")
@@ -198,7 +214,9 @@ def test_results_in_the_library_of_the_caller() -> None:
         assert cp.asarray(y).data.ptr == y.storage.values.data.ptr
     square = ow.tensor(t) @ ow.tensor(t).T
     expected = (dense @ dense.T).toarray()
-    back, matrix = square.to_torch(), square.to_cupy()
+    back, matrix = square.to_torch(share=True), square.to_cupy(share=True)
+    for own in (square.to_torch().values().data_ptr(), square.to_cupy().data.data.ptr):
+        assert own != matrix.data.data.ptr
     assert back.layout == torch.sparse_csr and isinstance(matrix, sparse.csr_matrix)
     assert back.values().data_ptr() == matrix.data.data.ptr
     np.testing.assert_allclose(back.to_dense().cpu().numpy(), expected)

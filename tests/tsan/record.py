@@ -60,6 +60,7 @@ class Recorder(Interpreted):
         work: float,
         room: int,
         tight: bool = False,
+        steps: float | None = None,
     ) -> list[Array]:
         made = [each for each in self.program.arguments if each.role == "made"]
         given = [self.results[a] if isinstance(a, int) else a for a in arrays]

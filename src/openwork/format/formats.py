@@ -266,6 +266,7 @@ _MAKERS: dict[str, Callable[..., Format]] = {
     "CSB": CSB,
     "SELL": SELL,
 }
+_EXAMPLES = ("dense(2)", "CSF(3)", "COO(2)", "BSR(3, 3)", "CSB(4096, 4096)", "SELL(32)")
 
 
 def name_of(format: Format) -> str | None:
@@ -357,6 +358,10 @@ def _changed(level: Level, told: str, text: str, at: int, end: int) -> Level:
 
 
 def _no_level(text: str, at: int, end: int) -> FormatError:
+    name = text.strip()
+    if name in _MAKERS:
+        hint = f"with numbers: {', '.join(repr(each) for each in _EXAMPLES if name in each)}"
+        return FormatError(f"{name} alone is no format", code="E403", hint=hint)
     return FormatError(
         "this is not a level",
         code="E403",

@@ -129,7 +129,7 @@ class Arithmetic(Operand):
 
         >>> from openwork.tensor.create import tensor
         >>> A = tensor([[0, 3], [4, 0]], format="CSR")
-        >>> A.equals(A.to("COO")), A.equals([[0, 3], [4, 5]])
+        >>> A.equals(A.to("COO(2)")), A.equals([[0, 3], [4, 5]])
         (True, False)
         """
         operand = other if isinstance(other, Arithmetic) else type(self).wrap(other)

@@ -22,13 +22,14 @@ def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Forma
     """The format of a result over the variables `lhs` whose absent entries are `fill`.
 
     >>> from openwork.format.formats import CSR
-    >>> from openwork.index.nodes import TensorVar
+    >>> from openwork.algebra import operators as ops
+    >>> from openwork.index.nodes import Literal, TensorVar, apply
     >>> import numpy as np
     >>> i, j, k = IndexVar("i"), IndexVar("j"), IndexVar("k")
     >>> A, B = (TensorVar(n, CSR, np.dtype("float64"), 0, (None, None)) for n in "AB")
-    >>> result_format(Access(A, (i, k)) * Access(B, (k, j)), (i, j))
+    >>> result_format(apply(ops.MUL, Access(A, (i, k)), Access(B, (k, j))), (i, j))
     ow.CSR
-    >>> result_format(Access(A, (i, j)) + 1.0, (i, j))
+    >>> result_format(apply(ops.ADD, Access(A, (i, j)), Literal(1.0)), (i, j))
     ow.dense(2)
     """
     operands = sparse_accesses(rhs)
