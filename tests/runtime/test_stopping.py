@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import openwork as ow
 
 pytestmark = [
     pytest.mark.needs_cc,
@@ -113,3 +116,17 @@ def seconds() -> dict[str, list[float]]:
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_is_left_soon(name: str, seconds: dict[str, list[float]]) -> None:
     assert max(seconds[name]) < 0.5
+
+
+@pytest.mark.parametrize("count", [1000, 1 << 17])
+def test_long_runs_that_are_merged_look_at_the_flag(count: int) -> None:
+    """Steps of a merge are dear enough as it is: short runs are left alone."""
+    (i,) = ow.indices("i")
+    at = np.arange(count) * 2
+    a, b = (
+        ow.tensor(((at + shift)[None], np.ones(count)), shape=(2 * count + 1,), name=name)
+        for shift, name in enumerate("ab")
+    )
+    kernel = ow.assign(ow.empty((), name="s")[()], a[i] * b[i]).compile()
+    steps = kernel.source.partition("// i of A and B, in order")[2]
+    assert ("if (*stop) break;" in steps) == (count > 1000)

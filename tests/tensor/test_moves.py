@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -46,6 +49,38 @@ def test_there_and_back(
     made = ow.tensor(A, name="A").to(format)
     np.testing.assert_array_equal(made.to_numpy(), A.toarray())
     np.testing.assert_array_equal(made.to(ow.CSR).to_numpy(), A.toarray())
+
+
+@contextmanager
+def raised() -> Iterator[int]:
+    """As if Ctrl-C had been pressed."""
+    flag = ctypes.c_int32(1)
+    yield ctypes.addressof(flag)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_was_stopped_leaves_nothing_behind(
+    threads: int, scattered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scattered:
+        scatter_all(monkeypatch, moves._LARGEST_KEY, threads)
+    monkeypatch.setattr(moves, "_SERIAL_BELOW", 0)
+    monkeypatch.setattr(moves, "thread_count", lambda: threads)
+    M = matrix((90, 200))
+    A = ow.tensor(M, name="A")
+    B, coords = A.to(ow.COO(2)), A.to_coo()[0][:, ::-1]
+    ways: list[Callable[[], ow.Tensor]] = [
+        *(lambda f=f: A.to(f) for f in (ow.CSC, ow.COO(2), ow.ELL, ow.SELL(4), ow.BSR(3, 3))),  # type: ignore[misc]
+        lambda: B.to(ow.CSR),
+        lambda: ow.tensor((coords, A.to_coo()[1][::-1]), shape=M.shape),
+    ]
+    for way in ways:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(moves, "watching", raised)
+            way()
+        np.testing.assert_array_equal(way().to_numpy(), M.toarray())
 
 
 def scatter_all(monkeypatch: pytest.MonkeyPatch, largest_key: int, threads: int) -> list[int]:

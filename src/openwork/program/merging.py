@@ -203,6 +203,11 @@ class Merging(Visit):
         return p.If(meet, together, block(*skip))
 
     def _polls(self) -> bool:
-        inner = self.scope.depth > 1
-        asked = not inner or (self.ctx.names.takes_long and not self.ctx.on_gpu)
+        """Whether to look at the interrupt flag at each step: around other loops, and along runs
+        that take long by themselves, where it costs a few percent."""
+        inner, names = self.scope.depth > 1, self.ctx.names
+        known = self.ctx.provenance.underived(self.loop.var)
+        if not self.ctx.on_gpu and any(names.is_long(var, run=True) for var in known):
+            return True
+        asked = not inner or (names.takes_long and not self.ctx.on_gpu)
         return asked and polls_of(self.ctx, self.loop) <= FEW

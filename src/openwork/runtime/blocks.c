@@ -1,6 +1,6 @@
 // Rows of runs as dense blocks of HIGH x WIDE: the rows of a band are merged, block after block.
 //
-// The types are those of `moves.c`; how large the blocks are is known to the compiler.
+// The types are those of `moves.c`, and so is `stop`; how large the blocks are is known to the compiler.
 
 #define PARALLEL _Pragma("omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)")
 
@@ -40,12 +40,12 @@ static inline int64_t within(const Band *band, int64_t r, int64_t column) {
 
 // How many blocks each row of blocks has.
 void count_blocks(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
-                  int64_t *restrict counts, int64_t threads) {
+                  int64_t *restrict counts, int64_t threads, const volatile int32_t *stop) {
   const int64_t bands = (rows + HIGH - 1) / HIGH;
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     const int64_t last = t + 1 == threads ? bands : bands / threads * (t + 1);
-    for (int64_t b = bands / threads * t; b < last; b++) {
+    for (int64_t b = bands / threads * t; b < last && !*stop; b++) {
       Band band;
       int64_t count = 0, column;
       begin_band(&band, b * HIGH, rows, pos, crd);
@@ -64,13 +64,13 @@ void count_blocks(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restri
 void fill_blocks(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
                  const VALUE *restrict values, const POS *restrict out_pos,
                  CRD *restrict out_crd, VALUE *restrict out_values, const VALUE *restrict fill,
-                 int64_t threads) {
+                 int64_t threads, const volatile int32_t *stop) {
   const int64_t bands = (rows + HIGH - 1) / HIGH;
   const VALUE nothing = *fill;
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     const int64_t last = t + 1 == threads ? bands : bands / threads * (t + 1);
-    for (int64_t b = bands / threads * t; b < last; b++) {
+    for (int64_t b = bands / threads * t; b < last && !*stop; b++) {
       Band band;
       int64_t to = out_pos[b], column;
       begin_band(&band, b * HIGH, rows, pos, crd);

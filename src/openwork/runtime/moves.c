@@ -2,10 +2,17 @@
 //
 // The types are given by whoever compiles this: POS_IN, CRD_IN for the positions and coordinates
 // that are read, POS, CRD for those that are written, VALUE, an element of the right size, and KEY,
-// which holds a row and a column within a group.
+// which holds a row and a column within a group. Where `stop` is raised, as by Ctrl-C, everything is
+// left where it is: nobody will look at it.
 
 #define PARALLEL _Pragma("omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)")
 #define DYNAMIC _Pragma("omp parallel for schedule(dynamic, 256) num_threads((int)threads) if (threads > 1)")
+
+// Numbers from `begin` to below `end`, in runs between which it is looked whether to stop.
+enum { RUN = 1 << 14 };
+#define RUNS(n, begin, end)                                                                        \
+  for (int64_t n##_next = (begin), n##_end = (end), n = n##_next; n##_next < n##_end && !*stop;)   \
+    for (n##_next = n##_end - n > RUN ? n + RUN : n##_end; n < n##_next; n++)
 
 // Where part `part` of `parts` begins, if all parts are to have equally many entries.
 static int64_t cut(const POS_IN *pos, int64_t rows, int64_t part, int64_t parts) {
@@ -38,19 +45,19 @@ static void starts(POS *counts, POS *pos, int64_t n, int64_t threads) {
 void transpose(int64_t rows, int64_t columns, const POS_IN *restrict pos,
                const CRD_IN *restrict crd, const VALUE *restrict values, POS *restrict out_pos,
                CRD *restrict out_crd, VALUE *restrict out_values, POS *restrict counts,
-               int64_t threads) {
+               int64_t threads, const volatile int32_t *stop) {
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * columns;
     const int64_t end = pos[cut(pos, rows, t + 1, threads)];
-    for (int64_t p = pos[cut(pos, rows, t, threads)]; p < end; p++) mine[crd[p]]++;
+    RUNS(p, pos[cut(pos, rows, t, threads)], end) mine[crd[p]]++;
   }
   starts(counts, out_pos, columns, threads);
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * columns;
     const int64_t last = cut(pos, rows, t + 1, threads);
-    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+    RUNS(i, cut(pos, rows, t, threads), last) {
       for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
         const POS to = mine[crd[p]]++;
         out_crd[to] = (CRD)i;
@@ -86,11 +93,12 @@ int64_t entry_size(void) { return sizeof(Entry); }
 // Entries that are in groups of `1 << shift` columns, as `ends` says, into their columns.
 static void settle(int64_t columns, POS *restrict out_pos, CRD *restrict out_crd,
                    VALUE *restrict out_values, const POS *restrict ends,
-                   const Entry *restrict spare, int64_t shift, int64_t threads) {
+                   const Entry *restrict spare, int64_t shift, int64_t threads, const volatile int32_t *stop) {
   const int64_t groups = ((columns - 1) >> shift) + 1;
   const KEY mask = ((KEY)1 << shift) - 1;
   _Pragma("omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)")
   for (int64_t group = 0; group < groups; group++) {
+    if (*stop) continue;
     const int64_t first = group << shift;
     const int64_t last = (group + 1) << shift < columns ? (group + 1) << shift : columns;
     const int64_t begin = ends[group], end = ends[group + 1];
@@ -127,21 +135,21 @@ void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict p
                          const CRD_IN *restrict crd, const VALUE *restrict values,
                          POS *restrict out_pos, CRD *restrict out_crd, VALUE *restrict out_values,
                          POS *restrict counts, POS *restrict ends, Entry *restrict spare,
-                         int64_t shift, int64_t threads) {
+                         int64_t shift, int64_t threads, const volatile int32_t *stop) {
   const int64_t groups = ((columns - 1) >> shift) + 1;
   const KEY mask = ((KEY)1 << shift) - 1;
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * groups;
     const int64_t end = pos[cut(pos, rows, t + 1, threads)];
-    for (int64_t p = pos[cut(pos, rows, t, threads)]; p < end; p++) mine[crd[p] >> shift]++;
+    RUNS(p, pos[cut(pos, rows, t, threads)], end) mine[crd[p] >> shift]++;
   }
   starts(counts, ends, groups, threads);
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * groups;
     const int64_t last = cut(pos, rows, t + 1, threads);
-    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+    RUNS(i, cut(pos, rows, t, threads), last) {
       for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
         const POS to = mine[crd[p] >> shift]++;
         __builtin_prefetch(&spare[to + 8], 1);
@@ -149,7 +157,7 @@ void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict p
       }
     }
   }
-  settle(columns, out_pos, out_crd, out_values, ends, spare, shift, threads);
+  settle(columns, out_pos, out_crd, out_values, ends, spare, shift, threads, stop);
 }
 
 static void sort_row(CRD *crd, VALUE *values, int64_t n, CRD *spare, VALUE *spare_values) {
@@ -189,10 +197,11 @@ static void sort_row(CRD *crd, VALUE *values, int64_t n, CRD *spare, VALUE *spar
 
 // Sort each row. Returns 1 if a coordinate is twice in a row, -1 if there is no memory, else 0.
 static int64_t sort_rows(int64_t rows, const POS *restrict pos, CRD *restrict crd,
-                         VALUE *restrict values, int64_t threads) {
+                         VALUE *restrict values, int64_t threads, const volatile int32_t *stop) {
   int64_t repeated = 0, failed = 0;
   DYNAMIC
   for (int64_t i = 0; i < rows; i++) {
+    if (*stop) continue;
     const int64_t begin = pos[i], n = (int64_t)pos[i + 1] - begin;
     int64_t sorted = 1, same = 0;
     for (int64_t p = begin + 1; p < begin + n; p++) sorted &= crd[p - 1] <= crd[p];
@@ -222,25 +231,25 @@ static int64_t share(int64_t entries, int64_t part, int64_t parts) {
 int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
                     const CRD_IN *restrict column, const VALUE *restrict values,
                     POS *restrict pos, CRD *restrict crd, VALUE *restrict out_values,
-                    POS *restrict counts, int64_t threads) {
+                    POS *restrict counts, int64_t threads, const volatile int32_t *stop) {
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * rows;
     const int64_t end = share(entries, t + 1, threads);
-    for (int64_t p = share(entries, t, threads); p < end; p++) mine[row[p]]++;
+    RUNS(p, share(entries, t, threads), end) mine[row[p]]++;
   }
   starts(counts, pos, rows, threads);
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * rows;
     const int64_t end = share(entries, t + 1, threads);
-    for (int64_t p = share(entries, t, threads); p < end; p++) {
+    RUNS(p, share(entries, t, threads), end) {
       const POS to = mine[row[p]]++;
       crd[to] = (CRD)column[p];
       out_values[to] = values[p];
     }
   }
-  return sort_rows(rows, pos, crd, out_values, threads);
+  return sort_rows(rows, pos, crd, out_values, threads, stop);
 }
 
 // Whether most entries are in rows further than `near` from the one before, by a sample of them.
@@ -258,39 +267,39 @@ int64_t gather_scattered(int64_t rows, int64_t entries, const CRD_IN *restrict r
                          const CRD_IN *restrict column, const VALUE *restrict values,
                          POS *restrict pos, CRD *restrict crd, VALUE *restrict out_values,
                          POS *restrict counts, POS *restrict ends, Entry *restrict spare,
-                         int64_t shift, int64_t threads) {
+                         int64_t shift, int64_t threads, const volatile int32_t *stop) {
   const int64_t groups = ((rows - 1) >> shift) + 1;
   const KEY mask = ((KEY)1 << shift) - 1;
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * groups;
     const int64_t end = share(entries, t + 1, threads);
-    for (int64_t p = share(entries, t, threads); p < end; p++) mine[row[p] >> shift]++;
+    RUNS(p, share(entries, t, threads), end) mine[row[p] >> shift]++;
   }
   starts(counts, ends, groups, threads);
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     POS *mine = counts + t * groups;
     const int64_t end = share(entries, t + 1, threads);
-    for (int64_t p = share(entries, t, threads); p < end; p++) {
+    RUNS(p, share(entries, t, threads), end) {
       const POS to = mine[row[p] >> shift]++;
       __builtin_prefetch(&spare[to + 8], 1);
       spare[to] = (Entry){(KEY)column[p] << shift | ((KEY)row[p] & mask), values[p]};
     }
   }
-  settle(rows, pos, crd, out_values, ends, spare, shift, threads);
-  return sort_rows(rows, pos, crd, out_values, threads);
+  settle(rows, pos, crd, out_values, ends, spare, shift, threads, stop);
+  return sort_rows(rows, pos, crd, out_values, threads, stop);
 }
 
 // Where each row begins in a list of entries that is sorted by rows, whose values are copied.
 void runs_of_list(int64_t rows, int64_t entries, const CRD_IN *restrict row,
                   const VALUE *restrict values, POS *restrict pos, VALUE *restrict out_values,
-                  int64_t threads) {
+                  int64_t threads, const volatile int32_t *stop) {
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     const int64_t begin = share(entries, t, threads), end = share(entries, t + 1, threads);
     int64_t before = begin ? row[begin - 1] : -1;
-    for (int64_t p = begin; p < end; p++) {
+    RUNS(p, begin, end) {
       for (; before < (int64_t)row[p]; before++) pos[before + 1] = (POS)p;
       out_values[p] = values[p];
     }
@@ -302,11 +311,11 @@ void runs_of_list(int64_t rows, int64_t entries, const CRD_IN *restrict row,
 
 // The row of each entry, and a copy of its value.
 void list_of_runs(int64_t rows, const POS_IN *restrict pos, const VALUE *restrict values,
-                  CRD *restrict row, VALUE *restrict out_values, int64_t threads) {
+                  CRD *restrict row, VALUE *restrict out_values, int64_t threads, const volatile int32_t *stop) {
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     const int64_t last = cut(pos, rows, t + 1, threads);
-    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+    RUNS(i, cut(pos, rows, t, threads), last) {
       for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++) {
         row[p] = (CRD)i;
         out_values[p] = values[p];
@@ -320,12 +329,12 @@ void list_of_runs(int64_t rows, const POS_IN *restrict pos, const VALUE *restric
 void spread(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
             const VALUE *restrict values, const int64_t *restrict place,
             const POS *restrict slice, int64_t height, CRD *restrict out_crd,
-            VALUE *restrict out_values, const VALUE *restrict fill, int64_t threads) {
+            VALUE *restrict out_values, const VALUE *restrict fill, int64_t threads, const volatile int32_t *stop) {
   const VALUE nothing = *fill;
   PARALLEL
   for (int64_t t = 0; t < threads; t++) {
     const int64_t last = cut(pos, rows, t + 1, threads);
-    for (int64_t i = cut(pos, rows, t, threads); i < last; i++) {
+    RUNS(i, cut(pos, rows, t, threads), last) {
       const int64_t run = place ? place[i] : i, number = run / height;
       int64_t to = slice[number] + run % height;
       for (int64_t p = pos[i]; p < (int64_t)pos[i + 1]; p++, to += height) {

@@ -16,6 +16,7 @@ import numpy as np
 from openwork.algebra.types import DType
 from openwork.errors import InternalError
 from openwork.format.width import index_dtype
+from openwork.runtime.interrupt import watching
 from openwork.runtime.library import load
 from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.storage import Array
@@ -61,7 +62,7 @@ def transposed(rows: Rows, columns: int) -> Rows | None:
     threads = _threads(len(crd), columns)
     counts = zeros(threads * columns, out_pos.dtype)
     sizes = _numbers(count, columns)
-    move.transpose(*sizes, *_addresses(*given, counts), *_numbers(threads))
+    _run(move.transpose, *sizes, *_addresses(*given, counts), *_numbers(threads))
     return out_pos, out_crd, made
 
 
@@ -70,7 +71,7 @@ def _transpose_scattered(given: tuple[Array, ...], columns: int) -> None:
     rows = len(pos) - 1
     move, room, shift, threads = _in_groups(given, pos, crd, rows, columns)
     more = _addresses(*given, *room)
-    move.transpose_scattered(*_numbers(rows, columns), *more, *_numbers(shift, threads))
+    _run(move.transpose_scattered, *_numbers(rows, columns), *more, *_numbers(shift, threads))
 
 
 def _in_groups(
@@ -115,11 +116,11 @@ def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -
     if many and move.jumps_about(*_numbers(len(row)), *_addresses(row), *_numbers(_NEAR)):
         move, room, shift, threads = _in_groups(given, pos, row, columns, rows)
         more = _addresses(*given, *room)
-        status = move.gather_scattered(*sizes, *more, *_numbers(shift, threads))
+        status = _run(move.gather_scattered, *sizes, *more, *_numbers(shift, threads))
     else:
         threads = _threads(len(row), rows)
         counts = zeros(threads * rows, pos.dtype)
-        status = move.gather_rows(*sizes, *_addresses(*given, counts), *_numbers(threads))
+        status = _run(move.gather_rows, *sizes, *_addresses(*given, counts), *_numbers(threads))
     return None if status else (pos, crd, made)
 
 
@@ -132,7 +133,7 @@ def runs_of_list(row: Array, values: Array, rows: int) -> tuple[Array, Array] | 
     made = allocate(len(row), values.dtype)
     sizes = _numbers(rows, len(row))
     numbers = _numbers(_threads(len(row), 0))
-    move.runs_of_list(*sizes, *_addresses(row, values, pos, made), *numbers)
+    _run(move.runs_of_list, *sizes, *_addresses(row, values, pos, made), *numbers)
     return pos, made
 
 
@@ -145,7 +146,8 @@ def list_of_runs(rows: Rows, dtype: Any) -> tuple[Array, Array] | None:
         return None
     made = allocate(len(crd), values.dtype)
     numbers = _numbers(_threads(len(crd), 0))
-    move.list_of_runs(*_numbers(len(pos) - 1), *_addresses(pos, values, row, made), *numbers)
+    sizes = _numbers(len(pos) - 1)
+    _run(move.list_of_runs, *sizes, *_addresses(pos, values, row, made), *numbers)
     return row, made
 
 
@@ -166,7 +168,8 @@ def spread(
     made[last:] = fill
     nothing = np.full(1, fill, values.dtype)
     order = ctypes.c_void_p(0) if place is None else _addresses(place)[0]
-    move.spread(
+    _run(
+        move.spread,
         *_numbers(len(pos) - 1), *_addresses(pos, crd, values), order, *_addresses(begin),
         *_numbers(height), *_addresses(out_crd, made, nothing), *_numbers(_threads(len(crd), 0)),
     )  # fmt: skip
@@ -189,7 +192,7 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     move = _compiled(pos, crd, values, pos, crd_type, block)
     if move is None:
         return None
-    move.count_blocks(*_numbers(count), *_addresses(pos, crd, counts), *threads)
+    _run(move.count_blocks, *_numbers(count), *_addresses(pos, crd, counts), *threads)
     total = int(counts.sum())
     out_pos = np.zeros(bands + 1, dtype=index_dtype(total))
     np.cumsum(counts, out=out_pos[1:])
@@ -199,8 +202,15 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     if move is None:
         return None
     given = (pos, crd, values, out_pos, out_crd, made, np.full(1, fill, values.dtype))
-    move.fill_blocks(*_numbers(count), *_addresses(*given), *threads)
+    _run(move.fill_blocks, *_numbers(count), *_addresses(*given), *threads)
     return out_pos, out_crd, made
+
+
+def _run(function: Any, *arguments: Any) -> int:
+    """What `function` answers, which Ctrl-C stops."""
+    with watching() as flag:
+        status: int = function(*arguments, ctypes.c_void_p(flag))
+    return status
 
 
 def _threads(entries: int, counters: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
@@ -24,7 +24,7 @@ from openwork.runtime.memory import LARGE, address, available
 from openwork.runtime.storage import Array, Storage
 from openwork.runtime.threads import thread_count
 from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for
-from openwork.tensor.long_loops import LongLoops
+from openwork.tensor.long_loops import LongLoops, Marks
 from openwork.tensor.pack import convert, convert_blocks
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
@@ -161,7 +161,7 @@ class Binder:
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            steps=max(work, self._long.steps(operands, extents)),
+            steps=max(work, self._steps(operands, extents)),
             room=room,
             tight=tight,
             shape=shape,
@@ -288,7 +288,7 @@ class Binder:
         result = (
             *self._result_widths(extents, wide),
             *self._whole_blocks(extents),
-            *self._long.marks(operands, extents),
+            *self._marks(operands, extents),
         )
         key = (tuple(storage.widths for storage in operands), result)
         ready = self._ready.get(key)
@@ -297,6 +297,14 @@ class Binder:
             ready = (Executable(compiled.program, self._load(compiled)), compiled)
             self._ready[key] = ready
         return ready
+
+    def _marks(self, operands: Sequence[Storage | None], extents: Extents | None = None) -> Marks:
+        """Which loops take so long that they have to look at the flag of Ctrl-C themselves."""
+        return self._long.marks(operands, extents)
+
+    def _steps(self, operands: Sequence[Storage | None], extents: Extents) -> float:
+        """About how many iterations all loops have, at most."""
+        return self._long.steps(operands, extents)
 
     def compile(
         self,
@@ -309,7 +317,7 @@ class Binder:
             result = (
                 *self._result_widths(None),
                 *self._whole_blocks(known),
-                *self._long.marks(operands),
+                *self._marks(operands),
             )
         widths: Widths = dict(result)
         for var, storage in zip(self.operands, operands, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from weakref import ref
 
@@ -27,6 +27,7 @@ from openwork.runtime.steps import LENGTHS_NAME, Device, NoRoom, Run
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.binding import Binder, Binding, Extents, Loader, Shape, Widths, load_function
 from openwork.tensor.kernel import Kernel
+from openwork.tensor.long_loops import Marks
 from openwork.tensor.pack import convert
 from openwork.tensor.promises import broken_bound
 from openwork.tensor.warm import Repeated
@@ -65,6 +66,12 @@ class DeviceBinder(Binder):
         if self._all_wide:
             raise InternalError("64 bits do not count what there is")
         self._wide = self._all_wide = True
+
+    def _marks(self, operands: Sequence[Storage | None], extents: Extents | None = None) -> Marks:
+        return ()  # no flag stops a GPU
+
+    def _steps(self, operands: Sequence[Storage | None], extents: Extents) -> float:
+        return 0.0
 
     def _back(self, widths: Widths) -> Compiled:
         return back_cuda(self._plan, widths, self._trace, *self._variant)
