@@ -7,6 +7,7 @@ that is counted fits.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -293,7 +294,8 @@ class _Renderer(Writer):
         body = self.text(applied(op, a, b))
         name = f"{op.name if op.definition is None else 'f'}_of_{type}"
         if op.definition is not None:
-            name += f"_{abs(hash(body)) % 10**6}"
+            # The same in every process, for the cache, and of no two operators.
+            name += f"_{hashlib.sha256(body.encode()).hexdigest()[:16]}"
         text = (
             f"struct {name} {{\n  static __device__ {ctype} of({ctype} a, {ctype} b) "
             f"{{ return ({ctype})({body}); }}\n}};\n"

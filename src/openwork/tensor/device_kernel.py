@@ -26,7 +26,7 @@ from openwork.runtime.launch import BoundBroken, PositionOverflow
 from openwork.runtime.steps import LENGTHS_NAME, Device, NoRoom, Run
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.binding import Binder, Binding, Extents, Loader, Shape, Widths, load_function
-from openwork.tensor.kernel import Kernel
+from openwork.tensor.kernel import Kernel, checks_results
 from openwork.tensor.long_loops import Marks
 from openwork.tensor.pack import convert
 from openwork.tensor.promises import broken_bound
@@ -103,6 +103,10 @@ class DeviceBinder(Binder):
         return not self._all_wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
+def _in_main_memory(storage: Storage) -> Storage:
+    return storage.host() if isinstance(storage, DeviceStorage) else storage
+
+
 def _is_aligned(storage: Storage) -> bool:
     """Whether the values begin where a vector of 16 bytes may."""
     return address_of(storage.values) % VECTOR == 0
@@ -110,6 +114,8 @@ def _is_aligned(storage: Storage) -> bool:
 
 class DeviceKernel(Kernel):
     """A statement compiled for a GPU."""
+
+    _language = "CUDA"
 
     def __init__(
         self,
@@ -129,7 +135,7 @@ class DeviceKernel(Kernel):
         self._warm = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
-        self._check = False
+        self._check = checks_results()
         self._native = True
         self._functions: dict[str, Any] = {}
         self._gpu: int | None = None  # that all of this is for
@@ -230,12 +236,23 @@ class DeviceKernel(Kernel):
             levels = self._binder.levels(operands)
             stays = self._stays(operands)
             plain = out is None and old is None and self._simple and not self._converts_result
-            if plain and run.repeats and all(isinstance(s, DeviceStorage) for s in operands):
+            if (
+                plain
+                and not self._check
+                and run.repeats
+                and all(isinstance(s, DeviceStorage) for s in operands)
+            ):
                 self._warm = Repeat(self, binding, levels, run.launched, values)
             if not stays and out is None:
                 values = device.download(values)
             return self._storage(binding, levels, values)
         return self._collected(binding, compiled, run, self._stays(operands))
+
+    def _compare(
+        self, result: Storage, given: tuple[Storage, ...], shape: Shape, old: Storage | None
+    ) -> None:
+        here = None if old is None else _in_main_memory(old)
+        super()._compare(_in_main_memory(result), tuple(map(_in_main_memory, given)), shape, here)
 
     def _by_name(
         self, compiled: CompiledCuda, operands: tuple[Storage, ...]

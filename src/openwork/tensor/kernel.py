@@ -61,7 +61,7 @@ class Kernel:
         self._other: Kernel | None = None
         self._converts_result = plan.converts_result
         self._simple = self._binder.takes_as_given
-        self._check = os.environ.get("OPENWORK_CHECK", "") not in ("", "0")
+        self._check = checks_results()
         self._native = find_toolchain() is not None
         known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
         self._compiled = self._binder.compile(
@@ -74,6 +74,8 @@ class Kernel:
                 f"no C compiler was found, so Openwork answers slowly; {HOW_TO_GET_ONE}",
                 stacklevel=4,
             )
+
+    _language = "C"
 
     # -- for readers ----------------------------------------------------------------------------
 
@@ -98,7 +100,7 @@ class Kernel:
             lines.append("  no C compiler: the reference evaluator answers")
         seconds = sum(stage.seconds for stage in self._trace.stages)
         length = len(self.source.splitlines())
-        lines.append(f"{length} lines of C, written in {seconds * 1e3:.1f} ms")
+        lines.append(f"{length} lines of {self._language}, written in {seconds * 1e3:.1f} ms")
         return "\n".join(lines)
 
     def _fullness(self) -> list[str]:
@@ -152,7 +154,7 @@ class Kernel:
         else:
             storage = self._launch(given, target.shape, old, out)
             if self._check:
-                _compare(storage, self._refer(given, target.shape, old), repr(self))
+                self._compare(storage, given, target.shape, old)
         if out is None:
             return self._result.__openwork_result__(storage)
         return _deliver(storage, out)
@@ -377,6 +379,12 @@ class Kernel:
         )
         return self._storage(binding, levels, next(arrays))
 
+    def _compare(
+        self, result: Storage, given: tuple[Storage, ...], shape: Shape, old: Storage | None
+    ) -> None:
+        """Raise if a result differs from the reference's."""
+        _check_agreement(result, self._refer(given, shape, old), repr(self))
+
     def _refer(self, given: tuple[Storage, ...], shape: Shape, old: Storage | None) -> Storage:
         """The result by the reference evaluator."""
         written, user = self._plan.written, self._plan.user_result
@@ -396,6 +404,11 @@ def _symbolic_again(kernel: Kernel, operands: Mapping[str, Any]) -> SymbolicPlan
     return kernel.symbolic(**operands)
 
 
+def checks_results() -> bool:
+    """Whether every result is compared with the reference's: `OPENWORK_CHECK`."""
+    return os.environ.get("OPENWORK_CHECK", "") not in ("", "0")
+
+
 def _deliver(storage: Storage, out: Any) -> Any:
     """Put a result into the tensor that was given for it."""
     if out.format.is_dense:
@@ -407,8 +420,7 @@ def _deliver(storage: Storage, out: Any) -> Any:
     return out
 
 
-def _compare(result: Storage, expected: Storage, kernel: str) -> None:
-    """Raise if a kernel's result differs from the reference's."""
+def _check_agreement(result: Storage, expected: Storage, kernel: str) -> None:
     got, want = to_masked(result).values, to_masked(expected).values
     tolerance = 0.0 if want.dtype.kind in "biu" else 1e-4
     if not np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True):
