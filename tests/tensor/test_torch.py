@@ -54,10 +54,17 @@ def test_memory_is_shared() -> None:
         assert again.data_ptr() == x.data_ptr()
     assert np.from_dlpack(mine).ctypes.data == x.data_ptr()
     sparse = ow.tensor(VALUES, format="CSR")
-    sparse.to_torch().values()[0] = 7
+    before = sparse.to_numpy()
+    sparse.to_torch().values()[0] = 7  # the caller's own
+    np.testing.assert_array_equal(sparse.to_numpy(), before)
+    sparse.to_torch(share=True).values()[0] = 7
     assert sparse.storage.values[0] == 7
     theirs = torch.as_tensor(VALUES).to_sparse_csr()
-    assert ow.tensor(theirs).storage.values.ctypes.data == theirs.values().data_ptr()
+    taken = ow.tensor(theirs)
+    assert taken.storage.values.ctypes.data == theirs.values().data_ptr()
+    expected = taken.to_numpy()
+    theirs.col_indices()[...] = 10**9
+    np.testing.assert_array_equal(taken.to_numpy(), expected)
 
 
 def test_tensors_of_any_order_are_coordinates() -> None:
