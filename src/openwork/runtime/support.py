@@ -18,10 +18,11 @@ import numpy.typing as npt
 from openwork.errors import DataError, InternalError
 from openwork.runtime.library import load
 from openwork.runtime.threads import thread_count
-from openwork.runtime.toolchain import find_toolchain
+from openwork.runtime.toolchain import Toolchain, find_toolchain
 
 Integers = npt.NDArray[np.signedinteger[Any]]
 
+_WORTH_THREADS = 1 << 17  # entries, as in support.c
 _WIDTHS = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}
 
 _I32, _I64, _POINTER = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
@@ -33,10 +34,8 @@ _CHECKS = {"positions": _POSITIONS, "coordinates": _COORDINATES, "tuples": _TUPL
 
 def support_library() -> ctypes.CDLL | None:
     """The support library, compiled on first need; None where there is no compiler."""
-    if find_toolchain() is None:
-        return None
-    # -O2 compiles in half the time, and the loops that matter ask for vectors by themselves.
-    return _declared(load(_source(), optimize="-O2"))
+    toolchain = find_toolchain()
+    return None if toolchain is None else _loaded(toolchain)
 
 
 def check_positions(pos: Integers, expected_last: int, *, array: str) -> None:
@@ -120,7 +119,7 @@ def check_coordinates(
             extent,
             ordered,
             unique,
-            thread_count(),
+            _threads(len(data)),
         )
     if index >= 0:
         _refuse_coordinate(crd, pos, index, extent, array)
@@ -156,7 +155,7 @@ def check_tuples(columns: Sequence[Integers], pos: Integers | None, *, array: st
         wider = _WIDTHS[starts.dtype] == 64
         segments = len(starts) - 1
         index = check(
-            starts.ctypes.data, wider, segments, addresses, len(lists), count, thread_count()
+            starts.ctypes.data, wider, segments, addresses, len(lists), count, _threads(count)
         )
         twice = index >= 0 and all(each[index] == each[index - 1] for each in lists)
     if index < 0:
@@ -183,13 +182,19 @@ def _bad_tuple(columns: Sequence[Integers], pos: Integers) -> tuple[int, bool]:
     return (int(wrong.argmax()) + 1, bool(same[wrong.argmax()])) if wrong.any() else (-1, False)
 
 
+def _threads(count: int) -> int:
+    return thread_count() if count >= _WORTH_THREADS else 1
+
+
 @cache
 def _source() -> str:
     return Path(__file__).with_name("support.c").read_text()
 
 
 @lru_cache(maxsize=4)
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+def _loaded(toolchain: Toolchain) -> ctypes.CDLL:
+    # -O2 compiles in half the time, and the loops that matter ask for vectors by themselves.
+    library = load(_source(), optimize="-O2")
     for bits in _WIDTHS.values():
         for name, arguments in _CHECKS.items():
             function = getattr(library, f"ow_check_{name}_{bits}")

@@ -99,12 +99,12 @@ def validate(
             for fact in level.arrays
         }
         view = _view(level, storage.levels[n], storage.extents[n], parents)
-        _check_arrays(level, view, called)
+        children = _check_arrays(level, view, called)
         if _lists_coordinates(level):
             _check_list(level, view, called["crd"], ordered, (sources or {}).get(n))
         elif not level.is_proven:
             try_formulas(level, view, called.get("crd", f"{name}.levels[{n}]"), ordered)
-        parents = children_of(level, view)
+        parents = children
     label_of_values = f"{name}.values" if labels is None else labels["values"]
     _check_values(storage.values, parents, label_of_values)
     _check_entries(storage, name, ordered)
@@ -119,8 +119,11 @@ def _view(level: Level, arrays: Mapping[str, Array], extent: int, parents: int) 
     return SimpleNamespace(extent=extent, parents=parents, **arrays)
 
 
-def _check_arrays(level: Level, a: SimpleNamespace, labels: Mapping[str, str]) -> None:
-    """What a level says of its arrays: lengths, rising positions, and whatever else it asks."""
+def _check_arrays(level: Level, a: SimpleNamespace, labels: Mapping[str, str]) -> int:
+    """What a level says of its arrays: lengths, rising positions, and whatever else it asks.
+
+    Returns how many places it then has.
+    """
     facts = {fact.name: fact for fact in level.arrays}
     for name, fact in facts.items():
         if fact.per == "parent" and len(getattr(a, name)) != a.parents + fact.extra:
@@ -137,12 +140,14 @@ def _check_arrays(level: Level, a: SimpleNamespace, labels: Mapping[str, str]) -
     for name, fact in facts.items():
         if fact.holds == "positions":
             pos = getattr(a, name)
-            count = int(pos[-1]) if children is None else len(getattr(a, children))
-            check_positions(pos, max(count, 0), array=labels[name])
+            last = int(pos[-1]) if children is None else len(getattr(a, children))
+            check_positions(pos, max(last, 0), array=labels[name])
     for fault in level.faults(a, a.parents, a.extent):
         raise DataError(f"{labels[fault.array]}{fault.reason}", code="E502")
+    count = children_of(level, a)
     if children is not None:
-        _check_length(getattr(a, children), children_of(level, a), labels[children])
+        _check_length(getattr(a, children), count, labels[children])
+    return count
 
 
 def _check_length(array: Array, wanted: int, label: str) -> None:
