@@ -81,22 +81,80 @@ def test_many_small_results_are_looked_at_together(monkeypatch: pytest.MonkeyPat
     assert len(alive) < 40
 
 
+@pytest.fixture
+def nothing_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no large array were alive, whatever other tests have left."""
+    monkeypatch.setattr(promised, "_spans", {})
+
+
+@pytest.mark.usefixtures("nothing_promised")
 def test_what_was_promised_and_not_written_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three results that each fit, and together do not: the third one is refused."""
-    size, whole = 1 << 26, 3 << 26
+    size, whole, written = 1 << 26, 3 << 26, 0
     monkeypatch.setattr(memory, "memory_left", lambda: whole)
     monkeypatch.setattr(memory, "memory_total", lambda: whole)
+    monkeypatch.setattr(memory, "unwritten", lambda: promised.promised() - written)
     first, second = (memory.zeros(size // 8, FLOAT64) for _ in range(2))
-    with pytest.raises(MemoryError, match=r"needs 64.0 MiB, and 6\d.\d MiB are free"):
+    with pytest.raises(MemoryError, match=r"needs 64.0 MiB, and 64.0 MiB are free"):
         memory.zeros(size // 8, FLOAT64)
-    if Path("/proc/self/smaps").exists():
-        second[:] = 1  # the system counts it now; here its answer stays the same
-        memory.zeros(size // 8, FLOAT64)
+    written = size  # the system counts one of them now; here its answer stays the same
+    memory.zeros(size // 8, FLOAT64)
+    written = 0
     del first, second
     memory.zeros(size // 8, FLOAT64)
     assert not promised._spans
 
 
+@pytest.mark.usefixtures("nothing_promised")
+def test_what_the_system_says_of_large_arrays() -> None:
+    """Memory that was written to has pages."""
+    if not Path("/proc/self/smaps").exists():
+        pytest.skip("no /proc/self/smaps")
+    size = 1 << 26
+    array = memory.zeros(size // 8, FLOAT64)
+    array[:] = 1
+    assert promised.unwritten() < size // 2
+    other = memory.zeros(size // 8, FLOAT64)
+    assert promised.unwritten() <= 2 * size
+    del other
+
+
+SMAPS = """\
+1000000-5000000 rw-p 00000000 00:00 0
+Size:              65536 kB
+KernelPageSize:        4 kB
+Rss:               16384 kB
+VmFlags: rd wr mr mw me ac
+5000000-9000000 r--p 00000000 00:00 0
+Size:              65536 kB
+Rss:                   0 kB
+9000000-9400000 rw-p 00000000 00:00 0                          [heap]
+Size:               4096 kB
+Rss:                   0 kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], 0),
+        ([(0x1000000, 0x5000000)], 48 << 20),  # a quarter has pages
+        ([(0x1000000, 0x2000000)], 16 << 20),  # and it need not be this quarter
+        ([(0x5000000, 0x9000000)], 0),  # nobody can write there
+        ([(0x1000000, 0x5000000), (0x9100000, 0x9300000)], 50 << 20),
+        ([(0xA000000, 0xB000000)], 0),
+    ],
+)
+def test_pages_that_are_not_there(
+    spans: list[tuple[int, int]], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "smaps").write_text(SMAPS)
+    monkeypatch.setattr(promised, "_spans", dict(enumerate(spans)))
+    assert promised.unwritten(tmp_path / "smaps") == expected
+    assert promised.unwritten(tmp_path / "none") == 0
+
+
+@pytest.mark.usefixtures("nothing_promised")
 def test_something_is_left_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "memory_total", lambda: 64 << 30)
     monkeypatch.setattr(memory, "memory_left", lambda: 21 << 30)
