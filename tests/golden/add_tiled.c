@@ -41,7 +41,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t B2_size = B_pos2[i_size];
   // every i
   for (int64_t i = 0; i < i_size; i++) {
-    if (!(i & 255) && *stop) break;
+    if (!(i & 511) && *stop) break;
     const int64_t j0_end = (j_size + 3) / 4;
     for (int64_t j0 = 0; j0 < j0_end; j0++) {
       const int64_t j_lo = j0 * 4;

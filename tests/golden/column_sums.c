@@ -124,7 +124,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   R_pos1[0] = 0;
   // every j
   for (int64_t j = 0; j < j_size; j++) {
-    if (!(j & 255) && *stop) break;
+    if (!(j & 511) && *stop) break;
     // stored i of A
     for (int64_t pA2 = A_pos2[j]; pA2 < A_pos2[j + 1]; pA2++) {
       const int64_t i = A_crd2[pA2];

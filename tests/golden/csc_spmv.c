@@ -14,7 +14,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   // every i
   for (int64_t i = 0; i < i_size; i++) {
-    if (!(i & 255) && *stop) break;
+    if (!(i & 511) && *stop) break;
     const double B_val = B_vals[i];
     // stored j of A
     for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

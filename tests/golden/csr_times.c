@@ -187,7 +187,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t i_hi = piece_hi;
           // i of this run
           for (int64_t i = i_lo; i < i_hi; i++) {
-            if (!(i & 255) && *stop) break;
+            if (!(i & 511) && *stop) break;
             int64_t pA2 = A_pos2[i];
             const int64_t pA2_end = A_pos2[i + 1];
             int64_t pB2 = B_pos2[i];

@@ -74,9 +74,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t i_first = cut_even(0, i_size, shrinking(part, shares, threads), 1 << 20);
     const int64_t i_limit = cut_even(0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
     // every i
-    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 256) {
+    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
       if (*stop) break;
-      const int64_t i_run_end = i_run + 256 < i_runs_end ? i_run + 256 : i_runs_end;
+      const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
       for (int64_t i = i_run; i < i_run_end; i++) {
         vector_float64 W_vals[8 / LANES_float64];
         // clear

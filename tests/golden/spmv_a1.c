@@ -45,9 +45,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   for (int64_t part = 0; part < shares; part++) {
     const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20) + 31) / 32;
     const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20) + 31) / 32;
-    for (int64_t i0_run = i0_first, i0_runs_end = i0_limit; i0_run < i0_runs_end; i0_run += 256) {
+    for (int64_t i0_run = i0_first, i0_runs_end = i0_limit; i0_run < i0_runs_end; i0_run += 512) {
       if (*stop) break;
-      const int64_t i0_run_end = i0_run + 256 < i0_runs_end ? i0_run + 256 : i0_runs_end;
+      const int64_t i0_run_end = i0_run + 512 < i0_runs_end ? i0_run + 512 : i0_runs_end;
       for (int64_t i0 = i0_run; i0 < i0_run_end; i0++) {
         const int64_t i_lo = i0 * 32;
         const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;

@@ -16,7 +16,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   const int64_t i0_end = (i_size + 3) / 4;
   for (int64_t i0 = 0; i0 < i0_end; i0++) {
-    if (!(i0 & 255) && *stop) break;
+    if (!(i0 & 511) && *stop) break;
     const int64_t i_lo = i0 * 4;
     const int64_t i_hi = i0 * 4 + 4 < i_size ? i0 * 4 + 4 : i_size;
     // i of this run

@@ -34,7 +34,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[7];
   // every i
   for (int64_t i = 0; i < i_size; i++) {
-    if (!(i & 255) && *stop) break;
+    if (!(i & 511) && *stop) break;
     double R_sum = 0.0;
     int64_t pA2 = A_pos2[i];
     const int64_t pA2_end = A_pos2[i + 1];

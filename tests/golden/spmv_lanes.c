@@ -14,7 +14,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   // every i
   for (int64_t i = 0; i < i_size; i++) {
-    if (!(i & 255) && *stop) break;
+    if (!(i & 511) && *stop) break;
     double R_sum = 0.0;
     // stored j of A
 #pragma omp simd reduction(+ : R_sum)

@@ -29,7 +29,7 @@ from openwork.tree import Node, bottom_up, walk
 # Loops of at most so many iterations are written out in full when that is asked for.
 _MOST_WRITTEN_OUT = 256
 # So many rows of a matrix do not keep anybody waiting, nor so many elements. Powers of two.
-FEW, _ELEMENTS = 256, 8192
+FEW, _ELEMENTS = 512, 8192
 
 
 _UNITS = {
