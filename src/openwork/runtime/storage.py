@@ -58,6 +58,11 @@ class Storage:
                 count *= known[1] < left if len(known) == 2 else np.clip(left, 0, tile)
         return int(count.sum())
 
+    @cached_property
+    def asked(self) -> dict[object, bool]:
+        """What was found out about the index arrays, which do not change, by the question."""
+        return {}
+
     @property
     def overhangs(self) -> bool:
         """Whether blocks reach beyond the shape."""

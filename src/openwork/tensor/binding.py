@@ -36,6 +36,7 @@ Widths = dict[tuple[str, int, str], str]
 Loader = Callable[[Compiled], Any]
 
 _BYTES = 16  # of an element of a workspace, at most
+_LONG = 1 << 13  # elements; fewer are little memory, however many threads have them
 _MOST_ROOM = 1 << 28
 
 
@@ -99,6 +100,7 @@ class Binder:
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
         self._long = LongLoops(plan, self.operands)
+        self._allocating: dict[str, bool] = {}  # by the text of a kernel
         self._keyed = [  # workspaces whose keys are linearised coordinates
             (
                 node.temporary.name,
@@ -176,11 +178,21 @@ class Binder:
         Each thread may have a copy of the result, or a workspace as long as a mode.
         """
         longest = max(count, *extents.values()) if extents else count
+        if longest < _LONG or not self._allocates(compiled):
+            return False
         size = _BYTES * thread_count() * longest
-        if size < LARGE or not any(map(_allocates, walk(compiled.program.body))):
+        if size < LARGE:
             return False
         left = available()
         return left is not None and 2 * size > left
+
+    def _allocates(self, compiled: Compiled) -> bool:
+        """Whether a kernel takes memory besides its result."""
+        known = self._allocating.get(compiled.source)
+        if known is None:
+            known = any(map(_takes_memory, walk(compiled.program.body)))
+            self._allocating[compiled.source] = known
+        return known
 
     def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
         return (
@@ -367,7 +379,7 @@ class Binder:
         return tuple(found)
 
 
-def _allocates(node: Node) -> bool:
+def _takes_memory(node: Node) -> bool:
     return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
 
 

@@ -5,6 +5,7 @@ It depends on the data, and is known when a kernel is bound: kernels for usual s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from openwork.loops.nodes import Forall, relations_of
 from openwork.loops.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.result import accesses_of
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Array, Storage
 from openwork.tensor.bounds import steps
 from openwork.tree import walk
 
@@ -32,6 +33,8 @@ class LongLoops:
         self._assignment, self._operands = plan.assignment, tuple(operands)
         self._reads = tuple(accesses_of(plan.assignment.rhs))
         self._innermost = _innermost(plan)
+        self._wanted = {*self._innermost, *(var for access in self._reads for var in access.vars)}
+        self._counted: tuple[object, float] = (None, 0.0)  # for which sizes, and how many steps
 
     def marks(
         self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int] | None = None
@@ -57,12 +60,18 @@ class LongLoops:
 
     def steps(self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int]) -> float:
         """About how many iterations all loops have, at most; 0 if that is not known yet."""
-        pairs = zip(self._operands, operands, strict=True)
-        held = {var.name: storage for var, storage in pairs if storage is not None}
-        wanted = {*self._innermost, *(var for access in self._reads for var in access.vars)}
-        if len(held) < len(self._operands) or not wanted <= extents.keys():
-            return 0.0
-        return steps(self._assignment, held, extents)
+        space = math.prod(extents.values())
+        if space < _LOOP:
+            return float(space)
+        key = tuple(s and s.values.size for s in operands), tuple(extents.items())
+        known, count = self._counted
+        if known != key:  # most calls are like the one before
+            pairs = zip(self._operands, operands, strict=True)
+            held = {var.name: storage for var, storage in pairs if storage is not None}
+            complete = len(held) == len(self._operands) and self._wanted <= extents.keys()
+            count = steps(self._assignment, held, extents) if complete else 0.0
+            self._counted = key, count
+        return count
 
     def _extents(self, held: Mapping[TensorVar, Storage | None]) -> dict[IndexVar, int]:
         found: dict[IndexVar, int] = {}
@@ -85,7 +94,13 @@ def _has_long_run(storage: Storage | None, level: int) -> bool:
     """Whether a run of stored entries alone takes long."""
     if storage is None or level >= len(storage.levels):
         return False
-    pos = storage.levels[level].get("pos")
+    known = storage.asked.get((_has_long_run, level))
+    if known is None:
+        known = storage.asked[_has_long_run, level] = _looked_for(storage.levels[level].get("pos"))
+    return known
+
+
+def _looked_for(pos: Array | None) -> bool:
     if pos is None or len(pos) < 2 or pos[-1] < _LOOP:
         return False
     # Such a run is where one of every so many entries is.
