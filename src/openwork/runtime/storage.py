@@ -58,6 +58,10 @@ class Storage:
                 count *= known[1] < left if len(known) == 2 else np.clip(left, 0, tile)
         return int(count.sum())
 
+    def host(self) -> Storage:
+        """The same in main memory, where this is."""
+        return self
+
     @cached_property
     def asked(self) -> dict[object, bool]:
         """What was found out about the index arrays, which do not change, by the question."""

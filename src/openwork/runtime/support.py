@@ -92,8 +92,7 @@ def check_coordinates(
     _check_kind(crd, array)
     if source is not None and (source.dtype != crd.dtype or source.shape != crd.shape):
         raise InternalError(f"{array} is to be filled from an array that is not like it")
-    if pos is None:
-        pos = np.array([0, len(crd)])
+    pos = np.array([0, len(crd)]) if pos is None else np.ascontiguousarray(pos)
     _check_kind(pos, f"the positions of {array}")
     if len(pos) == 0 or pos[-1] != len(crd):
         last = pos[-1] if len(pos) else 0
@@ -107,20 +106,10 @@ def check_coordinates(
         index = _bad_coordinate(crd, pos, extent, ordered=ordered, unique=unique)
     else:
         data = crd if source is not None else np.ascontiguousarray(crd)
-        starts = np.ascontiguousarray(pos)
+        origin = None if source is None else source.ctypes.data
         check = getattr(library, f"ow_check_coordinates_{_WIDTHS[data.dtype]}")
-        index = check(
-            starts.ctypes.data,
-            _WIDTHS[starts.dtype] == 64,
-            len(starts) - 1,
-            data.ctypes.data,
-            None if source is None else source.ctypes.data,
-            len(data),
-            extent,
-            ordered,
-            unique,
-            _threads(len(data)),
-        )
+        entries = (data.ctypes.data, origin, len(data), extent)
+        index = check(*_segments(pos), *entries, ordered, unique, _threads(len(data)))
     if index >= 0:
         _refuse_coordinate(crd, pos, index, extent, array)
     if unique and not ordered:
@@ -140,8 +129,7 @@ def check_tuples(columns: Sequence[Integers], pos: Integers | None, *, array: st
         DataError: E504 with the number of the entry.
     """
     count = len(columns[0])
-    if pos is None:
-        pos = np.array([0, count])
+    pos = np.array([0, count]) if pos is None else np.ascontiguousarray(pos)
     library = support_library()
     if library is None:
         index, twice = _bad_tuple(columns, pos)
@@ -149,14 +137,9 @@ def check_tuples(columns: Sequence[Integers], pos: Integers | None, *, array: st
         wide = any(column.dtype == np.int64 for column in columns)
         bits, width = (64, np.int64) if wide else (32, np.int32)
         lists = [np.ascontiguousarray(column, dtype=width) for column in columns]
-        starts = np.ascontiguousarray(pos)
         addresses = (_POINTER * len(lists))(*(each.ctypes.data for each in lists))
         check = getattr(library, f"ow_check_tuples_{bits}")
-        wider = _WIDTHS[starts.dtype] == 64
-        segments = len(starts) - 1
-        index = check(
-            starts.ctypes.data, wider, segments, addresses, len(lists), count, _threads(count)
-        )
+        index = check(*_segments(pos), addresses, len(lists), count, _threads(count))
         twice = index >= 0 and all(each[index] == each[index - 1] for each in lists)
     if index < 0:
         return
@@ -180,6 +163,11 @@ def _bad_tuple(columns: Sequence[Integers], pos: Integers) -> tuple[int, bool]:
     bad[starts - 1] = same[starts - 1] = False
     wrong = bad | same
     return (int(wrong.argmax()) + 1, bool(same[wrong.argmax()])) if wrong.any() else (-1, False)
+
+
+def _segments(pos: Integers) -> tuple[int, bool, int]:
+    """Positions as C takes them: where they are, whether they are wide, of how many segments."""
+    return pos.ctypes.data, _WIDTHS[pos.dtype] == 64, len(pos) - 1
 
 
 def _threads(count: int) -> int:

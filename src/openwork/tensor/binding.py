@@ -25,7 +25,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.runtime.threads import thread_count
 from openwork.tensor.bounds import check_size, entries, may_not_fit, room_for
 from openwork.tensor.long_loops import LongLoops, Marks
-from openwork.tensor.pack import convert, convert_blocks
+from openwork.tensor.pack import convert, convert_blocks, copied_levels
 from openwork.tensor.promises import Promises
 from openwork.trace import Trace
 from openwork.tree import Node, walk
@@ -233,7 +233,7 @@ class Binder:
         pattern = operands[position]
         arrays = pattern.levels[:depth]
         if pattern.borrowed:  # a result outlives the call, and its arrays are its own
-            arrays = tuple({name: a.copy() for name, a in level.items()} for level in arrays)
+            arrays = copied_levels(arrays)
         return (*arrays, *self._no_arrays[depth:])
 
     def levels_again(self, binding: Binding) -> tuple[Mapping[str, Array], ...]:

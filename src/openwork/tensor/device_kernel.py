@@ -103,10 +103,6 @@ class DeviceBinder(Binder):
         return not self._all_wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
-def _in_main_memory(storage: Storage) -> Storage:
-    return storage.host() if isinstance(storage, DeviceStorage) else storage
-
-
 def _is_aligned(storage: Storage) -> bool:
     """Whether the values begin where a vector of 16 bytes may."""
     return address_of(storage.values) % VECTOR == 0
@@ -251,8 +247,8 @@ class DeviceKernel(Kernel):
     def _compare(
         self, result: Storage, given: tuple[Storage, ...], shape: Shape, old: Storage | None
     ) -> None:
-        here = None if old is None else _in_main_memory(old)
-        super()._compare(_in_main_memory(result), tuple(map(_in_main_memory, given)), shape, here)
+        here = tuple(storage.host() for storage in given)
+        super()._compare(result.host(), here, shape, None if old is None else old.host())
 
     def _by_name(
         self, compiled: CompiledCuda, operands: tuple[Storage, ...]

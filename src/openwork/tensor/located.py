@@ -57,5 +57,4 @@ class Located:
     @property
     def _host(self) -> Storage:
         """The storage in main memory."""
-        storage = self.storage
-        return storage.host() if isinstance(storage, DeviceStorage) else storage
+        return self.storage.host()

@@ -28,6 +28,7 @@ from openwork.tensor.lists import by_lists
 from openwork.tensor.ordering import add_up, first_of_each, in_order
 
 S = TypeVar("S", bound=Storage)
+Levels = tuple[Mapping[str, Array], ...]
 # The most bytes that arrays of a level take for each place above it, while it is packed.
 _BYTES_EACH = 16
 
@@ -299,8 +300,13 @@ def cast_values(storage: Storage, dtype: DType) -> Storage:
 
 def copied(storage: S) -> S:
     """`storage` with arrays of its own."""
-    levels = tuple({k: a.copy() for k, a in arrays.items()} for arrays in storage.levels)
+    levels = copied_levels(storage.levels)
     return replace(storage, levels=levels, values=storage.values.copy(), borrowed=False)
+
+
+def copied_levels(levels: Levels) -> Levels:
+    """Index arrays like these."""
+    return tuple({name: a.copy() for name, a in arrays.items()} for arrays in levels)
 
 
 def _real_if_needed(values: Array, dtype: DType) -> Array:

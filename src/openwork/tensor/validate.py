@@ -49,12 +49,12 @@ def admit(
     levels: list[dict[str, Array]] = []
     sources: dict[int, Array] = {}
     for n, (level, arrays) in enumerate(zip(storage.format.levels, storage.levels, strict=True)):
-        own = {key: array.copy() for key, array in arrays.items() if key != "crd"}
-        if "crd" in arrays and _lists_coordinates(level) and arrays["crd"].dtype in (INT32, INT64):
-            sources[n] = arrays["crd"]
-            own["crd"] = allocate(arrays["crd"].size, arrays["crd"].dtype)
-        elif "crd" in arrays:
-            own["crd"] = arrays["crd"].copy()
+        own = {}
+        for key, array in arrays.items():
+            if key == "crd" and _lists_coordinates(level) and array.dtype in (INT32, INT64):
+                sources[n], own[key] = array, allocate(array.size, array.dtype)
+            else:
+                own[key] = array.copy()
         levels.append(own)
     admitted = replace(storage, levels=tuple(levels), borrowed=False)
     validate(admitted, name, labels, sources=sources)
