@@ -64,7 +64,7 @@ again.**
 
 
 def page(run: Run, date: str, environment: str, images: str, part: str) -> str:
-    """Everything about a run; `part` is what repeats it."""
+    """The page of a run; `make bench-{part}` repeats it."""
     absent = "".join(f"- absent: {name}: {why}\n" for name, why in run.absent.items())
     rooms = [row.room for row in run.rows]
     return PAGE.format(
@@ -98,7 +98,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time to three digits, for a column of milliseconds."""
+    """Milliseconds with three significant digits."""
     return f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
 
 

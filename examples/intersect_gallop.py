@@ -1,9 +1,9 @@
 """A matrix times a very sparse vector, by galloping.
 
 A loop over two sparse operands computes their intersection. Advancing both step by step takes time
-proportional to their entries together. Galloping finds the other operand's coordinate by exponential
-search: with a handful of entries in x, each long row of A takes a few steps. For operands of similar
-length, galloping is slower.
+proportional to their entries together. Galloping finds the other operand's coordinate by
+exponential search: with a handful of entries in x, each long row of A takes a few steps. For
+operands of similar length, galloping is slower.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """SpMV over whole rows, in tiles with equal numbers of entries.
 
 `divide` makes a fixed number of tiles. With equal numbers of rows, the load is uneven where a few
-rows hold most entries. `balance="nnz"` searches the row pointers for better cuts. Rows stay whole, so
-there are no races, but a row longer than a tile limits the balance. spmv_positions.py has no such
-limit.
+rows hold most entries. `balance="nnz"` searches the row pointers for better cuts. Rows stay whole,
+so there are no races, but a row longer than a tile limits the balance. spmv_positions.py has no
+such limit.
 """
 
 import numpy as np

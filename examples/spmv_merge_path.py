@@ -1,8 +1,8 @@
 """SpMV along the merge path, with cuts from a user function.
 
-An empty row has a cost, too, so neither rows nor entries alone measure the work. Merrill and Garland
-(SC 2016) merge the list of row ends with the list of entries. The merge path has one step per row and
-one per entry, and tiles with equal numbers of steps balance the load for any matrix.
+An empty row has a cost, too, so neither rows nor entries alone measure the work. Merrill and
+Garland (SC 2016) merge the list of row ends with the list of entries. The merge path has one step
+per row and one per entry, and tiles with equal numbers of steps balance the load for any matrix.
 
             entries ->
             0   1   2   3   4
@@ -11,9 +11,9 @@ one per entry, and tiles with equal numbers of steps balance the load for any ma
       v   2         +---+   |      row 2 has one entry
           3             +---+
 
-`split_points` returns the first entry of each tile: where the path crosses the diagonal of the tile's
-first step. The compiler knows nothing of merge paths; the thesis proposes this extension in its
-last chapter. The search is one line of NumPy, and runs before the kernel.
+`split_points` returns the first entry of each tile: where the path crosses the diagonal of the
+tile's first step. The compiler knows nothing of merge paths; the thesis proposes this extension in
+its last chapter. The search is one line of NumPy, and runs before the kernel.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
 `fuse` makes one loop of rows and columns, `pos` switches it to positions, and `split` cuts it into
 tiles with equal numbers of entries. A tile may start and end inside a row. The kernel searches for
-the row of its first entry, tracks rows from there, writes each row when it ends, and uses atomics only
-for rows shared with other tiles. The load is balanced however long single rows are.
+the row of its first entry, tracks rows from there, writes each row when it ends, and uses atomics
+only for rows shared with other tiles. The load is balanced however long single rows are.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """The union of two sparse matrices in column tiles, which threads share.
 
-A loop over several sparse operands is a while loop with dependent iterations, so threads cannot share
-it. `divide` tiles it by coordinate, the only space that both operands have in common: each tile
-searches both for its first column and merges from there. Threads take tiles, each with a private y,
-which are added up at the end (`Temporary`). This suits matrices with few, very long rows; if there are
-many rows, parallelize the rows.
+A loop over several sparse operands is a while loop with dependent iterations, so threads cannot
+share it. `divide` tiles it by coordinate, the only space that both operands have in common: each
+tile searches both for its first column and merges from there. Threads take tiles, each with a
+private y, which are added up at the end (`Temporary`). This suits matrices with few, very long
+rows; if there are many rows, parallelize the rows.
 """
 
 from common import compare, matrix
