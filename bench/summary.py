@@ -85,7 +85,7 @@ def _assembled(kernel: str) -> float:
 
 
 def table(lines: list[Line]) -> str:
-    head = ["| kernel | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    head = ["| speed-up over | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     cells = [
         " | ".join("" if r is None else f"{r:.2f}" if r < 10 else f"{r:.0f}" for r in line.ratios)
         for line in lines

@@ -27,7 +27,7 @@ def main() -> None:
     )
     # The same with dynamic scheduling: a free thread takes the next chunk.
     shared = statement.split(i, i0, i1, CHUNK).parallelize(i0, "CPUThread", "NoRaces", chunk=1)
-    compare(statement, scheduled, A.to_scipy() @ x.to_numpy(), whoever_is_free=shared)
+    compare(statement, scheduled, A.to_scipy() @ x.to_numpy(), dynamic=shared)
 
 
 if __name__ == "__main__":
