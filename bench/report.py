@@ -19,17 +19,17 @@ PAGE = """\
 Repeat with `make bench-{part}`.
 
 Contestants take turns, in a changing order. Times are medians over turns; a ratio is the median of
-the ratios within a turn, and above 1 Openwork is faster. Each contestant warms up for {settle:.0f} ms
-before it is timed, so that its data is in cache and no other thread pool spins. A call returns a new
-result; conversion to a library's own format is not timed. Every answer was compared with SciPy's or
-NumPy's first. Everything is float64 with 32-bit indices; Openwork uses its default schedules. SDDMM
-and MTTKRP have 32 columns. SpMM is omitted where X and Y together exceed 400 MB. "room" says how
-much of a second core was free: far below 2, others used the machine. A row with room below {quiet}
-is measured up to {tries} times, and the try with the most room is kept, regardless of its times; that
-happened to {again} of {rows} rows.
+the ratios within a turn, and above 1 Openwork is faster. Each contestant warms up for {settle:.0f}
+ms before it is timed, so that its data is in cache and no other thread pool spins. A call returns
+a new result; conversion to a library's own format is not timed. Every answer was compared with
+SciPy's or NumPy's first. Everything is float64 with 32-bit indices; Openwork uses its default
+schedules. SDDMM and MTTKRP have 32 columns. SpMM is omitted where X and Y together exceed 400 MB.
+"room" says how much of a second core was free: far below 2, others used the machine. A row with
+room below {quiet} is measured up to {tries} times, and the try with the most room is kept,
+regardless of its times; that happened to {again} of {rows} rows.
 
-"bound" is the memory roofline: the time to read every operand once and write the result once, at the
-larger of the two measured bandwidths. A shorter time means that the operands were in cache.
+"bound" is the memory roofline: the time to read every operand once and write the result once, at
+the larger of the two measured bandwidths. A shorter time means that the operands were in cache.
 
 {images}## Targets
 
