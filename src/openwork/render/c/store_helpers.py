@@ -5,7 +5,8 @@ from __future__ import annotations
 from openwork.algebra.operators import BUILTIN
 from openwork.algebra.types import SUPPORTED
 from openwork.program.vectorize import NARROW, WIDE
-from openwork.render.spelling import CTYPES, constant, half_of, is_complex, size_of
+from openwork.render.c.dialect import CTYPES, C
+from openwork.render.spelling import constant, half_of, is_complex, size_of
 
 _WORD = """\
 // Any element of this size, as bits.
@@ -149,17 +150,6 @@ static inline _Bool many_registers(void) {
 }
 """
 
-_WITHOUT_BRANCHES = """\
-// Whether it is better to select than to branch: on x86, compilers seldom select when asked to.
-static inline _Bool without_branches(void) {
-#ifdef __x86_64__
-  return 0;
-#else
-  return 1;
-#endif
-}
-"""
-
 _PUT_AT = """\
 // Copy the first `count` elements to where `to` has its element `begin`.
 static inline void put_at_{type}({ctype} *to, int64_t begin, const {ctype} *from, int64_t count) {{
@@ -169,7 +159,7 @@ static inline void put_at_{type}({ctype} *to, int64_t begin, const {ctype} *from
 
 STORE_HELPERS = (
     "put_at", "word", "fence", "ask_for", "ask_for_lines", "write_soon", "gather_soon",
-    "vector", "sum", "stream", "lanes_min", "lanes_max", "many_registers", "without_branches",
+    "vector", "sum", "stream", "lanes_min", "lanes_max", "many_registers",
 )  # fmt: skip
 
 
@@ -187,8 +177,6 @@ def store_text(name: str, type: str) -> str:
             return _ASK_FOR
         case "many_registers":
             return _MANY_REGISTERS
-        case "without_branches":
-            return _WITHOUT_BRANCHES
         case "gather_soon":
             return _GATHER_SOON
         case "ask_for_lines":
@@ -204,7 +192,7 @@ def store_text(name: str, type: str) -> str:
         case "stream":
             return _stream_text(type, ctype)
     op = BUILTIN[name.removeprefix("lanes_")]
-    identity = constant(op.identity_of(SUPPORTED[type]), type)[0]
+    identity = constant(op.identity_of(SUPPORTED[type]), type, C)[0]
     return _LANES.format(name=op.name, type=type, ctype=ctype, identity=identity)
 
 
