@@ -136,7 +136,7 @@ def _if(w: CWriter, s: p.If) -> list[str]:
 def _function(name: str, w: CWriter) -> str:
     body = w.stmt(w.program.body)
     made = [a for a in w.program.arguments if a.role == "made"]
-    tail = _hand_back(w, made, powers=any(f"&{NEGATIVE})" in line for line in body))
+    tail = _hand_back(w, made)
     used = set(re.findall(r"[A-Za-z_]\w*", "\n".join([*body, *tail])))
     lines = [
         *_arguments(w, used),
@@ -178,11 +178,8 @@ def _arguments(w: CWriter, used: set[str]) -> list[str]:
     return lines
 
 
-def _hand_back(w: CWriter, made: list[p.Argument], powers: bool) -> list[str]:
-    """The end of the function: give memory back, and hand over what was made.
-
-    `powers`: integers may have been raised to negative powers.
-    """
+def _hand_back(w: CWriter, made: list[p.Argument]) -> list[str]:
+    """The end of the function: give memory back, and hand over what was made."""
     nodes = list(walk(w.program.body))
     polls = any(isinstance(n, (p.For, p.While)) and n.polls for n in nodes)
     parallel = [n for n in nodes if isinstance(n, p.For) and n.parallel]
@@ -190,11 +187,11 @@ def _hand_back(w: CWriter, made: list[p.Argument], powers: bool) -> list[str]:
     fence = []
     if streams(w.program.body, by_threads=False):
         fence = [f"{w.use('fence', '')}();"]
-    if "done" not in w.jumps and not late and not powers:
+    if "done" not in w.jumps and not late and not w.checks_powers:
         status = f"*stop ? {INTERRUPTED} : {OK}" if polls else f"{OK}"
         return [*fence, f"return {status};"]
     lines = [f"if (failed) status = {NO_MEMORY};"] if late else []
-    if powers:
+    if w.checks_powers:
         lines.append(f"if ({NEGATIVE}) status = {NEGATIVE_POWER};")
     if polls:
         lines.append(f"if (*stop) status = {INTERRUPTED};")

@@ -1,9 +1,10 @@
-"""The helpers of C: those that it shares, and its own for shares of threads and for memory."""
+"""The helpers of C: the shared ones, and its own for shares of threads, memory and prefetches."""
 
 from __future__ import annotations
 
 from openwork.render.c.dialect import C
 from openwork.render.c.store_helpers import STORE_HELPERS, store_text
+from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
 from openwork.render.helpers import TYPED_BY, Library, helper_text
 
 _SHRINKING = """\
@@ -103,6 +104,52 @@ static $ctype checked_pow_$type($ctype base, $ctype exponent, int32_t *negative)
 }
 """
 
+_ASK_FOR_LINES = """\
+// Bring some lines of 64 bytes closer; asking for what is not there does no harm.
+static inline void ask_for_lines(const void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 16
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((const void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n));
+}
+"""
+
+_WRITE_SOON = """\
+// Get some lines of 64 bytes that will be written soon.
+static inline void write_soon(void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 4
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n), 1);
+}
+"""
+
+_ASK_FOR = """\
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+"""
+
+_GATHER_SOON = """\
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#ifndef __AVX512F__
+  ask_for(at);
+#endif
+}
+"""
+
 _PLAIN = {
     "cut_even": _EVEN,
     "shrinking": _SHRINKING,
@@ -112,6 +159,10 @@ _PLAIN = {
     "zeros": _ZEROS,
     "larger": _LARGER,
     "in_turn": _IN_TURN,
+    "ask_for": _ASK_FOR,
+    "ask_for_lines": _ASK_FOR_LINES,
+    "gather_soon": _GATHER_SOON,
+    "write_soon": _WRITE_SOON,
 }
 
 
@@ -123,6 +174,8 @@ def _text(name: str, type: str) -> str:
         return C.fill(_CHECKED_POWER, type)
     if name in STORE_HELPERS:
         return store_text(name, type)
+    if name in VECTOR_HELPERS:
+        return vector_text(name, type)
     return helper_text(name, type, C)
 
 

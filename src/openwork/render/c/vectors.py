@@ -8,7 +8,7 @@ from typing import cast
 from openwork.program import nodes as p
 from openwork.program.vectorize import InVectors, SumLanes
 from openwork.render.c.dialect import CTYPES
-from openwork.render.c.store_helpers import vector_kind
+from openwork.render.c.vector_helpers import vector_kind
 from openwork.render.c.writer import CWriter
 from openwork.render.precedence import ATOM, PLUS, TIMES, Spelled, paren
 from openwork.render.writer import indent, remark

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from openwork.program import nodes as p
 from openwork.program.powers import may_be_negative
-from openwork.render.c.store_helpers import vector_kind
+from openwork.render.c.vector_helpers import vector_kind
 from openwork.render.precedence import ATOM, TIMES, Spelled, paren
 from openwork.render.writer import Writer
 from openwork.tree import walk
@@ -21,13 +21,15 @@ class CWriter(Writer):
     """Writes one function; `statement` knows all statements.
 
     What fails jumps to the label `exit`: the end of the function, or of a thread's part of a loop.
-    `jumps` are the labels that something jumps to.
+    `jumps` are the labels that something jumps to. `checks_powers`: whether integers are raised to
+    powers that may be negative, of which a flag tells.
     """
 
     program: p.Program
     statement: Callable[[CWriter, p.Stmt], list[str]]
     exit: str = "done"
     jumps: set[str] = field(default_factory=set)
+    checks_powers: bool = False
 
     @cached_property
     def private_arrays(self) -> frozenset[p.Array]:
@@ -57,6 +59,7 @@ class CWriter(Writer):
         return super().expr(e)
 
     def _checked_power(self, e: p.Apply) -> str:
+        self.checks_powers = True
         self.use("pow", e.type)
         args = ", ".join(map(self.text, e.args))
         return f"{self.use('checked_pow', e.type)}({args}, &{NEGATIVE})"
