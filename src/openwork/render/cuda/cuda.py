@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from openwork.algebra.operators import Op
 from openwork.program import nodes as p
@@ -50,7 +51,7 @@ _TYPEDEFS = {
 def render_cuda(device: DeviceProgram, narrow: bool) -> str:
     """The CUDA text of all kernels of a program; `narrow`: what it counts fits 32 bits."""
     helpers: Helpers = {}
-    kernels = [CudaWriter(CUDA, LIBRARY, helpers).kernel(k) for k in device.kernels]
+    kernels = [CudaWriter(CUDA, LIBRARY, helpers, k).function() for k in device.kernels]
     title = [f"// {line}" for line in device.program.title.splitlines()]
     return _assembled(helpers, [*title, *kernels], narrow)
 
@@ -92,17 +93,21 @@ def can_be_narrow(program: p.Program) -> bool:
 
 @dataclass
 class CudaWriter(Writer):
-    """Writes one kernel.
+    """Writes one kernel; `shared` collects declarations of memory in which its threads meet."""
 
-    `shared`: declarations of memory in which its threads meet. `vectors`: the names of vectors.
-    """
-
+    kernel: Kernel
     shared: list[str] = field(default_factory=list)
-    vectors: set[str] = field(default_factory=set)
+
+    @cached_property
+    def vectors(self) -> set[str]:
+        """The names of vectors that are loaded and stored at once."""
+        nodes = walk(self.kernel.body)
+        return {n.vector.name for n in nodes if isinstance(n, (LoadVector, MakeVector))}
 
     # -- expressions ----------------------------------------------------------------------------
 
     def expr(self, e: p.Expr | p.Array) -> Spelled:
+        """An expression, and how tightly it binds."""
         match e:
             case p.Load(array=array, index=index) if array.name in self.vectors:
                 return f"{array.name}.of[{self.text(index)}]", ATOM
@@ -182,9 +187,9 @@ class CudaWriter(Writer):
                 "  }",
                 "}",
             ]
-        step = f"{var}++" if s.step is None else f"{var} += {self.text(s.step)}"
-        if s.step == p.Value(1):
-            step = f"{var}++"
+        step = f"{var}++"
+        if s.step is not None and s.step != p.Value(1):
+            step = f"{var} += {self.text(s.step)}"
         unroll = []
         if s.unrolled:
             unroll = ["#pragma unroll"]
@@ -204,6 +209,7 @@ class CudaWriter(Writer):
         return f"__syncwarp({self._mask(s.lanes)});"
 
     def call(self, call: p.Helper) -> str:
+        """A call of a helper; those that threads call together are told their lanes."""
         if call.name not in COLLECTIVE:
             return super().call(call)
         *given, count = call.args
@@ -237,16 +243,14 @@ class CudaWriter(Writer):
     def _together(self, s: Together) -> list[str]:
         type, name = s.name.type, s.name.name
         op = self._lambda(s.op, type)
-        self.use("shuffle", "")
         if s.across:
             call, sums = self.use("across_units", ""), self._sums(s.name, s.across)
             return [f"{name} = {call}<{op}, {s.across}, {s.lanes}>({name}, {sums});"]
         if s.lanes <= 32:
             call = self.use("of_lanes", "")
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]
-        self.use("of_lanes", "")
         call, sums = self.use("of_block", ""), self._sums(s.name, s.lanes // 32)
-        identity = f"({CUDA.scalar(s.name.type)}){self.text(s.identity)}"
+        identity = f"({CUDA.scalar(type)}){self.text(s.identity)}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 
     def _sums(self, name: p.Name, count: int) -> str:
@@ -258,9 +262,6 @@ class CudaWriter(Writer):
     def _combine(self, s: Combine) -> list[str]:
         type = s.array.type
         op = self._lambda(s.op, type)
-        self.use("shuffle", "")
-        if s.reduction == "parallel":
-            self.use("of_lanes", "")
         call = self.use(f"of_{s.reduction}", "")
         args = f"{s.value.name}, {s.index.name}, {self._mask(s.group)}"
         line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({args});"
@@ -270,11 +271,9 @@ class CudaWriter(Writer):
 
     # -- the function ---------------------------------------------------------------------------
 
-    def kernel(self, k: Kernel) -> str:
-        self.shared = []
-        self.vectors = {
-            n.vector.name for n in walk(k.body) if isinstance(n, (LoadVector, MakeVector))
-        }
+    def function(self) -> str:
+        """The whole kernel."""
+        k = self.kernel
         body = indent(self.stmt(k.body))
         body = [*indent(self.shared), *body]
         params = [f"{type} {name}" for type, name in parameters(k)]

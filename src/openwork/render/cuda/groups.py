@@ -185,3 +185,11 @@ GROUP_HELPERS = {
     "of_segment": _SEGMENT,
     "exchange": _EXCHANGE,
 }
+# Those that call others.
+GROUP_NEEDS = {
+    "add_vector": "vector",
+    "of_lanes": "shuffle",
+    "of_block": "of_lanes",
+    "of_parallel": "of_lanes",
+    "of_segment": "shuffle",
+}
