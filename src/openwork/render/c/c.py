@@ -8,9 +8,7 @@ Every kernel is one function `int32_t kernel(void **arrays, int64_t *sizes)`:
     sizes[1]       how many entries to make room for at first
     sizes[2 + n]   the n-th extent; after them, the lengths of the arrays that were made
 
-It returns 0, or 1 when memory ran out, 2 when it was interrupted, 3 when a position did not fit
-its array's type, 4 when a bound that a schedule promised does not hold, 5 when an integer was
-raised to a negative power.
+It returns a status of `program/contract.py`.
 """
 
 from __future__ import annotations

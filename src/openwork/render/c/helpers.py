@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openwork.program.contract import NO_MEMORY
 from openwork.render.c.dialect import C
 from openwork.render.c.store_helpers import STORE_HELPERS, store_text
 from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
@@ -50,7 +51,7 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
   const size_t bytes = ((size_t)count + 1) * size;
   void *larger = __builtin_realloc(array, bytes);
   if (larger) return huge(larger, bytes);
-  *status = 1;
+  *status = $no_memory;
   return array;
 }
 """
@@ -60,7 +61,7 @@ _ROOM_FOR = """\
 static void *room_for(int64_t count, size_t size, int32_t *status) {
   const size_t bytes = ((size_t)count + 1) * size;
   void *array = __builtin_malloc(bytes);
-  if (!array) *status = 1;
+  if (!array) *status = $no_memory;
   return huge(array, bytes);
 }
 """
@@ -69,7 +70,7 @@ _ZEROS = """\
 // Memory for `count` elements, all zero.
 static void *zeros(int64_t count, size_t size, int32_t *status) {
   void *array = __builtin_calloc((size_t)count + 1, size);
-  if (!array) *status = 1;
+  if (!array) *status = $no_memory;
   return huge(array, ((size_t)count + 1) * size);
 }
 """
@@ -169,7 +170,7 @@ _PLAIN = {
 def _text(name: str, type: str) -> str:
     """The C text of a helper for arrays or values of an element type."""
     if name in _PLAIN:
-        return _PLAIN[name]
+        return C.fill(_PLAIN[name], no_memory=str(NO_MEMORY))
     if name == "checked_pow":
         return C.fill(_CHECKED_POWER, type)
     if name in STORE_HELPERS:
