@@ -36,7 +36,7 @@ from openwork.render.c.loops import for_loop
 from openwork.render.c.stores import is_streamed
 from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent
-from openwork.tree import Node, children, walk
+from openwork.tree import children, walk
 
 SHARES = 8  # parts for each thread, where anybody may do any of them
 
@@ -78,13 +78,12 @@ def parallel_for(w: CWriter, s: p.For) -> list[str]:
     return ["{", *indent(lines), "}"] if before else lines
 
 
-def streams(node: Node, by_threads: bool) -> bool:
-    """Whether something below `node` bypasses the cache, in parallel loops or outside of them."""
-    if isinstance(node, p.For) and node.parallel and not by_threads:
+def streams(s: p.Stmt, by_threads: bool) -> bool:
+    """Whether something in `s` bypasses the cache, in parallel loops or outside of them."""
+    if isinstance(s, p.For) and s.parallel and not by_threads:
         return False
-    if isinstance(node, p.Stmt) and is_streamed(node):
-        return True
-    return any(streams(child, by_threads) for child in children(node))
+    inner = (child for child in children(s) if isinstance(child, p.Stmt))
+    return is_streamed(s) or any(streams(child, by_threads) for child in inner)
 
 
 def _last(program: p.Program, s: p.For) -> bool:
