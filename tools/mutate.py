@@ -508,7 +508,7 @@ def _try(
             "OPENWORK_DATA": os.environ.get("OPENWORK_DATA", str(tree.parent / "shared" / "data")),
             "CI": "1",  # the same random cases each time
         }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "--no-header"]
+        command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-rfE", "--no-header"]
         command += ["-p", "no:cacheprovider"]
         command += [] if options.golden else ["-m", "not golden"]
         command += ["-n", str(options.workers), "--dist", "worksteal"] if options.workers else []
@@ -537,7 +537,9 @@ def _caught(command: list[str], copy: Path, environment: dict[str, str], timeout
     if failed:
         return failed[1]
     if process.returncode < 0:
-        return f"a crash: {signal.Signals(-process.returncode).name}"
+        running = re.findall(r"^(\S+::.*)$", output, re.MULTILINE)[-1:]
+        crash = signal.Signals(-process.returncode).name
+        return f"{running[0] if running else 'pytest'} ({crash})"
     raise SystemExit(f"pytest ended with {process.returncode}:\n{output[-2000:]}")
 
 
