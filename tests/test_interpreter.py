@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.generate import Case, assert_agrees
 from tests.schedules import random_schedule
-from tests.test_property import case_of, statement_of
+from tests.test_property import case_of, report, statement_of
 
 from openwork.algebra import operators as ops
 from openwork.errors import InternalError
@@ -133,7 +133,7 @@ def test_the_interpreter_agrees_with_the_reference(chunk: int) -> None:
         try:
             run_case(case)
         except (AssertionError, InternalError) as error:
-            failures.append(f"seed {seed}: {case.text}\n{error}\n\n{case.reproducer()}\n")
+            failures.append(f"{error}\n\n{report(seed, case)}")
     if failures:
         pytest.fail("\n".join([f"{len(failures)} cases failed", *failures[:3]]), pytrace=False)
 
@@ -149,8 +149,7 @@ def test_scheduled_programs_neither_race_nor_stray(chunk: int) -> None:
         try:
             run_case(case, stmt)
         except (AssertionError, InternalError) as error:
-            again = case.reproducer(stmt.commands)
-            failures.append(f"seed {seed}: {case.text} | {stmt.commands}\n{error}\n\n{again}\n")
+            failures.append(f"{error}\n\n{report(seed, case, stmt.commands)}")
     if failures:
         pytest.fail("\n".join([f"{len(failures)} cases failed", *failures[:3]]), pytrace=False)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.found.cases import text_of
 from tests.generate import Case, assert_agrees, random_case
 from tests.schedules import random_schedules
 from tests.unguarded import unguarded_updates
@@ -147,6 +148,12 @@ def compare(case: Case, result: Masked) -> None:
     )
 
 
+def report(seed: int, case: Case, schedule: str = "") -> str:
+    """How to repeat a case: as a program, and as text to store in tests/found."""
+    stored = text_of(f"seed {seed}", statement_of(case), schedule, atol=case.atol)
+    return f"seed {seed}: {case.text} | {schedule}\n\n{case.reproducer(schedule)}\n\n{stored}"
+
+
 @pytest.fixture
 def several_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small kernels run on several threads too."""
@@ -173,7 +180,7 @@ def test_kernels_agree_with_the_reference(chunk: int) -> None:
                 raise AssertionError(f"{type(result).__name__}: {result}") from result
             compare(case, result)
         except AssertionError as error:
-            failures.append(f"seed {seed}: {case.text}\n{error}\n\n{case.reproducer()}\n")
+            failures.append(f"{error}\n\n{report(seed, case)}")
     if failures:
         count = f"{len(failures)} of {len(cases)} cases differ from the reference"
         pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
@@ -203,8 +210,7 @@ def test_scheduled_kernels_agree_with_the_reference(chunk: int) -> None:
                 raise AssertionError(f"{type(result).__name__}: {result}") from result
             compare(cases[n], result)
         except AssertionError as error:
-            again = cases[n].reproducer(commands[n])
-            failures.append(f"seed {seeds[n]}: {cases[n].text} | {commands[n]}\n{error}\n\n{again}")
+            failures.append(f"{error}\n\n{report(seeds[n], cases[n], commands[n])}")
     if failures:
         count = f"{len(failures)} of {len(cases)} scheduled cases differ from the reference"
         pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)

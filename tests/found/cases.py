@@ -108,12 +108,14 @@ def _number(word: str, dtype: DType) -> Number:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def text_of(name: str, stmt: ow.Statement, *, atol: float = 0.0, refused: str = "") -> str:
-    """`stmt` and its data as a case; `stmt.commands` is its schedule."""
+def text_of(
+    name: str, stmt: ow.Statement, schedule: str = "", *, atol: float = 0.0, refused: str = ""
+) -> str:
+    """`stmt` and its data as a case, under `schedule`."""
     assignment = stmt.assignment
     held = {n.name: n.source for n in walk(assignment) if isinstance(n, TensorVar)}
     lines = ["[[case]]", f'name = "{name}"', f'statement = "{show(assignment)}"']
-    lines += [f'schedule = "{stmt.commands}"'] if stmt.commands else []
+    lines += [f'schedule = "{schedule}"'] if schedule else []
     lines += [f'refused = "{refused}"'] if refused else []
     lines += [f"atol = {atol!r}"] if atol else []
     for each, tensor in held.items():

@@ -15,7 +15,7 @@ import pytest
 from tests.gpu import tiers
 from tests.gpu.batch import Batch
 from tests.schedules import random_command
-from tests.test_property import NONFINITE, answer, case_of, compare, statement_of
+from tests.test_property import NONFINITE, answer, case_of, compare, report, statement_of
 from tests.unguarded import unguarded_updates
 
 from openwork.errors import ScheduleError
@@ -162,10 +162,7 @@ def test_emulated_kernels_agree_with_the_reference(
         except ScheduleError as error:
             refused.append(f"seed {seed}: {case.text} | {commands}\n{error}")
         except Exception as error:
-            failures.append(
-                f"seed {seed}: {case.text} | {commands}\n{type(error).__name__}: {error}"
-                f"\n{case.reproducer(commands)}"
-            )
+            failures.append(f"{type(error).__name__}: {error}\n{report(seed, case, commands)}")
     for seed, case, commands, kernel in runs:
         result = answer(kernel)
         try:
@@ -173,8 +170,7 @@ def test_emulated_kernels_agree_with_the_reference(
                 raise AssertionError(f"{type(result).__name__}: {result}") from result
             compare(case, result)
         except AssertionError as error:
-            again = case.reproducer(commands)
-            failures.append(f"seed {seed}: {case.text} | {commands}\n{error}\n{again}")
+            failures.append(f"{error}\n{report(seed, case, commands)}")
     if len(refused) > len(seeds) * REFUSED:  # what is legal command by command, but not together
         failures += refused
     if failures:
