@@ -16,8 +16,8 @@ from matrices import matrices, tensors
 from measure import Turns, interleave
 
 import openwork as ow
-from openwork.runtime import library
-from openwork.runtime.interrupt import stop_flag
+from openwork.runtime.host import library
+from openwork.runtime.host.interrupt import stop_flag
 
 WIDTH = 32
 CHUNK = 1 << 14

@@ -20,9 +20,9 @@ import scipy.sparse as sp
 from measure import interleave
 
 import openwork as ow
-from openwork.runtime import library
-from openwork.runtime.interrupt import stop_flag
-from openwork.runtime.threads import thread_count
+from openwork.runtime.host import library
+from openwork.runtime.host.interrupt import stop_flag
+from openwork.runtime.host.threads import thread_count
 
 CALLS = 1000
 

@@ -28,7 +28,7 @@ from gpu_matrices import from_lengths, matrices, rmat, skewed
 
 import openwork as ow
 from gpu import geometric, median
-from openwork.loops import default_gpu
+from openwork.loops.schedule.default import gpu
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = "matrix kernel dtype entries cupy_ms openwork_ms ratio"
@@ -103,7 +103,7 @@ def run(name: str, A: Any, kernels: list[str], shares: list[int]) -> Iterator[tu
         stmt = ow.parse(text, C=C, A=ow.tensor(A, name="A"), B=ow.tensor(B, name="B"))
         theirs = None
         for share in shares if kernel in ("add", "mul") else shares[:1]:
-            default_gpu.SHARE = share or _ROWS
+            gpu.SHARE = share or _ROWS
             compiled = stmt.compile("cuda")
             try:
                 expected = library()
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32,float64")
     parser.add_argument("--only", default="")
     parser.add_argument("--data", default=os.environ.get("OPENWORK_DATA", ""))
-    parser.add_argument("--share", default=str(default_gpu.SHARE))
+    parser.add_argument("--share", default=str(gpu.SHARE))
     args = parser.parse_args()
     args.kernels = args.kernels or ["spgemm", "spgemm_t", "add", "mul"]
     shares = [int(n) for n in args.share.split(",")]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from openwork.runtime import library
+from openwork.runtime.host import library
 
 HAND = library.load(Path(__file__).with_name("hand.c").read_text(encoding="utf-8"))
 

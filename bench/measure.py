@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 import openwork as ow
-from openwork.runtime.toolchain import find_toolchain
+from openwork.runtime.host.toolchain import find_toolchain
 
 LEAST, MOST = 5, 41
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from openwork.runtime import emulator, launch
-from openwork.runtime.library import load
-from openwork.runtime.threads import set_num_threads
+from openwork.runtime.gpu import emulator
+from openwork.runtime.host import launch
+from openwork.runtime.host.library import load
+from openwork.runtime.host.threads import set_num_threads
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"

@@ -46,12 +46,12 @@ from openwork.index.nodes import (
     TensorVar,
     apply,
 )
+from openwork.index.semiring import under
 from openwork.index.show import show
 from openwork.index.terms import as_expr
-from openwork.index.under import under
 from openwork.runtime.reference import Masked, evaluate, masked_to_coo
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.pack import pack, unpack
+from openwork.tensor.convert.pack import pack, unpack
 from openwork.tree import walk
 
 

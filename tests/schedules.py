@@ -12,9 +12,9 @@ import numpy as np
 from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, IndexVar
-from openwork.loops.nest import loop_variables, paths, provenance_of
 from openwork.loops.nodes import ParallelUnit
-from openwork.loops.options import Option, attempt, candidates
+from openwork.loops.plan.nest import loop_variables, paths, provenance_of
+from openwork.loops.schedule.options import Option, attempt, candidates
 from openwork.tensor.statement import Statement
 from openwork.tree import walk
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.render import store_helpers
+from openwork.render.c import store_helpers
 
 i, j, k = ow.indices("i j k")
 LOOKS = "if (without_branches() && pA2_end < A2_size && pB2_end < B2_size) {"

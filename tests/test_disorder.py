@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 LOOSE = ow.Format([ow.Dense, ow.Compressed(ordered=False)])
 A = np.array([[2.0, 0, 3, 1], [0, 4, 0, 0]])

@@ -10,7 +10,7 @@ import pytest
 from tests.test_property import Batch
 
 import openwork as ow
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import openwork as ow
-from openwork.runtime import launch
+from openwork.runtime.host import launch
 
 D2 = np.array([[0.0, 2, 0, 3, 0], [0, 0, 0, 0, 0], [4, 5, 0, 0, 6], [0, 0, 7, 0, 0]])
 D3 = np.arange(24.0).reshape(3, 4, 2) % 5

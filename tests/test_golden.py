@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 

@@ -10,7 +10,7 @@ import pytest
 
 import openwork as ow
 from openwork.errors import OpenworkError
-from openwork.tensor.validate import LARGEST_EXTENT
+from openwork.tensor.exchange.validate import LARGEST_EXTENT
 
 pytestmark = pytest.mark.needs_cc
 

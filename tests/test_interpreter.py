@@ -18,17 +18,17 @@ from openwork.algebra import operators as ops
 from openwork.errors import InternalError
 from openwork.pipeline import Compiled
 from openwork.program import nodes as p
-from openwork.program.interpret import NO_MEMORY, OK, interpret
-from openwork.program.memory import poison
+from openwork.program.contract import OVERFLOWED
+from openwork.program.interpret.interpret import NO_MEMORY, OK, interpret
+from openwork.program.interpret.memory import poison
 from openwork.program.verify import verify
-from openwork.render.c import OVERFLOWED
-from openwork.runtime.launch import PositionOverflow
+from openwork.runtime.host.launch import PositionOverflow
 from openwork.runtime.reference import to_masked
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor import binding, kernel
-from openwork.tensor.promises import Promises
+from openwork.tensor.exchange.validate import validate
+from openwork.tensor.kernel import binding, kernel
+from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.statement import Statement
-from openwork.tensor.validate import validate
 from openwork.tree import walk
 
 FIRST_SEED = 5_000_000  # far from those of the property test

@@ -11,8 +11,8 @@ from scipy import sparse
 from tests.test_statements import check, compiled, every_format, numbers
 
 import openwork as ow
-from openwork.format.width import INT32_LIMIT
-from openwork.tensor.validate import validate
+from openwork.format.levels.width import INT32_LIMIT
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 

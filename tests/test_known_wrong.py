@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.runtime import launch
-from openwork.runtime.threads import set_num_threads
-from openwork.tensor.validate import validate
+from openwork.runtime.host import launch
+from openwork.runtime.host.threads import set_num_threads
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 

@@ -14,13 +14,14 @@ from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.index.define import operator
 from openwork.program import nodes as p
-from openwork.program.atomic import applied, atomic_update
-from openwork.program.interpret import NO_MEMORY, OK, interpret
+from openwork.program.contract import BROKEN_BOUND, INTERRUPTED, NO_MEMORY, OK, OVERFLOWED
+from openwork.program.elements import applied
+from openwork.program.interpret.interpret import interpret
 from openwork.program.simplify import simplify
 from openwork.program.verify import verify
-from openwork.render.c import BROKEN_BOUND, INTERRUPTED, OVERFLOWED, render, render_all
-from openwork.runtime.launch import BoundBroken, Executable
-from openwork.runtime.library import load
+from openwork.render.c.c import render, render_all
+from openwork.runtime.host.launch import BoundBroken, Executable
+from openwork.runtime.host.library import load
 from openwork.runtime.storage import Array
 
 pytestmark = pytest.mark.needs_cc
@@ -128,7 +129,7 @@ def shared(body: p.Stmt, end: p.Expr = N, **more: Any) -> p.For:
 def scatter(op: Op | None, type: str) -> p.Stmt:
     """y[crd[i]] op= x[i], atomically."""
     x, y = p.Array("x", type), p.Array("y", type)
-    return atomic_update(y, p.Convert(CRD[I], "int64"), x[I], op)
+    return p.Store(y, p.Convert(CRD[I], "int64"), x[I], op, atomic=True)
 
 
 @every_count
@@ -589,7 +590,7 @@ def test_what_is_not_in_order_is_not_searched() -> None:
 
 TOTAL = p.Name("total", "float64")
 FIRST = p.Value(0)
-ATOMIC = atomic_update(Y, FIRST, X[I], ops.ADD)
+ATOMIC = p.Store(Y, FIRST, X[I], ops.ADD, atomic=True)
 RACES: dict[str, tuple[str, p.Stmt]] = {
     "plain updates": (r"y\[0\] is (read|written)", p.Store(Y, FIRST, X[I], ops.ADD)),
     "plain writes": (r"y\[0\] is written by two", p.Store(Y, FIRST, X[I])),
@@ -608,7 +609,7 @@ RACES: dict[str, tuple[str, p.Stmt]] = {
     "two operators": (
         r"y\[0\] is updated by (add|mul) and by",
         p.If(p.compare("<", I, 2), p.block(ATOMIC),
-             p.block(atomic_update(Y, FIRST, X[I], ops.MUL))),
+             p.block(p.Store(Y, FIRST, X[I], ops.MUL, atomic=True))),
     ),
 }  # fmt: skip
 

@@ -25,14 +25,14 @@ from openwork.index.einstein import explicit
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.pipeline import Compiled
-from openwork.render.c import render_all
-from openwork.runtime import launch, toolchain
-from openwork.runtime.library import load
+from openwork.render.c.c import render_all
+from openwork.runtime.host import launch, toolchain
+from openwork.runtime.host.library import load
+from openwork.runtime.host.threads import set_num_threads
 from openwork.runtime.reference import Masked, to_masked
-from openwork.runtime.threads import set_num_threads
+from openwork.tensor.exchange.validate import validate
 from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import validate
 from openwork.tree import Node, bottom_up, walk
 
 CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "800"))

@@ -17,7 +17,7 @@ from tests.unguarded import unguarded_updates
 import openwork as ow
 from openwork.errors import InternalError
 from openwork.loops.nodes import OutputRaceStrategy
-from openwork.runtime.toolchain import find_toolchain
+from openwork.runtime.host.toolchain import find_toolchain
 
 # The statements that race when nobody keeps the threads apart, before a loop is given to threads.
 CUT = {"SpMV by columns": "", "SpMV": POSITIONS + "split(p,p0,p1,8)"}

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import openwork as ow
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_data]
 

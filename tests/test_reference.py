@@ -20,10 +20,10 @@ from openwork.index.define import operator
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Absent, Apply, Assignment, Reduce, TensorVar
 from openwork.index.parse import parse_assignment
-from openwork.index.under import under
+from openwork.index.semiring import under
 from openwork.runtime import reference
 from openwork.runtime.reference import Masked, evaluate, masked_to_coo, to_masked
-from openwork.tensor.pack import pack
+from openwork.tensor.convert.pack import pack
 
 nan, inf = float("nan"), float("inf")
 

@@ -24,10 +24,11 @@ from scipy import sparse
 
 import openwork as ow
 from openwork.errors import OpenworkError
-from openwork.format.width import INT32_LIMIT
-from openwork.runtime import cache, library, toolchain
+from openwork.format.levels.width import INT32_LIMIT
+from openwork.runtime import cache
+from openwork.runtime.host import library, toolchain
 from openwork.tensor.eager import KERNELS
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 

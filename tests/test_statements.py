@@ -15,8 +15,8 @@ from scipy.sparse import csgraph
 import openwork as ow
 from openwork.algebra.types import NAMES
 from openwork.pipeline import Compiled
-from openwork.runtime.library import load
-from openwork.tensor.validate import validate
+from openwork.runtime.host.library import load
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 

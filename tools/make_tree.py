@@ -13,32 +13,61 @@ REPO = Path(__file__).resolve().parent.parent
 PACKAGE = REPO / "src" / "openwork"
 PAGE = REPO / "docs" / "architecture.md"
 
-BASE = ("_version", "errors", "trace", "tree")
+# Folders and root modules in the order of the pipeline: a module imports what stands in its own
+# folder or above it. The files of a folder stand where its own line is, before or after its
+# sub-folders.
 LAYERS = (
-    BASE,
-    ("algebra",),
-    ("format",),
-    ("index",),
-    ("loops",),
-    ("merge",),
-    ("program",),
-    ("render",),
-    ("runtime",),
-    ("pipeline",),
-    ("tensor",),
-    ("tune",),
-    ("ui",),
+    "_version",
+    "errors",
+    "trace",
+    "tree",
+    "algebra",
+    "format/levels",
+    "format",
+    "index",
+    "loops",
+    "loops/plan",
+    "loops/schedule/legality",
+    "loops/schedule/commands",
+    "loops/schedule",
+    "loops/schedule/default",
+    "program",
+    "program/lower/base",
+    "program/lower/walk",
+    "program/lower/derived",
+    "program/lower/result",
+    "program/lower",
+    "program/device",
+    "program/interpret",
+    "recipes",
+    "render",
+    "render/c",
+    "render/cuda",
+    "runtime",
+    "runtime/host",
+    "runtime/gpu",
+    "pipeline",
+    "tensor/convert",
+    "tensor/exchange",
+    "tensor/draw",
+    "tensor/kernel",
+    "tensor",
+    "tensor/files/lines",
+    "tensor/files",
+    "tune",
+    "ui",
 )
 ROOT_FILES = ("__init__", "__main__")  # may import anything
 
 START = "<!-- tree: made by `make docs` from the modules' docstrings -->"
 STOP = "<!-- end of tree -->"
-SOURCES = {".py", ".c", ".h", ".cu", ".cuh"}
+SOURCES = {".py", ".c", ".h", ".hpp", ".cu", ".cuh"}
 
 
-def rank(name: str) -> int | None:
-    """The layer of a folder or root module, or None when it has no place in `LAYERS`."""
-    return next((i for i, layer in enumerate(LAYERS) if name in layer), None)
+def rank(module: str) -> int | None:
+    """The layer of a module or folder, given as its path; None when it has no place in `LAYERS`."""
+    folder = module if module in LAYERS else module.rpartition("/")[0]
+    return LAYERS.index(folder) if folder in LAYERS else None
 
 
 def first_sentence(text: str) -> str:
@@ -58,20 +87,25 @@ def summary(file: Path) -> str:
     )
 
 
-def _order(path: Path) -> tuple[int, str]:
-    place = rank(path.stem)
-    if path.stem in ROOT_FILES:
-        place = -1
+def _place(path: Path, package: Path) -> tuple[int, str]:
+    """Where a file or folder is listed: a folder as the first layer in it."""
+    module = path.relative_to(package).with_suffix("").as_posix()
+    if path.is_dir():
+        inside = [i for i, layer in enumerate(LAYERS) if f"{layer}/".startswith(f"{module}/")]
+        place = min(inside, default=None)
+    else:
+        place = -1 if module in ROOT_FILES else rank(module)
     return (len(LAYERS) if place is None else place, path.name)
 
 
-def _entries(folder: Path, depth: int) -> list[tuple[str, str]]:
+def _entries(folder: Path, package: Path) -> list[tuple[str, str]]:
     """(indented name, summary) of all that lies in `folder`; its `__init__` speaks for it."""
     rows: list[tuple[str, str]] = []
+    depth = len(folder.relative_to(package).parts) + 1
     inside = [p for p in folder.iterdir() if p.is_dir() or p.suffix in SOURCES]
-    for path in sorted(inside, key=_order if depth == 1 else lambda p: (p.is_dir(), p.name)):
+    for path in sorted(inside, key=lambda path: _place(path, package)):
         if path.is_dir():
-            below = _entries(path, depth + 1)
+            below = _entries(path, package)
             init = path / "__init__.py"
             if below or init.exists():
                 words = summary(init) if init.exists() else ""
@@ -83,7 +117,7 @@ def _entries(folder: Path, depth: int) -> list[tuple[str, str]]:
 
 def tree(package: Path = PACKAGE) -> str:
     """The listing, one line per folder and file."""
-    rows = _entries(package, 1)
+    rows = _entries(package, package)
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = [f"{name:<{width}}{words}".rstrip() for name, words in rows]
     return "\n".join([f"src/{package.name}/", *lines])

@@ -40,11 +40,7 @@ from openwork.errors import (
 )
 from openwork.format.formats import (
     BANDED as banded,
-)
-from openwork.format.formats import (
     BITMAP as bitmap,
-)
-from openwork.format.formats import (
     BSR,
     COO,
     CSB,
@@ -127,17 +123,17 @@ from openwork.index.functions import (
 )
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.relations import BoundType
-from openwork.runtime.threads import set_num_threads, thread_count
+from openwork.recipes import (
+    atomic_parallel,
+    choose as _choose,  # noqa: F401 - it makes recipes the default
+)
+from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.einsum import einsum
 from openwork.tensor.files import read, write
-from openwork.tensor.kernel import Kernel
+from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
-from openwork.tune import choose as _choose  # noqa: F401 - it makes recipes the default
-from openwork.tune import exact as _exact  # noqa: F401 - and those without atomics
-from openwork.tune import recipes
-from openwork.tune.recipes import atomic_parallel
 
 abs = abs_
 

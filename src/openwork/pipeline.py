@@ -9,23 +9,21 @@ from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
-from openwork.loops.default import scheduled
-from openwork.loops.pieces import in_pieces
-from openwork.loops.plan import Plan, names_of, plan
-from openwork.loops.threads import shared_by_threads
+from openwork.loops.plan.pieces import in_pieces
+from openwork.loops.plan.plan import Plan, names_of, plan
+from openwork.loops.schedule.default.cpu import scheduled, shared_by_threads
 from openwork.loops.verify import verify_loops
-from openwork.program.build import lower_plan
-from openwork.program.constants import with_promised_extents
-from openwork.program.device import DeviceProgram
-from openwork.program.host import on_device
+from openwork.program.device.block_copies import with_parts
+from openwork.program.device.host import on_device
+from openwork.program.gpu_nodes import DeviceProgram
+from openwork.program.lower.base.names import Widths
+from openwork.program.lower.kernel import lower_plan
 from openwork.program.nodes import Program
-from openwork.program.parts import with_parts
 from openwork.program.powers import check_powers
-from openwork.program.simplify import simplify
-from openwork.program.tensors import Widths
+from openwork.program.simplify import simplify, with_promised_extents
 from openwork.program.verify import verify
-from openwork.render.c import render
-from openwork.render.cuda import can_be_narrow, render_cuda
+from openwork.render.c.c import render
+from openwork.render.cuda.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
 
 

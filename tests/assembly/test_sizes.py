@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime import memory, memory_watch, threads
-from openwork.tensor import binding
-from openwork.tensor import bounds as bounds_of
-from openwork.tensor.bounds import entries
+from openwork.runtime import memory
+from openwork.runtime.host import interrupt, threads
+from openwork.tensor.kernel import binding, result_size as bounds_of
+from openwork.tensor.kernel.result_size import entries
 
 i, j, k = ow.indices("i j k")
 
@@ -100,7 +100,7 @@ def test_what_outgrows_memory_is_stopped(monkeypatch: pytest.MonkeyPatch, elsewh
     kernel = ow.assign(C[i, k], A[i, j] * A[j, k]).compile()
     with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
         patch.setattr(bounds_of, "available", lambda: 1 << 28)  # enough to begin with
-        patch.setattr(memory_watch, "memory_left", lambda: 1 << 20)
+        patch.setattr(interrupt, "memory_left", lambda: 1 << 20)
         run = pool.submit(kernel) if elsewhere else kernel
         start = time.monotonic()
         with pytest.raises(MemoryError, match="more memory than there is"):

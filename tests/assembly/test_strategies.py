@@ -9,10 +9,10 @@ import pytest
 from tests.test_interpreter import Interpreted, interpreting
 
 import openwork as ow
-from openwork.runtime import launch
+from openwork.runtime.host import launch
+from openwork.runtime.host.threads import set_num_threads
 from openwork.runtime.reference import to_masked
-from openwork.runtime.threads import set_num_threads
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 STRATEGIES = ("count", "append", "serial")
 C1, C2, C3 = ow.CSF(1), ow.CSF(2), ow.CSF(3)

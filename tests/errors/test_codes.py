@@ -16,12 +16,12 @@ import pytest
 import openwork as ow
 from openwork import pipeline
 from openwork.errors import CODES
-from openwork.program.device import Kernel
+from openwork.program.gpu_nodes import Kernel
 from openwork.program.nodes import Block
-from openwork.runtime import library
-from openwork.runtime.cuda import DeviceStorage
-from openwork.runtime.emulator import Emulator
-from openwork.tensor import kernel
+from openwork.runtime.gpu.cuda import DeviceStorage
+from openwork.runtime.gpu.emulator import Emulator
+from openwork.runtime.host import library
+from openwork.tensor.kernel import kernel
 
 Test = TypeVar("Test", bound=Callable[..., None])
 SOURCES = Path(ow.__file__).parent

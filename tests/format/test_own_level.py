@@ -12,8 +12,8 @@ from tests.test_formats_in_statements import STATEMENTS, operands
 from tests.test_property import Batch
 
 import openwork as ow
-from openwork.tensor.pack import from_dense, pack, to_dense, unpack
-from openwork.tensor.validate import validate
+from openwork.tensor.convert.pack import from_dense, pack, to_dense, unpack
+from openwork.tensor.exchange.validate import validate
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "levels.md"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openwork.pipeline import CompiledCuda
-from openwork.runtime.emulator import emulated_source, load_emulated
+from openwork.runtime.gpu.emulator import emulated_source, load_emulated
 
 
 class Batch:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from scipy import sparse
 
-from openwork.runtime.emulator import Emulator
+from openwork.runtime.gpu.emulator import Emulator
 
 
 class ndarray(NDArrayOperatorsMixin):

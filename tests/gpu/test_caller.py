@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from tests.gpu.stand_in import Emulated, module, modules
 
 import openwork as ow
-from openwork.runtime.cuda import Cuda
+from openwork.runtime.gpu.cuda import Cuda
 
 pytestmark = pytest.mark.needs_cc
 MATRIX = sp.random(40, 30, 0.2, format="csr", random_state=np.random.default_rng(0))

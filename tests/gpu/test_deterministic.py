@@ -11,7 +11,7 @@ from tests.gpu.test_schedules import mttkrp, sddmm, spmm, spmv, ttm, ttv
 
 import openwork as ow
 from openwork import recipes as r
-from openwork.runtime.emulator import ORDERS
+from openwork.runtime.gpu.emulator import ORDERS
 
 STATEMENTS = {"spmv": spmv, "spmm": spmm, "mttkrp": mttkrp, "sddmm": sddmm, "ttv": ttv, "ttm": ttm}
 ATOMIC = (r.position_split, r.position_segments, r.position_staged)

@@ -9,7 +9,7 @@ import pytest
 
 import openwork as ow
 from openwork.errors import ToolchainError
-from openwork.runtime import emulator
+from openwork.runtime.gpu import emulator
 
 pytestmark = pytest.mark.needs_cc
 

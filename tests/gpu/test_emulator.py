@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from openwork.runtime.emulator import HEADER, load_emulated
+from openwork.runtime.gpu.emulator import HEADER, load_emulated
 
 pytestmark = pytest.mark.needs_cc
 

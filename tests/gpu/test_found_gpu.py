@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from tests.unguarded import unguarded_updates
 
 import openwork as ow
-from openwork.runtime.emulator import ORDERS, Emulator
+from openwork.runtime.gpu.emulator import ORDERS, Emulator
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(3)

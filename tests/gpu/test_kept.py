@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import openwork as ow
 from openwork import recipes as r
-from openwork.runtime import kept
-from openwork.runtime.emulator import Emulator
+from openwork.runtime.gpu import inspected
+from openwork.runtime.gpu.emulator import Emulator
 
 pytestmark = pytest.mark.needs_cc
 
@@ -59,12 +59,12 @@ def test_tile_starts_are_found_once_for_a_pattern(launched: list[frozenset[str]]
 
 def test_they_go_with_the_tensor(launched: list[frozenset[str]]) -> None:
     gc.collect()
-    before = len(kept._found)
+    before = len(inspected._found)
     A = ow.tensor(sp.random(300, 200, 0.1, format="csr", random_state=1), name="A")
     x = ow.tensor(np.ones(200), name="x")
     kernel = spmv(A, x).compile("cuda-emulated")
     kernel()
-    assert len(kept._found) == before + 1
+    assert len(inspected._found) == before + 1
     del A, x, kernel
     gc.collect()
-    assert len(kept._found) == before
+    assert len(inspected._found) == before

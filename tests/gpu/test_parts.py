@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime import steps
-from openwork.runtime.emulator import ORDERS
+from openwork.runtime.gpu import steps
+from openwork.runtime.gpu.emulator import ORDERS
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(4)

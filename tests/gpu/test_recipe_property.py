@@ -21,7 +21,7 @@ import openwork as ow
 from openwork import recipes as r
 from openwork.errors import ScheduleError
 from openwork.pipeline import CompiledCuda
-from openwork.runtime import emulator
+from openwork.runtime.gpu import emulator
 
 CASES = int(os.environ.get("OPENWORK_GPU_CASES", "300"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))

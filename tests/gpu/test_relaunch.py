@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from tests.gpu import stand_in
 
-from openwork.runtime import graph
-from openwork.runtime.cuda import Cuda, DeviceStorage
-from openwork.runtime.relaunch import Ready, Relaunch, Slices
+from openwork.runtime.gpu import graph
+from openwork.runtime.gpu.cuda import Cuda, DeviceStorage
+from openwork.runtime.gpu.relaunch import Ready, Relaunch, Slices
 
 
 class Refused(Exception):

@@ -14,9 +14,10 @@ import scipy.sparse as sp
 from tests.gpu.stand_in import Emulated, module, modules
 
 import openwork as ow
-from openwork.runtime.cuda import Cuda, DeviceStorage
-from openwork.tensor import direct, generated
-from openwork.tensor.validate import validate
+from openwork.runtime.gpu.cuda import Cuda, DeviceStorage
+from openwork.tensor import generated
+from openwork.tensor.convert import rows
+from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
 MATRIX = sp.random(40, 30, 0.2, format="csr", random_state=np.random.default_rng(0))
@@ -99,7 +100,7 @@ def test_operands_and_results_are_converted_on_the_gpu(
     def refuse(*args: Any) -> None:
         raise AssertionError("arrays of a GPU were given to the code of a CPU")
 
-    monkeypatch.setattr(direct, "transposed", refuse)
+    monkeypatch.setattr(rows, "transposed", refuse)
     A = ow.tensor(MATRIX, name="A").to("cuda")
     for text, shape, expected in (
         ("C(i,j) = A(j,i)", (30, 40), MATRIX.T),

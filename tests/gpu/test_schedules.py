@@ -18,7 +18,7 @@ from tests.gpu.nvrtc import compile_text, library, registers
 import openwork as ow
 from openwork import recipes as r
 from openwork.pipeline import CompiledCuda
-from openwork.tune import choose
+from openwork.recipes import choose
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(0)

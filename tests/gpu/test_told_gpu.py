@@ -12,7 +12,7 @@ import pytest
 
 import openwork as ow
 from openwork.errors import InternalError
-from openwork.tensor.device_kernel import DeviceKernel
+from openwork.tensor.kernel.gpu_kernel import DeviceKernel
 
 pytestmark = pytest.mark.needs_cc
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from openwork.loops import default_gpu
-from openwork.program import tables
+from openwork.loops.schedule.default import gpu
+from openwork.program.lower.result import gpu_table
 
 TIERS = ("long", "far", "mapped")
 
 
 def make_all(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No row fits a near table: all are of `tier`."""
-    monkeypatch.setattr(default_gpu, "slots_for", lambda keys: 2)
-    monkeypatch.setattr(default_gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
+    monkeypatch.setattr(gpu, "slots_for", lambda keys: 2)
+    monkeypatch.setattr(gpu, "_MOST_MAPPED", 1 << 22 if tier == "mapped" else 0)
     if tier != "long":
-        monkeypatch.setattr(tables, "MOST_SHARED", 128)
+        monkeypatch.setattr(gpu_table, "MOST_SHARED", 128)

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from openwork.algebra import operators as ops
 from openwork.algebra.types import FLOAT64, as_dtype

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from openwork.errors import InternalError, ToolchainError
-from openwork.runtime import cache, toolchain
+from openwork.runtime import cache
 from openwork.runtime.cache import CacheKey
+from openwork.runtime.host import toolchain
 
 KEY = CacheKey("int f;", "cc 1.0", ("-O3", "-g"), "cpu a", abi=1)
 OTHER = CacheKey("int g;", "cc 1.1", ("-O3 -g",), "cpu b", abi=2)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from openwork.runtime import cache, toolchain
+from openwork.runtime import cache
+from openwork.runtime.host import toolchain
 from openwork.ui import doctor
 from openwork.ui.cli import main
 

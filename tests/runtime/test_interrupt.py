@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from openwork.runtime import interrupt
+from openwork.runtime.host import interrupt
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no POSIX signals here")
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from openwork.errors import DataError
-from openwork.runtime import support
-from openwork.runtime.support import check_coordinates, check_positions
-from openwork.runtime.threads import set_num_threads
+from openwork.runtime.host import support
+from openwork.runtime.host.support import check_coordinates, check_positions
+from openwork.runtime.host.threads import set_num_threads
 
 Width = type[np.signedinteger[Any]]
 WIDTHS: tuple[Width, ...] = (np.int32, np.int64)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from openwork.errors import ToolchainError
-from openwork.runtime import threads
-from openwork.runtime.threads import most_threads, set_num_threads, thread_count
+from openwork.runtime.host import threads
+from openwork.runtime.host.threads import most_threads, set_num_threads, thread_count
 
 
 @pytest.fixture(autouse=True)

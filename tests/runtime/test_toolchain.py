@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from openwork.errors import InternalError, ToolchainError
-from openwork.runtime import cache, library, toolchain
-from openwork.runtime.toolchain import Toolchain, find_toolchain
+from openwork.runtime import cache
+from openwork.runtime.host import library, toolchain
+from openwork.runtime.host.toolchain import Toolchain, find_toolchain
 
 needs_cc = pytest.mark.needs_cc
 

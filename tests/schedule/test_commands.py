@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.loops.schedule import COMMANDS
+from openwork.loops.schedule.command import COMMANDS
 from openwork.tensor.statement import Statement
 
 needs_cc = pytest.mark.needs_cc

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.runtime import launch
+from openwork.runtime.host import launch
 
 pytestmark = pytest.mark.needs_cc
 

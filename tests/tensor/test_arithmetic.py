@@ -31,7 +31,7 @@ from openwork.format.formats import (
     dense,
 )  # fmt: skip
 from openwork.format.levels import Compressed, Dense, Hashed
-from openwork.format.width import INT32_LIMIT
+from openwork.format.levels.width import INT32_LIMIT
 from openwork.index.build import index
 from openwork.tensor.create import placeholder, tensor
 from openwork.tensor.eager import KERNELS, KernelStore

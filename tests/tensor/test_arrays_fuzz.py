@@ -33,11 +33,11 @@ from tests.test_property import Batch
 
 import openwork as ow
 from openwork.errors import InternalError, OpenworkError
-from openwork.runtime import launch
+from openwork.runtime.host import launch
+from openwork.runtime.host.threads import set_num_threads
 from openwork.runtime.storage import Storage
-from openwork.runtime.threads import set_num_threads
-from openwork.tensor.facts import facts_for
-from openwork.tensor.pack import pack
+from openwork.tensor.convert.pack import pack
+from openwork.tensor.exchange.facts import facts_for
 from openwork.tensor.tensor import Tensor
 
 pytestmark = [pytest.mark.needs_cc, pytest.mark.fuzz]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from openwork.errors import ShapeError
 from openwork.format.formats import (
@@ -29,9 +28,9 @@ from openwork.format.formats import (
 )  # fmt: skip
 from openwork.format.levels import Compressed, Dense, Hashed, Permuted, Singleton
 from openwork.tensor.broadcast import broadcast, check_axes, matmul_layout, squeeze
+from openwork.tensor.convert.pack import from_dense, to_dense
 from openwork.tensor.create import tensor
-from openwork.tensor.pack import from_dense, to_dense
-from openwork.tensor.validate import validate
+from openwork.tensor.exchange.validate import validate
 
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 

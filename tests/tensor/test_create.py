@@ -16,7 +16,7 @@ from openwork.algebra.types import NAMES
 from openwork.errors import FormatError, ParseError, ShapeError
 from openwork.format.formats import BSR, CSC, CSF, CSR, DCSR, DIA, LIL, Format, dense
 from openwork.format.levels import Compressed, Dense
-from openwork.format.width import INT32_LIMIT
+from openwork.format.levels.width import INT32_LIMIT
 from openwork.index.build import indices
 from openwork.index.nodes import Access
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor

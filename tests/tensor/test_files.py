@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.io import mmread as io_mmread
-from scipy.io import mmwrite
+from scipy.io import mmread as io_mmread, mmwrite
 
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, dense
-from openwork.runtime.threads import set_num_threads
+from openwork.runtime.host.threads import set_num_threads
 from openwork.tensor.create import tensor
-from openwork.tensor.files import compiled, progress, read, rows, target, write
-from openwork.tensor.files.source import BLOCK
+from openwork.tensor.files import read, write
+from openwork.tensor.files.lines import entry_lines, parse_c, progress, target
+from openwork.tensor.files.lines.source import BLOCK
 from openwork.tensor.tensor import Tensor
 
 MATRIX = np.array([[1.5, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, -3.0, 0.0], [4.0, 0.0, 1e-300]])
@@ -398,7 +398,7 @@ def test_numbers_are_rounded_as_python_does(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how == "plain":
-        monkeypatch.setattr(rows, "compiled_parser", lambda *_: None)
+        monkeypatch.setattr(entry_lines, "compiled_parser", lambda *_: None)
     with localcontext() as context:
         context.prec = 1200
         texts = numbers()
@@ -412,7 +412,7 @@ def test_numbers_are_rounded_as_python_does(
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "a.mtx.gz", tensor(MATRIX, CSR))
-    monkeypatch.setattr(compiled, "find_toolchain", lambda: None)
+    monkeypatch.setattr(parse_c, "find_toolchain", lambda: None)
     np.testing.assert_array_equal(read(tmp_path / "a.mtx.gz").to_numpy(), MATRIX)
 
 

@@ -21,8 +21,9 @@ from scipy.io import mmread as io_mmread
 from openwork.errors import DataError, OpenworkError
 from openwork.format.formats import CSR, DCSR, dense
 from openwork.tensor.create import tensor
-from openwork.tensor.files import read, rows, target, write
-from openwork.tensor.files.source import LONGEST_LINE
+from openwork.tensor.files import read, write
+from openwork.tensor.files.lines import entry_lines, target
+from openwork.tensor.files.lines.source import LONGEST_LINE
 
 MM = "%%MatrixMarket matrix coordinate "
 REAL = MM + "real general\n"
@@ -221,7 +222,7 @@ def test_there_are_many() -> None:
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both parsers find the same faults, and say the same."""
     if request.param == "plain":
-        monkeypatch.setattr(rows, "compiled_parser", lambda *_: None)
+        monkeypatch.setattr(entry_lines, "compiled_parser", lambda *_: None)
 
 
 def refusal(file: Path, content: bytes, **options: Any) -> str:

@@ -25,9 +25,10 @@ from scipy import sparse
 from openwork.errors import InternalError, OpenworkError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, dense
 from openwork.tensor.create import tensor
-from openwork.tensor.files import read, rows, write
+from openwork.tensor.exchange.validate import validate
+from openwork.tensor.files import read, write
+from openwork.tensor.files.lines import entry_lines
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import validate
 
 SECONDS = float(os.environ.get("OPENWORK_FUZZ_SECONDS", "4"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
@@ -317,7 +318,7 @@ def test_mutated_files(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             found = outcome(file)
             if ending in (".mtx", ".tns") and case % 4 == 0:
                 with monkeypatch.context() as patch:
-                    patch.setattr(rows, "compiled_parser", lambda *_: None)
+                    patch.setattr(entry_lines, "compiled_parser", lambda *_: None)
                     assert outcome(file) == found, "the two parsers differ"
         except BaseException as error:
             kept = tmp_path / f"failed{ending}{'.gz' if packed else ''}"

@@ -9,7 +9,7 @@ import pytest
 
 import openwork as ow
 from openwork.tensor import generated
-from openwork.tensor.pack import convert
+from openwork.tensor.convert.pack import convert
 
 MATRICES = [
     ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.LIL, ow.ELL, ow.SELL(4), ow.SELL(2, 8), ow.bitmap,

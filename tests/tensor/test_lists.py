@@ -11,13 +11,12 @@ import pytest
 
 import openwork as ow
 from openwork.format.levels import Entries, Packed
-from openwork.format.width import INT32_LIMIT
-from openwork.program.sorting import Key
-from openwork.runtime import launch
-from openwork.runtime import lists as programs
+from openwork.format.levels.width import INT32_LIMIT
+from openwork.runtime.host import launch
 from openwork.runtime.storage import Storage
-from openwork.tensor import lists
-from openwork.tensor.pack import convert, differs, pack, unpack
+from openwork.tensor.convert import list_kernels as programs, lists
+from openwork.tensor.convert.pack import convert, differs, pack, unpack
+from openwork.tensor.convert.sort_entries import Key
 
 Lengths = ow.LIL.levels[1]
 

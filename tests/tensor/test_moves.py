@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime import moves
+from openwork.tensor.convert import moves
 
 SHAPES = [(1, 1), (7, 5), (30, 31), (90, 200), (200, 90)]
 

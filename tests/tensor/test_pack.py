@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import sparse
 
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import FormatError
 from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, Format, dense
 from openwork.format.levels import Compressed, Dense
-from openwork.format.width import INT32_LIMIT
+from openwork.format.levels.width import INT32_LIMIT
 from openwork.runtime.reference import to_masked
 from openwork.runtime.storage import Storage
-from openwork.tensor.pack import convert, from_dense, pack, to_dense, unpack
-from openwork.tensor.validate import validate
+from openwork.tensor.convert.pack import convert, from_dense, pack, to_dense, unpack
+from openwork.tensor.exchange.validate import validate
 
 ALL_FORMATS = {
     ndim: [

@@ -10,11 +10,10 @@ import pytest
 from openwork.algebra import operators as ops
 from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, Format, dense
 from openwork.format.levels import Compressed, Dense
-from openwork.index.build import access, indices
-from openwork.index.build import sum as sum_over
+from openwork.index.build import access, indices, sum as sum_over
 from openwork.index.nodes import TensorVar
+from openwork.index.semiring import under
 from openwork.index.terms import Term, Variable
-from openwork.index.under import under
 from openwork.tensor import result_format as formats
 from openwork.tensor.statement import assign
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.tensor.layout import MOST_CELLS
+from openwork.tensor.draw.cells import MOST_CELLS
 
 SMALL = np.array([[5.0, 0, 6, 0], [0, 0, 0, 0], [0, 7, 8, 9]])
 FORMATS = [

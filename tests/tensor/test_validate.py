@@ -16,9 +16,9 @@ from openwork.format.formats import CSB, CSC, CSF, CSR, DCSR, Format, dense
 from openwork.format.levels import ArrayFact, Bitmap, Compressed, Dense, Level, Range
 from openwork.runtime.storage import Storage
 from openwork.tensor.create import empty, from_arrays, tensor
+from openwork.tensor.exchange.validate import check_shape
 from openwork.tensor.files import read
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import check_shape
 
 ONES = np.ones(3)
 POS, CRD = [0, 2, 2, 3], [0, 3, 1]  # a 3x4 matrix with entries (0,0), (0,3), (2,1)

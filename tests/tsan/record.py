@@ -13,8 +13,8 @@ from tests.test_interpreter import Interpreted, interpreting
 from tests.tsan.cases import Prepared
 
 from openwork.program import nodes as p
-from openwork.render.allocation import may_fail
-from openwork.render.c import render, render_all
+from openwork.render.c.allocation import may_fail
+from openwork.render.c.c import render, render_all
 from openwork.runtime.storage import Array
 from openwork.tree import walk
 

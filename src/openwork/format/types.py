@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from openwork.format.levels.base import Level
-from openwork.format.width import index_dtype
+from openwork.format.levels.width import index_dtype
 
 Monomial = tuple[str, ...]
 

@@ -30,6 +30,7 @@ from openwork.index.functions import (
     pow,
 )
 from openwork.index.nodes import Access, IndexVar, Reduce, TensorVar
+from openwork.index.semiring import under
 from openwork.index.terms import (
     Term,
     Variable,
@@ -37,7 +38,6 @@ from openwork.index.terms import (
     as_variable,
     variable,
 )
-from openwork.index.under import under
 
 __all__ = [
     "index", "indices", "access",

@@ -1,7 +1,7 @@
 """The provenance graph: what each index variable derives from.
 
 Answers about spaces and dependences that need no generated code; how values and bounds are
-recovered is in `program/recover.py`, one function per relation and question.
+recovered is in `program/lower/derived/recover.py`, one function per relation and question.
 """
 
 from __future__ import annotations

@@ -13,54 +13,28 @@ of an operator of the algebra, in the operator's own types. Names are ours, neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from openwork.algebra.operators import Op
-from openwork.program.expressions import INDEX as INDEX
 from openwork.program.expressions import (
+    INDEX as INDEX,
     Apply as Apply,
-)
-from openwork.program.expressions import (
     Array as Array,
-)
-from openwork.program.expressions import (
     Binary as Binary,
-)
-from openwork.program.expressions import (
     Convert as Convert,
-)
-from openwork.program.expressions import (
     Expr as Expr,
-)
-from openwork.program.expressions import (
     Helper as Helper,
-)
-from openwork.program.expressions import (
     Load as Load,
-)
-from openwork.program.expressions import (
     Name as Name,
-)
-from openwork.program.expressions import (
     Value as Value,
-)
-from openwork.program.expressions import (
     arithmetic as arithmetic,
-)
-from openwork.program.expressions import (
     compare as compare,
-)
-from openwork.program.expressions import (
     every as every,
-)
-from openwork.program.expressions import (
     expr as expr,
 )
 from openwork.tree import Node
-
-# The status of a kernel that met more than its schedule promised; others are 0 to 3.
-BROKEN_BOUND = 4
-THREADS = Name("threads")  # how many threads the call may use
 
 
 class Stmt(Node):
@@ -350,6 +324,19 @@ def block(*parts: Stmt | None) -> Block:
         elif part is not None:
             body.append(part)
     return Block(tuple(body))
+
+
+def in_order(
+    body: Block, known: dict[str, Expr], change: Callable[[Node, dict[str, Expr]], Node]
+) -> Block:
+    """`body` with each statement changed, which is told what the names before it stand for."""
+    known = dict(known)
+    done: list[Stmt] = []
+    for s in body.body:
+        if isinstance(s, Declare) and s.fixed:
+            known[s.name.name] = s.value
+        done.append(cast(Stmt, change(s, known)))
+    return block(*done)
 
 
 @dataclass(frozen=True)

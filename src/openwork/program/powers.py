@@ -8,8 +8,6 @@ from openwork.errors import ParseError
 from openwork.program import nodes as p
 from openwork.tree import walk
 
-NEGATIVE_POWER = 5  # the status of a kernel that met one
-
 
 def may_be_negative(e: p.Apply) -> bool:
     """Whether an argument that has to be natural is signed, and not known before."""

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
+from openwork.index.nodes import IndexVar
+from openwork.loops.nodes import relations_of
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Bound, BoundType, Precompute
 from openwork.program import nodes as p
+from openwork.program.nodes import Value
 from openwork.tree import (
     Node,
     Rewrite,
@@ -16,6 +22,7 @@ from openwork.tree import (
     first_of,
     map_children,
     repeated,
+    substitute,
     until_stable,
     walk,
 )
@@ -171,3 +178,88 @@ def _fresh(base: str, taken: set[str]) -> str:
         name = f"{base}_{number}"
     taken.add(name)
     return name
+
+
+def without_dead(body: p.Block) -> p.Block:
+    """`body` without fixed scalars that are never used where they are known.
+
+    Names are used again in blocks beside each other, so that it takes a look at each block.
+    """
+    return cast(p.Block, _live(body))
+
+
+def _live(node: Node) -> Node:
+    if isinstance(node, p.Expr):
+        return node
+    node = map_children(node, _live)
+    if not isinstance(node, p.Block):
+        return node
+    used: set[str] = set()
+    kept: list[p.Stmt] = []
+    for s in reversed(node.body):
+        if isinstance(s, p.Declare) and s.fixed and s.name.name not in used and _pure(s.value):
+            continue
+        own = s.name if isinstance(s, p.Declare) else None
+        names = {n.name for n in walk(s) if isinstance(n, p.Name) and n is not own}
+        used = (used - {own.name} if own is not None else used) | names
+        kept.insert(0, s)
+    return node if len(kept) == len(node.body) else p.Block(tuple(kept))
+
+
+def _pure(value: p.Expr) -> bool:
+    """Whether nothing happens when a value is computed; a hash table may grow."""
+    return not any(isinstance(n, p.Helper) and n.name == "find" for n in walk(value))
+
+
+def with_promised_extents(
+    program: p.Program, plan: Plan, variables: tuple[IndexVar, ...]
+) -> p.Program:
+    """`program` for the extents that bounds give exactly; they are checked before each call."""
+    provenance = Provenance(relations_of(plan.loops))
+    sizes = dict(zip(variables, program.sizes, strict=True))
+    promised = promised_extents(provenance)
+    table: dict[Node, Node] = {sizes[v]: Value(n) for v, n in promised.items() if v in sizes}
+    if not table:
+        return program
+    body = _fold(substitute(program.body, table))
+    return replace(program, body=cast(p.Block, body))
+
+
+def promised_extents(provenance: Provenance) -> dict[IndexVar, int]:
+    """The extents of variables of the statement that bounds give exactly."""
+    found: dict[IndexVar, int] = {}
+    for relation in provenance.relations:
+        if not isinstance(relation, Bound) or relation.kind is not BoundType.MaxExact:
+            continue
+        var = relation.parent
+        while isinstance(above := provenance.above.get(var), (Bound, Precompute)):
+            var = above.parent
+        if above is None:
+            found[var] = relation.value
+    return found
+
+
+def _known(node: Node) -> Node | None:
+    """2 + 3 => 5, if (3 == 3) a else b => a"""
+    match node:
+        case p.Binary(sign=sign, left=p.Value() as a, right=p.Value() as b) if (
+            sign in ("==", "!=", "<", "<=") and a.type == b.type == p.INDEX
+        ):
+            holds = {
+                "==": a.value == b.value,
+                "!=": a.value != b.value,
+                "<": a.value.real < b.value.real,
+                "<=": a.value.real <= b.value.real,
+            }[sign]
+            return Value(holds, "bool")
+        case p.Binary(sign="+" | "-" | "*" | "/" | "min" | "max" as sign, left=left, right=right):
+            new = p.arithmetic(sign, left, right)
+            return None if new == node else new
+        case p.If(condition=p.Value(value=True), then=then):
+            return then
+        case p.If(condition=p.Value(value=False), otherwise=otherwise):
+            return p.Block(()) if otherwise is None else otherwise
+    return None
+
+
+_fold = bottom_up(_known)

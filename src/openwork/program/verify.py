@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from openwork.errors import InternalError
 from openwork.program import nodes as p
-from openwork.program.assemble import ROOM
-from openwork.program.device import Ask, ByOne, Scan
+from openwork.program.contract import ROOM, THREADS
+from openwork.program.gpu_nodes import Ask, ByOne, Scan
 from openwork.tree import Node, children, walk
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "int128")
@@ -18,7 +18,7 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "int128")
 
 def verify(program: p.Program) -> None:
     """Raise `InternalError` if `program` breaks a rule."""
-    scalars = {name.name: False for name in (*program.sizes, ROOM, p.THREADS)}
+    scalars = {name.name: False for name in (*program.sizes, ROOM, THREADS)}
     arrays = {a.array.name for a in program.arguments if a.role != "made"}
     known = _Known(scalars, arrays)
     known.statement(program.body)

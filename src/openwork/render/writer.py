@@ -9,9 +9,10 @@ from functools import cached_property
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.program import nodes as p
-from openwork.program.atomic import applied
+from openwork.program.elements import applied
 from openwork.program.powers import may_be_negative
-from openwork.render.helpers import helper_text
+from openwork.render.c.helpers import helper_text
+from openwork.render.c.store_helpers import vector_kind
 from openwork.render.spelling import (
     AND,
     ATOM,
@@ -30,7 +31,6 @@ from openwork.render.spelling import (
     operator,
     paren,
 )
-from openwork.render.store_helpers import vector_kind
 from openwork.tree import walk
 
 _SIGNS = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from openwork.algebra.types import DType, Number
 from openwork.format.formats import Format
-from openwork.format.width import index_dtype
+from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address
 
 Array = np.ndarray[Any, Any]

@@ -21,9 +21,9 @@ from openwork.index.nodes import Access, Apply
 from openwork.index.terms import any_terms, applied
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import Layout, check_axes, matmul_layout
+from openwork.tensor.convert.pack import unpack
 from openwork.tensor.eager import Operand, Result, T, run, variables
 from openwork.tensor.elementwise import NUMBERS, Operation, elementwise, operation
-from openwork.tensor.pack import unpack
 from openwork.tensor.result_format import result_format
 
 _ADD, _SUB, _MUL = operation(ops.ADD), operation(ops.SUB), operation(ops.MUL)

@@ -10,11 +10,11 @@ import numpy as np
 from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError
 from openwork.format.formats import Format, as_format, dense
-from openwork.tensor.facts import facts_for
-from openwork.tensor.interop import Wish, from_levels, storage_from
-from openwork.tensor.pack import check_order, pack
+from openwork.tensor.convert.pack import check_order, pack
+from openwork.tensor.exchange.facts import facts_for
+from openwork.tensor.exchange.interop import Wish, from_levels, storage_from
+from openwork.tensor.exchange.validate import check_shape
 from openwork.tensor.tensor import Tensor, auto_name
-from openwork.tensor.validate import check_shape
 
 
 def tensor(

@@ -13,7 +13,7 @@ from openwork.format.formats import Format
 from openwork.index.nodes import Access, Assignment, Expr, IndexVar, TensorVar
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import Layout, squeeze
-from openwork.tensor.facts import Facts, facts_for
+from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.result_format import fill_of
 from openwork.tensor.statement import Statement
 

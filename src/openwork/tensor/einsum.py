@@ -12,10 +12,10 @@ from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError, ShapeError, Span
 from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
-from openwork.index.under import under
+from openwork.index.semiring import under
+from openwork.tensor.convert.pack import check_order
 from openwork.tensor.eager import KERNELS, RESULT, call, operand_name
-from openwork.tensor.facts import facts_for
-from openwork.tensor.pack import check_order
+from openwork.tensor.exchange.facts import facts_for
 from openwork.tensor.result_format import result_format
 from openwork.tensor.tensor import Tensor
 

@@ -16,9 +16,9 @@ from openwork.index.nodes import Access, Apply, Expr, Literal, TensorVar, check_
 from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import broadcast
+from openwork.tensor.convert.pack import cast_values, copied
 from openwork.tensor.eager import Operand, Result, T, operand_name, run, variables
-from openwork.tensor.facts import Facts, facts_for
-from openwork.tensor.pack import cast_values, copied
+from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.result_format import absent_value, fill_of, result_format, sparse_accesses
 
 NUMBERS = (bool, int, float, complex, np.generic)

@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from openwork.errors import FormatError
-from openwork.format.formats import BSR, CSC, CSR
-from openwork.runtime.cuda import DeviceStorage
+from openwork.format.formats import BSR, CSC, CSR, Format
+from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.gpu_interop import to_cupy_matrix
-from openwork.tensor.located import Located
-from openwork.tensor.pack import copied
-from openwork.tensor.torch_interop import dense_to_torch, sparse_to_torch
+from openwork.tensor.convert.pack import copied
+from openwork.tensor.exchange.gpu import to_cupy_matrix
+from openwork.tensor.exchange.torch import dense_to_torch, sparse_to_torch
+
+
+class Located:
+    """A tensor that can be moved to a GPU and back."""
+
+    _storage: Storage | None
+
+    @property
+    def name(self) -> str:
+        """What statements and messages call it."""
+        raise NotImplementedError
+
+    @property
+    def format(self) -> Format:
+        """How it is stored."""
+        raise NotImplementedError
+
+    @property
+    def storage(self) -> Storage:
+        """Its arrays."""
+        raise NotImplementedError
+
+    @property
+    def _arrays(self) -> Storage | None:
+        """Its arrays, or None if it has no data."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, storage: Storage, name: str | None = None) -> Self:
+        """A tensor around `storage`."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> str:
+        """Where the arrays are: `"cpu"` or `"cuda"`."""
+        storage = self._storage
+        if storage is None:
+            storage = self._arrays
+        return "cuda" if isinstance(storage, DeviceStorage) else "cpu"
+
+    def _moved(self, to_gpu: bool) -> Self:
+        storage = self.storage
+        if isinstance(storage, DeviceStorage) == to_gpu:
+            return self
+        moved = DeviceStorage.of(storage) if to_gpu else self._host
+        return type(self).of(moved, self.name)
+
+    @property
+    def _host(self) -> Storage:
+        """The storage in main memory."""
+        return self.storage.host()
 
 
 class Exchanged(Located):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from openwork.format.formats import COO, Format
 from openwork.format.levels import Compressed, Dense
+from openwork.runtime.host.toolchain import find_toolchain
 from openwork.runtime.storage import Storage
-from openwork.runtime.toolchain import find_toolchain
 from openwork.tensor.broadcast import Layout
-from openwork.tensor.device_convert import is_converted_on_gpu
-from openwork.tensor.direct import direct, is_direct
+from openwork.tensor.convert.gpu import is_converted_on_gpu
+from openwork.tensor.convert.pack import convert
+from openwork.tensor.convert.rows import direct, is_direct
 from openwork.tensor.eager import Result, T, run
-from openwork.tensor.pack import convert
 
 # Below so many entries, NumPy is done before a compiler would be.
 LEAST_ENTRIES = 1 << 18

@@ -11,25 +11,25 @@ from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ShapeError, ToolchainError
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
+from openwork.index.semiring import under
 from openwork.index.show import show
 from openwork.index.terms import as_expr
-from openwork.index.under import under
-from openwork.loops.default_gpu import assembled, by_units, for_gpu
-from openwork.loops.gpu import check_for_cpu, uses_gpu
-from openwork.loops.nest import loop_variables
 from openwork.loops.nodes import Stmt
-from openwork.loops.plan import Plan
-from openwork.loops.result import Append
-from openwork.loops.schedule import Command, run
+from openwork.loops.plan.assembly import Append
+from openwork.loops.plan.nest import loop_variables
+from openwork.loops.plan.plan import Plan
+from openwork.loops.schedule.command import Command, run
+from openwork.loops.schedule.default.gpu import assembled, by_units, for_gpu
+from openwork.loops.schedule.legality.gpu import check_for_cpu, uses_gpu
+from openwork.loops.schedule.schedulable import Schedulable
 from openwork.pipeline import CompiledCuda, front
-from openwork.program.device import DeviceProgram
-from openwork.program.exact import check_exact
+from openwork.program.device.deterministic import check_exact
+from openwork.program.gpu_nodes import DeviceProgram
 from openwork.program.nodes import Program
-from openwork.tensor.binding import Loader, load_function
-from openwork.tensor.device_kernel import TARGETS, DeviceKernel
-from openwork.tensor.kernel import Kernel
-from openwork.tensor.row_lengths import longest_rows
-from openwork.tensor.schedulable import Schedulable
+from openwork.recipes.statistics import longest_rows
+from openwork.tensor.kernel.binding import Loader, load_function
+from openwork.tensor.kernel.gpu_kernel import TARGETS, DeviceKernel
+from openwork.tensor.kernel.kernel import Kernel
 from openwork.trace import Trace
 from openwork.tree import walk
 

@@ -18,15 +18,15 @@ from openwork.index.terms import Term, as_expr, as_variable
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import Arithmetic
 from openwork.tensor.broadcast import check_axes, permute
-from openwork.tensor.draw import draw, summary
+from openwork.tensor.convert.pack import cast_values, convert, copied, to_dense, unpack
+from openwork.tensor.draw.cells import MOST_CELLS
+from openwork.tensor.draw.svg import draw_svg
+from openwork.tensor.draw.text import draw, summary
+from openwork.tensor.exchange.facts import Facts, facts_of
+from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from, to_scipy
 from openwork.tensor.exchanged import Exchanged
-from openwork.tensor.facts import Facts, facts_of
 from openwork.tensor.generated import generated
-from openwork.tensor.interop import Wish, fitted, from_levels, storage_from, to_scipy
-from openwork.tensor.layout import MOST_CELLS
-from openwork.tensor.pack import cast_values, convert, copied, to_dense, unpack
 from openwork.tensor.recorded import Record, Recorded, Recording
-from openwork.tensor.svg import draw_svg
 
 _numbers = count(1)
 

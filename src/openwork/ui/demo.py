@@ -22,11 +22,11 @@ from openwork.index.build import indices
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Access
+from openwork.runtime.host.threads import thread_count
+from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.runtime.reference import evaluate, to_masked
-from openwork.runtime.threads import thread_count
-from openwork.runtime.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.tensor.create import empty, tensor
-from openwork.tensor.kernel import Kernel
+from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign
 from openwork.tensor.tensor import Tensor
 from openwork.tree import walk

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
-from openwork.runtime.support import support_library
-from openwork.runtime.threads import thread_count
-from openwork.runtime.toolchain import HOW_TO_GET_ONE, Candidate, Toolchain, candidates
+from openwork.runtime.host.support import support_library
+from openwork.runtime.host.threads import thread_count
+from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, Candidate, Toolchain, candidates
 
 _EXTRAS = (
     ("cupy", "openwork[cuda]", "kernels on NVIDIA GPUs"),

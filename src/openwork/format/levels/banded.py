@@ -18,7 +18,7 @@ from openwork.format.levels.base import (
     Packed,
     positions,
 )
-from openwork.format.width import countable, index_dtype
+from openwork.format.levels.width import countable, index_dtype
 
 # How many rows of diagonals lie beside one another.
 _ROWS = 16

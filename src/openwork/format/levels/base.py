@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from openwork.errors import FormatError
-from openwork.format.width import index_dtype
+from openwork.format.levels.width import index_dtype
 
 Array = np.ndarray[Any, Any]
 

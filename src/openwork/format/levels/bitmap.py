@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
-from openwork.format.width import countable
+from openwork.format.levels.width import countable
 
 
 @dataclass(frozen=True, repr=False)

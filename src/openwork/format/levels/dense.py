@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openwork.format.levels.base import Entries, Level, Packed
-from openwork.format.width import countable
+from openwork.format.levels.width import countable
 
 
 @dataclass(frozen=True, repr=False)

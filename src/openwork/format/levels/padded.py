@@ -21,7 +21,7 @@ from openwork.format.levels.base import (
     coordinates,
     spelled,
 )
-from openwork.format.width import countable, index_dtype
+from openwork.format.levels.width import countable, index_dtype
 
 
 class SideBySide(Level):

@@ -10,7 +10,7 @@ import numpy as np
 
 from openwork.errors import FormatError
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, spelled
-from openwork.format.width import index_dtype
+from openwork.format.levels.width import index_dtype
 
 
 @dataclass(frozen=True, repr=False)

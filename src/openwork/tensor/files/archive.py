@@ -21,16 +21,16 @@ from openwork.format.formats import parse_format
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import from_arrays
+from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import (
     Request,
     check_extents,
     from_entries,
     from_object,
 )
-from openwork.tensor.files.faults import shown
-from openwork.tensor.files.source import Source
+from openwork.tensor.files.lines.faults import shown
+from openwork.tensor.files.lines.source import Source
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import LARGEST_EXTENT
 
 _VERSION = 1
 _MOST_MEMBERS = 1000

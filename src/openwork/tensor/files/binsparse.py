@@ -23,12 +23,12 @@ from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, dense
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import from_arrays, tensor
+from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import Request, check_extents, from_object
-from openwork.tensor.files.faults import shown
-from openwork.tensor.files.source import Source
+from openwork.tensor.files.lines.faults import shown
+from openwork.tensor.files.lines.source import Source
 from openwork.tensor.files.symmetry import expanded
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import LARGEST_EXTENT
 
 # The arrays of each format besides the values, and how many modes it has.
 _ARRAYS: dict[str, tuple[int, tuple[str, ...]]] = {

@@ -9,10 +9,10 @@ from openwork.format.formats import DCSR, Format, as_format
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import tensor
-from openwork.tensor.files.source import Source
-from openwork.tensor.interop import tell_of_rows, usual
+from openwork.tensor.exchange.interop import tell_of_rows, usual
+from openwork.tensor.exchange.validate import check_shape
+from openwork.tensor.files.lines.source import Source
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import check_shape
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import IO
 import numpy as np
 
 from openwork.errors import DataError, FormatError
+from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import Request, from_entries
-from openwork.tensor.files.faults import shown
-from openwork.tensor.files.layout import Layout
-from openwork.tensor.files.rows import read_rows
-from openwork.tensor.files.source import Source
+from openwork.tensor.files.lines.entry_lines import read_rows
+from openwork.tensor.files.lines.faults import shown
+from openwork.tensor.files.lines.line_layout import Layout
+from openwork.tensor.files.lines.source import Source
 from openwork.tensor.tensor import Tensor
-from openwork.tensor.validate import LARGEST_EXTENT
 
 _MOST_MODES = 64
 _CHUNK = 1 << 16

@@ -1,0 +1,174 @@
+"""Nests of loops as commands see them: finding loops, replacing them, and what is known where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from openwork.errors import ScheduleError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    Sequence as Then,
+    Stmt,
+    SuchThat,
+    Where,
+    nest_of,
+    relations_of,
+)
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Relation
+from openwork.tree import Node, bottom_up, walk
+
+
+@dataclass(frozen=True)
+class Path:
+    """An assignment and the loops around it, from the outermost in."""
+
+    loops: tuple[Forall, ...]
+    assign: Assign
+
+    @property
+    def variables(self) -> tuple[IndexVar, ...]:
+        """The variables of the loops."""
+        return tuple(loop.var for loop in self.loops)
+
+    def accesses(self) -> tuple[Access, ...]:
+        """What the assignment reads and writes."""
+        found = (n for n in walk(self.assign) if isinstance(n, Access))
+        return tuple(dict.fromkeys(found))
+
+
+def provenance_of(plan: Plan) -> Provenance:
+    """What the variables of the plan's loops derive from."""
+    return Provenance(relations_of(plan.loops))
+
+
+def paths(stmt: Stmt, around: tuple[Forall, ...] = ()) -> Iterator[Path]:
+    """Every assignment of `stmt`, with the loops around it."""
+    match stmt:
+        case SuchThat(body=body):
+            yield from paths(body, around)
+        case Forall(body=body):
+            yield from paths(body, (*around, stmt))
+        case Assign():
+            yield Path(around, stmt)
+        case Where(consumer=consumer, producer=producer):
+            yield from paths(producer, around)
+            yield from paths(consumer, around)
+        case Then(first=first, then=then):
+            yield from paths(first, around)
+            yield from paths(then, around)
+
+
+def loops_of(plan: Plan) -> list[Forall]:
+    """All loops, outermost first."""
+    return [n for n in walk(nest_of(plan.loops)) if isinstance(n, Forall)]
+
+
+def loop_variables(plan: Plan) -> list[IndexVar]:
+    """The variables of all loops, each once."""
+    return list(dict.fromkeys(loop.var for loop in loops_of(plan)))
+
+
+def find_loops(plan: Plan, var: IndexVar) -> list[Forall]:
+    """The loops over `var`; a workspace's producer and consumer may both have one.
+
+    Raises:
+        ScheduleError: E301 if there is none.
+    """
+    found = [loop for loop in loops_of(plan) if loop.var == var]
+    if not found:
+        relations = relations_of(plan.loops)
+        made = next((r for r in relations if var in r.parents), None)
+        why = f"; it was replaced by {made}" if made is not None else ""
+        names = ", ".join(map(str, loop_variables(plan)))
+        raise ScheduleError(
+            f"there is no loop over {var}{why}",
+            code="E301",
+            hint=f"the loops are {names or 'none'}",
+        )
+    return found
+
+
+def untagged(plan: Plan, var: IndexVar) -> None:
+    """Raise unless the loop over `var` is plain: a parallel one is not transformed further."""
+    for loop in find_loops(plan, var):
+        if loop.tag is not None:
+            raise ScheduleError(
+                f"{var} is parallel already ({loop.tag})",
+                code="E310",
+                hint=f"transform {var} first, and parallelize the result",
+            )
+
+
+def new_variables(plan: Plan, *variables: IndexVar) -> None:
+    """Raise unless `variables` are new, and different."""
+    provenance = provenance_of(plan)
+    taken = provenance.variables | set(loop_variables(plan))
+    taken |= {n for n in walk(plan.assignment) if isinstance(n, IndexVar)}
+    for n, var in enumerate(variables):
+        if var in variables[:n]:
+            raise ScheduleError(
+                f"{var} is named twice", code="E302", hint="give each new loop a name of its own"
+            )
+        if var in taken:
+            raise ScheduleError(
+                f"{var} is a variable of the statement already",
+                code="E302",
+                hint="give the new loop a name of its own",
+            )
+
+
+# Larger numbers would overflow the arithmetic of indices, or keep a loop busy for ever.
+MOST, MOST_PARTS = 2**40, 2**20
+
+
+def positive(value: object, what: str, most: int = MOST) -> int:
+    """`value` if it is a positive whole number."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > most:
+        raise ScheduleError(
+            f"{what} is {value}, but can be {most} at most", code="E303", hint="such as 32"
+        )
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ScheduleError(
+            f"{what} is {value!r}, but must be a positive whole number",
+            code="E303",
+            hint="such as 32",
+        )
+    return value
+
+
+def rewrite(plan: Plan, change: Callable[[Forall], Stmt | None], *more: Relation) -> Plan:
+    """The plan with loops replaced where `change` gives something, and relations added."""
+
+    def rule(node: Node) -> Node | None:
+        return change(node) if isinstance(node, Forall) else None
+
+    body = bottom_up(rule)(nest_of(plan.loops))
+    assert isinstance(body, Stmt)  # noqa: S101 - loops are replaced by statements
+    return with_nest(plan, body, *more)
+
+
+def with_nest(plan: Plan, body: Stmt, *more: Relation) -> Plan:
+    """The plan with other loops, and relations added."""
+    relations = (*relations_of(plan.loops), *more)
+    return replace(plan, loops=SuchThat(body, relations) if relations else body)
+
+
+def completed(provenance: Provenance, variables: Sequence[IndexVar]) -> dict[IndexVar, int]:
+    """For every variable that becomes known in loops over `variables`, in which one."""
+    known: dict[IndexVar, int] = {}
+    for n, var in enumerate(variables):
+        fresh = [var]
+        while fresh:
+            at = fresh.pop()
+            if at in known:
+                continue
+            known[at] = n
+            relation = provenance.above.get(at)
+            if relation is not None and all(child in known for child in relation.children):
+                fresh += relation.parents
+    return known

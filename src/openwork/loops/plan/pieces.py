@@ -1,0 +1,88 @@
+"""Whether a sparse result can be assembled in pieces of its outermost loop, and how it is best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openwork.index.nodes import Access
+from openwork.loops.absent import restrict
+from openwork.loops.nodes import Assign, Forall, ParallelUnit, Stmt, Where, nest_of, relations_of
+from openwork.loops.plan.assembly import Append
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Split
+from openwork.trace import Trace
+from openwork.tree import walk
+
+
+def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
+    """Why the outermost loop cannot be cut into pieces; None if it can.
+
+    `nest`: the loops around the result, if others come before them.
+    """
+    loop: Stmt = nest_of(plan.loops) if nest is None else nest
+    if isinstance(loop, Where):
+        return f"{loop.temporary} is made before, by one thread"
+    if not isinstance(loop, Forall):
+        return "there is no loop around it"
+    if any(
+        isinstance(n, Forall) and n.tag is not None and n.tag.unit is ParallelUnit.CPUThread
+        for n in walk(loop)
+    ):
+        return "the schedule gives a loop to threads already"
+    provenance, var = Provenance(relations_of(plan.loops)), loop.var
+    relation = provenance.above.get(var)
+    first = plan.assignment.lhs.level_vars[0]
+    if relation is None and var == first:
+        return None
+    if isinstance(relation, Split) and relation.outer == var and relation.parent == first:
+        return None
+    if provenance.underived(var) != (first,):
+        return f"the outermost loop, over {var}, is not over its first mode, {first}"
+    return f"the loop over {var} is in no order that a piece could begin in"
+
+
+def in_pieces(plan: Plan, trace: Trace) -> Plan:
+    """Assemble a sparse result in pieces where that can be done."""
+    if not isinstance(plan.assembly, Append):
+        return plan
+    name, fault = plan.result.name, whole(plan)
+    if fault is not None:
+        trace.decide(f"{name}: assembled by appending in one serial pass: {fault}")
+        return plan
+    trace.decide("schedule: assemble(append): threads append to pieces, which are put together")
+    return replace(plan, assembly=Append("append"))
+
+
+def measured(loop: Stmt) -> list[Access]:
+    """The operands that a nest of two loops walks: sorted runs, one for each value of the outer."""
+    match loop:
+        case Forall(var=row, body=Forall(var=column, body=Assign(rhs=rhs))):
+            found = dict.fromkeys(n for n in walk(rhs) if isinstance(n, Access))
+            return [a for a in found if _in_rows(a) and a.level_vars == (row, column)]
+    return []
+
+
+def _in_rows(access: Access) -> bool:
+    """Whether an access has a run of its own, in order, for each coordinate of its first level."""
+    levels = access.tensor.format.levels
+    if len(levels) != 2 or levels[0].strided:
+        return False
+    return levels[0].full and levels[0].locates and levels[1].appends
+
+
+def can_be_shared(plan: Plan) -> bool:
+    """Whether all that is done for a row of the result is to merge rows of operands."""
+    nest = nest_of(plan.loops)
+    operands = measured(nest)
+    if not operands or relations_of(plan.loops) or plan.blocks:
+        return False
+    match nest:
+        case Forall(var=row, tag=None, body=Forall(var=column, tag=None, body=Assign() as assign)):
+            lhs = assign.lhs
+            if not _in_rows(lhs) or lhs.level_vars != (row, column):
+                return False
+            others = [a for a in walk(assign.rhs) if isinstance(a, Access) and a not in operands]
+            dense = all(a.tensor.format.is_dense for a in others)
+            return dense and restrict(assign, operands) is None
+    return False

@@ -1,0 +1,104 @@
+"""A statement whose result has a pattern that is known already: what is left are its values.
+
+The pattern becomes an operand, under which everything else is computed: `C(i,j) = e` turns into
+`C(i,j) = within(P(i,j), e)`, whose value is that of `e`, and which is absent where P is. The
+result shares the index arrays of P. Nothing has to be found out any more: a workspace that only
+passes its entries on to the result needs no list of its keys, which are those of P.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openwork.algebra.operators import Op
+from openwork.errors import InternalError
+from openwork.format.formats import dense
+from openwork.format.levels import is_hashed
+from openwork.index.nodes import Access, Apply, Assignment, Expr, Parameter, TensorVar
+from openwork.loops.absent import vanishes
+from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of, relations_of
+from openwork.loops.plan.assembly import Shared, accesses_of
+from openwork.loops.plan.nest import with_nest
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.tree import Node, bottom_up, substitute, walk
+
+
+def known_pattern(plan: Plan, name: str) -> Plan:
+    """`plan` for a result that has the pattern of an operand called `name`."""
+    lhs = plan.assignment.lhs
+    rhs = plan.assignment.rhs
+    result = lhs.tensor
+    pattern = replace(result, name=name, dtype=rhs.dtype, source=None)
+    mask = Access(pattern, lhs.vars)
+    levels = result.format.levels
+    depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
+
+    def passed_on(node: Node) -> Node | None:
+        if isinstance(node, Assign) and node.lhs.tensor == result:
+            under = replace(mask, tensor=replace(pattern, dtype=node.rhs.dtype))
+            return replace(node, rhs=within(under, node.rhs))
+        return None
+
+    body = bottom_up(passed_on)(nest_of(plan.loops))
+    body = bottom_up(_unlisted)(body)
+    if not isinstance(body, Stmt):
+        raise InternalError("loops have turned into something else")
+    typed = next(n for n in walk(body) if isinstance(n, Access) and n.tensor.name == name)
+    assignment = Assignment(lhs, within(typed, rhs), None, plan.assignment.span)
+    made = replace(plan, assignment=assignment, assembly=Shared(typed, depth))
+    return with_nest(replace(made, loops=plan.loops), body)
+
+
+def narrows(plan: Plan) -> bool:
+    """Whether values alone are less work than the whole: not where operands are merely united.
+
+    Then every entry of theirs is one of the result, and a pattern is one more thing to merge with.
+    """
+    loops = nest_of(plan.loops)
+    if any(isinstance(node, Where) for node in walk(loops)):
+        return True
+    provenance = Provenance(relations_of(plan.loops))
+    sparse = [a for a in accesses_of(plan.assignment.rhs) if not a.tensor.format.is_dense]
+    return any(vanishes(loops, access, provenance) for access in sparse)
+
+
+def within(pattern: Access, expr: Expr) -> Expr:
+    """`expr` where `pattern` has entries, whatever their values."""
+    dtype = pattern.dtype
+    op = Op(
+        "within",
+        left_annihilator=pattern.tensor.fill,
+        definition=Parameter(1, dtype),
+        ufunc=lambda _, value: value,
+    )
+    return Apply(op, (pattern, expr))
+
+
+def _unlisted(node: Node) -> Node | None:
+    """A temporary that is only passed on has entries where the result has."""
+    if not isinstance(node, Where):
+        return None
+    read = _passed_on(node.consumer, node.temporary)
+    if read is None:
+        return None
+    if node.guarded:
+        return replace(node, guarded=False)
+    format = node.temporary.format
+    if format.is_dense or is_hashed(format.levels):
+        return None
+    plain = replace(node.temporary, format=dense(1))
+    table: dict[Node, Node] = {node.temporary: plain}
+    return replace(substitute(node, table), swept=True)
+
+
+def _passed_on(stmt: Stmt, temporary: TensorVar) -> Access | None:
+    """The one read of `temporary`, if all that is done with it is to store it in the result."""
+    while isinstance(stmt, Forall):
+        stmt = stmt.body
+    match stmt:
+        case Assign(rhs=Apply(op=Op(name="within"), args=(_, Access(tensor=tensor) as read))) if (
+            tensor == temporary
+        ):
+            return read
+    return None

@@ -1,0 +1,1 @@
+"""Schedules: commands as data, their text, and when they are legal."""

@@ -1,0 +1,118 @@
+"""parallelize: give the iterations of a loop to threads, vector lanes, or the units of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openwork.errors import ScheduleError
+from openwork.index.nodes import IndexVar
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag
+from openwork.loops.plan.nest import find_loops, positive, rewrite, untagged
+from openwork.loops.plan.plan import Plan
+from openwork.loops.schedule.legality.loops import check_nest
+
+GROUP_SIZES = (2, 4, 8, 16, 32)
+REDUCTIONS = ("parallel", "segment")
+WARP, MOST_RESIDENT = 32, 2048  # threads of a multiprocessor
+
+
+def parallelize(
+    plan: Plan,
+    var: IndexVar,
+    unit: ParallelUnit,
+    race: OutputRaceStrategy | None = None,
+    chunk: int | None = None,
+    group_size: int | None = None,
+    reduction: str | None = None,
+    resident: int | None = None,
+) -> Plan:
+    """Run the iterations of a loop at once.
+
+    forall i: S   =>   forall i: S  [CPUThread, NoRaces]
+
+    Legal where the loop is no while loop over several sparse operands (split it, and take the outer
+    part), where no result is appended to, and where writes to one place are kept apart: `NoRaces`
+    is proven or refused, `Atomics`, `Temporary` and `ParallelReduction` need a reduction that
+    commutes. `chunk`: threads take so many iterations at a time, whoever is free.
+
+    `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
+    `group_size` neighbouring threads combine what they write before one of them writes it.
+    `resident` is for `GPUBlock`: so many threads are to fit a multiprocessor at once. Fewer of them
+    have more registers each, and more loads under way.
+    """
+    tag = replace(_tag(var, unit, race, chunk, group_size, reduction), resident=resident)
+    if resident is not None:
+        _check_resident(var, unit, resident)
+    over = unit is ParallelUnit.GPUGroup and all(
+        loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread
+        for loop in find_loops(plan, var)
+    )
+    if not over:
+        untagged(plan, var)
+
+    def change(loop: Forall) -> Stmt | None:
+        return replace(loop, tag=tag) if loop.var == var else None
+
+    return check_nest(rewrite(plan, change))
+
+
+def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:
+    if unit is not ParallelUnit.GPUBlock:
+        raise ScheduleError(
+            f"{var} is for {unit.value}, of which not so many are resident",
+            code="E303",
+            hint="say resident= of the loop for GPUBlock",
+        )
+    if isinstance(resident, bool) or not WARP <= resident <= MOST_RESIDENT:
+        raise ScheduleError(
+            f"{resident} threads cannot be resident",
+            code="E303",
+            hint=f"a multiprocessor has {WARP} to {MOST_RESIDENT} threads",
+        )
+
+
+def _tag(
+    var: IndexVar,
+    unit: ParallelUnit,
+    race: OutputRaceStrategy | None,
+    chunk: int | None,
+    group_size: int | None,
+    reduction: str | None,
+) -> Tag:
+    """What the arguments say, if they fit the unit."""
+    if chunk is not None:
+        positive(chunk, "the chunk")
+    if chunk is not None and unit.on_gpu:
+        raise ScheduleError(
+            f"{var} is for {unit.value}, which takes no chunks",
+            code="E303",
+            hint="split the loop, and parallelize the outer part",
+        )
+    if unit is not ParallelUnit.GPUGroup:
+        if group_size is not None or reduction is not None:
+            raise ScheduleError(
+                f"{var} is for {unit.value}, which has no groups",
+                code="E303",
+                hint="group_size and reduction are for GPUGroup",
+            )
+        return Tag(unit, race or OutputRaceStrategy.NoRaces, chunk)
+    if race not in (None, OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics):
+        raise ScheduleError(
+            f"a group combines what it writes by its reduction, not by {race and race.value}",
+            code="E303",
+            hint="leave the strategy out",
+        )
+    group_size, reduction = group_size or 32, reduction or "parallel"
+    if isinstance(group_size, bool) or group_size not in GROUP_SIZES:
+        raise ScheduleError(
+            f"there are no groups of {group_size}",
+            code="E303",
+            hint=f"a group has {', '.join(map(str, GROUP_SIZES))} threads",
+        )
+    if reduction not in REDUCTIONS:
+        raise ScheduleError(
+            f"groups know no reduction {reduction}",
+            code="E303",
+            hint=f"there are {' and '.join(REDUCTIONS)}",
+        )
+    return Tag(unit, OutputRaceStrategy.Atomics, None, group_size, reduction)

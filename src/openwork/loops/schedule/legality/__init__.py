@@ -1,0 +1,1 @@
+"""What commands may do: with loops, on threads, and on a GPU."""

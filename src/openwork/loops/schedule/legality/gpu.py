@@ -1,0 +1,136 @@
+"""Loops for a GPU: which units may be inside of which, and what their groups may combine."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from openwork.errors import ScheduleError
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Where
+from openwork.loops.plan.nest import Path, completed
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.tree import walk
+
+# How far in a unit is; threads and groups of them are one.
+_DEPTH = {
+    ParallelUnit.GPUBlock: 0,
+    ParallelUnit.GPUWarp: 1,
+    ParallelUnit.GPUThread: 2,
+    ParallelUnit.GPUGroup: 2,
+}
+_MOST_BLOCK_LOOPS = 2  # a grid has more dimensions, but nobody needs them
+_COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
+
+
+def check_gpu(path: Path, provenance: Provenance) -> None:
+    """Raise E315 unless the tagged loops of `path` are nested as a GPU's units are."""
+    tagged = [loop for loop in path.loops if loop.tag is not None]
+    on_gpu = [loop for loop in tagged if loop.tag is not None and loop.tag.unit.on_gpu]
+    if not on_gpu:
+        return
+    for loop in tagged:
+        if loop not in on_gpu:
+            raise ScheduleError(
+                f"{loop.var} is for {_unit(loop)}, but {on_gpu[0].var} for {_unit(on_gpu[0])}",
+                code="E315",
+                hint="one nest runs on a CPU or on a GPU",
+            )
+    for outer, inner in pairwise(on_gpu):
+        mine, below = _depth(outer), _depth(inner)
+        blocks = [loop for loop in on_gpu if _depth(loop) == 0]
+        if mine < below or (mine == below == 0 and len(blocks) <= _MOST_BLOCK_LOOPS):
+            continue
+        raise ScheduleError(
+            f"{inner.var} is inside of {outer.var}, but {_unit(inner)} is not inside of "
+            f"{_unit(outer)}",
+            code="E315",
+            hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, and one "
+            "for GPUThread or GPUGroup",
+        )
+    for loop in on_gpu:
+        _check_combined(loop, path, provenance)
+        if _depth(loop) == 0:
+            _check_workspaces(loop)
+
+
+def _check_workspaces(loop: Forall) -> None:
+    """What a block makes for itself, other blocks cannot fill."""
+    for where in walk(loop.body):
+        if not isinstance(where, Where):
+            continue
+        for inner in walk(where.producer):
+            if isinstance(inner, Forall) and inner.tag is not None and _depth(inner) == 0:
+                raise ScheduleError(
+                    f"{inner.var} fills {where.temporary}, which each block over {loop.var} has "
+                    "for itself, and blocks do not meet",
+                    code="E315",
+                    hint=f"parallelize {inner.var} for GPUWarp or GPUThread",
+                )
+
+
+def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
+    """What threads combine without atomics has one place, which is known around their loop."""
+    tag, lhs = loop.tag, path.assign.lhs
+    made = {n.temporary for n in walk(loop.body) if isinstance(n, Where)}
+    if tag is None or lhs.tensor in made:
+        return
+    around = [outer.var for outer in path.loops[: path.loops.index(loop)]]
+    known = {*completed(provenance, around), *around}
+    if loop.var in provenance.recoverable({*lhs.vars, *known}):
+        if tag.reduction == "parallel":
+            raise ScheduleError(
+                f"threads over {loop.var} write to different entries of {lhs.tensor}, so there is "
+                "nothing to combine",
+                code="E307",
+                hint="parallelize it for GPUThread",
+            )
+        return
+    one_place = set(lhs.vars) <= provenance.recoverable(known)
+    if tag.reduction == "parallel" and not provenance.roots(loop.var).isdisjoint(
+        provenance.roots_of(lhs.vars)
+    ):
+        raise ScheduleError(
+            f"threads over {loop.var} write to several entries of {lhs.tensor}, which a parallel "
+            "reduction makes one of",
+            code="E307",
+            hint="use reduction=segment",
+        )
+    blocks = tag.unit is ParallelUnit.GPUBlock
+    outermost = path.loops.index(loop) == 0
+    if blocks and outermost and tag.race is OutputRaceStrategy.Temporary:
+        return  # each block has a copy, and a kernel of its own combines them
+    if tag.race in _COMBINED and (blocks or not one_place):
+        why = f"{lhs} has no single place around it"
+        if blocks:
+            why = "blocks do not meet, and only those of an outermost loop have copies"
+        raise ScheduleError(
+            f"iterations of {loop.var} cannot be combined by {tag.race.value}: {why}",
+            code="E307",
+            hint=f"use Atomics, or have the loop over {loop.var} inside of those of {lhs}",
+        )
+
+
+def _depth(loop: Forall) -> int:
+    return 0 if loop.tag is None else _DEPTH[loop.tag.unit]
+
+
+def _unit(loop: Forall) -> str:
+    return "" if loop.tag is None else loop.tag.unit.value
+
+
+def uses_gpu(plan: Plan) -> bool:
+    """Whether the schedule gives loops to a GPU."""
+    return any(
+        isinstance(n, Forall) and n.tag is not None and n.tag.unit.on_gpu for n in walk(plan.loops)
+    )
+
+
+def check_for_cpu(plan: Plan) -> None:
+    """Raise E315 if a loop is for a GPU, which a CPU has not."""
+    for node in walk(plan.loops):
+        if isinstance(node, Forall) and node.tag is not None and node.tag.unit.on_gpu:
+            raise ScheduleError(
+                f"{node.var} is for {node.tag.unit.value}, but the target is a CPU",
+                code="E315",
+                hint='compile(target="cuda"), or "cuda-emulated" where there is no GPU',
+            )

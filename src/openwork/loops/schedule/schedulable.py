@@ -1,0 +1,173 @@
+"""The scheduling methods of a statement: each gives a new statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from openwork.errors import ScheduleError
+from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
+from openwork.loops.plan.plan import Plan
+from openwork.loops.relations import BoundType
+from openwork.loops.schedule.command import Command, understand
+from openwork.loops.schedule.options import CPU, GPU, Option, options
+from openwork.loops.schedule.text import read_schedule
+
+S = TypeVar("S", bound="Schedulable")
+
+
+class Schedulable:
+    """What can be scheduled. Loops are named by index variables or by their names.
+
+    Each command checks what it needs and raises `ScheduleError` with the reason and a way out; what
+    it does, when it is legal and what it buys is told in docs/scheduling.md.
+    """
+
+    @property
+    def _base(self) -> Plan:
+        """The loops that commands start from."""
+        raise NotImplementedError
+
+    def _scheduled(self: S, command: Command) -> S:
+        raise NotImplementedError
+
+    def _do(self: S, name: str, *args: Any, **options: Any) -> S:
+        return self._scheduled(understand(self._base, name, args, options))
+
+    def pos(self: S, i: Any, p: Any, access: Any) -> S:
+        """Let later commands cut `i` where the entries of an operand are: `p` counts positions."""
+        return self._do("pos", i, p, access)
+
+    def coord(self: S, p: Any, c: Any) -> S:
+        """Go from the positions `p` back to coordinates `c`."""
+        return self._do("coord", p, c)
+
+    def reorder(self: S, *loops: Any) -> S:
+        """Nest two or more loops, that lie directly inside each other, in the order given."""
+        return self._do("reorder", *loops)
+
+    def order(self: S, *loops: Any) -> S:
+        """Nest all loops in the order given."""
+        return self._do("order", *loops)
+
+    def fuse(self: S, i: Any, j: Any, f: Any) -> S:
+        """Collapse the loop over `j`, directly inside of `i`, with it into one over `f`."""
+        return self._do("fuse", i, j, f)
+
+    def split(self: S, i: Any, i0: Any, i1: Any, factor: int) -> S:
+        """Cut `i` into runs of `factor` values: `i0` counts the runs, `i1` runs within one."""
+        return self._do("split", i, i0, i1, factor)
+
+    def divide(
+        self: S,
+        i: Any,
+        i0: Any,
+        i1: Any,
+        parts: int,
+        *,
+        balance: str | None = None,
+        split_points: Callable[..., Any] | None = None,
+    ) -> S:
+        """Cut `i` into `parts` runs: equally long, with equal work, or at points of your own.
+
+        Args:
+            i: the loop to cut.
+            i0: counts the runs.
+            i1: runs within one.
+            parts: how many runs.
+            balance: `"nnz"` shares out the stored entries evenly.
+            split_points: called as `split_points(tensors, parts)` before a kernel runs, with the
+                operands by name; gives `parts + 1` rising values of `i`, from its first to one past
+                its last (positions, if `i` is in position space).
+        """
+        return self._do("divide", i, i0, i1, parts, balance=balance, split_points=split_points)
+
+    def bound(self: S, i: Any, ib: Any, value: int, kind: BoundType | str) -> S:
+        """Promise where the values of `i` begin or end; data that breaks it is refused."""
+        return self._do("bound", i, ib, value, kind)
+
+    def unroll(self: S, i: Any, factor: int | None = None) -> S:
+        """Write out `factor` iterations of `i`, or all of them."""
+        return self._do("unroll", i, factor)
+
+    def precompute(self: S, expr: Any, i: Any, ip: Any, workspace: Any = None) -> S:
+        """Compute a part of the expression into a workspace over `i`, in a loop over `ip`."""
+        return self._do("precompute", expr, i, ip, workspace)
+
+    def parallelize(
+        self: S,
+        i: Any,
+        unit: ParallelUnit | str,
+        race: OutputRaceStrategy | str = OutputRaceStrategy.NoRaces,
+        *,
+        chunk: int | None = None,
+        group_size: int | None = None,
+        reduction: str | None = None,
+        resident: int | None = None,
+    ) -> S:
+        """Give the iterations of `i` to threads, vector lanes, or the units of a GPU.
+
+        Args:
+            i: the loop.
+            unit: `CPUThread`, `CPUVector`, `GPUBlock`, `GPUWarp`, `GPUThread` or `GPUGroup`.
+            race: how writes to one entry are kept apart.
+            chunk: CPU threads take so many iterations at a time.
+            group_size: so many threads of a GPU combine what they write, for `GPUGroup`.
+            reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
+            resident: so many threads are to fit a multiprocessor at once, for `GPUBlock`; fewer of
+                them have more registers each, and more loads under way.
+        """
+        more = {"group_size": group_size, "reduction": reduction, "resident": resident}
+        return self._do("parallelize", i, unit, race, chunk=chunk, **more)
+
+    def mergeby(self: S, i: Any, strategy: str) -> S:
+        """Intersect sparse operands along `i` by `"gallop"` or `"two_finger"`."""
+        return self._do("mergeby", i, strategy)
+
+    def prefetch(self: S, access: Any, i: Any, distance: int) -> S:
+        """Ask for an operand's entries `distance` iterations of `i` ahead."""
+        return self._do("prefetch", access, i, distance)
+
+    def assemble(self: S, strategy: str) -> S:
+        """Assemble a sparse result by `"count"`, `"append"` or `"serial"`.
+
+        >>> import openwork as ow
+        >>> i, j = ow.indices("i j")
+        >>> A, B = (ow.placeholder(n, order=2, format=ow.CSR) for n in "AB")
+        >>> stmt = ow.assign(ow.empty((9, 9), format=ow.CSR, name="C")[i, j], A[i, j] + B[i, j])
+        >>> stmt.assemble("count").commands
+        'assemble(count)'
+        """
+        return self._do("assemble", strategy)
+
+    def stream(self: S, result: Any) -> S:
+        """Write the result past the cache."""
+        return self._do("stream", result)
+
+    def schedule(self: S, text: str, /, **functions: Any) -> S:
+        """Apply the commands that `text` writes, in order.
+
+        Args:
+            text: such as `"split(i,i0,i1,32), parallelize(i0,CPUThread,NoRaces)"`.
+            **functions: what the names given to `split_points` stand for.
+        """
+        if not isinstance(text, str):
+            raise ScheduleError(
+                f"{text!r} is not a text", code="E311", hint='stmt.schedule("split(i,i0,i1,32)")'
+            )
+        result = self
+        for name, args, given, span in read_schedule(text, functions):
+            try:
+                command = understand(result._base, name, args, given, span)
+                result = result._scheduled(command)
+            except ScheduleError as error:
+                if error.span is not None:
+                    raise
+                raise ScheduleError(
+                    error.message, code=error.code, span=span, hint=error.hint
+                ) from None
+        return result
+
+    def legal(self, target: str = "cpu") -> list[Option]:
+        """Which commands apply to which loops now; each prints as text for `schedule`."""
+        return options(self._base, CPU if target == "cpu" else GPU)

@@ -1,1 +1,0 @@
-"""Merge lattices: which operands are walked together."""

@@ -1,0 +1,1 @@
+"""From a program to GPU kernels and the host's steps around them."""

@@ -1,0 +1,111 @@
+"""Blocks of a GPU that add to the same entries: each has a copy, and a kernel combines them.
+
+    for (i = lo; i < hi; i++) body   [block; copies of array]
+ => all elements of parts = identity;
+    for (part = 0; part < P; part++)   [block]
+      for (round = 0; lo + part + round * P < hi; round++) body, on the copy of `part`
+    for (n = 0; n < count; n++) for (part = 0; part < P; part++) array[n] op= parts[part][n];
+
+The parts are combined in order, so that the result does not depend on which block was first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from openwork.errors import ScheduleError
+from openwork.program import nodes as p
+from openwork.program.elements import combine
+from openwork.program.nodes import (
+    Allocate,
+    Array,
+    Declare,
+    Expr,
+    For,
+    Load,
+    Name,
+    Store,
+    Value,
+    arithmetic,
+    block,
+)
+from openwork.tree import Node, map_children, walk
+
+_MOST = 256  # blocks that have copies
+_MOST_ELEMENTS = 1 << 26  # of all copies together
+
+
+def with_parts(program: p.Program) -> p.Program:
+    """`program` with copies for the blocks that need them."""
+    if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
+        return program
+    taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
+    body = block(
+        *(
+            _in_parts(s, taken) if isinstance(s, For) and s.unit and s.copies else s
+            for s in program.body.body
+        )
+    )
+    if any(isinstance(n, For) and n.unit and n.copies for n in walk(body)):
+        raise ScheduleError(
+            "blocks have copies of what they add to, but what comes before decides if they run",
+            code="E307",
+            hint="use Atomics in place of Temporary",
+        )
+    return replace(program, body=body)
+
+
+def _in_parts(loop: For, taken: set[str]) -> p.Block:
+    part, at = (Name(_fresh(base, taken)) for base in ("part", "part_at"))
+    elements: Expr = Value(1)
+    for copy in loop.copies:
+        elements = elements + copy.count
+    room = arithmetic("max", Value(_MOST_ELEMENTS) / elements, Value(1))
+    # A number that the host knows, however many iterations there are.
+    parts = Name(_fresh("parts", taken))
+    known = arithmetic("min", Value(_MOST), room)
+    before: list[p.Stmt] = [Declare(parts, known, fixed=True)]
+    after: list[p.Stmt] = []
+    body: Node = loop.body
+    for copy in loop.copies:
+        base = copy.array.name.removesuffix("_vals")
+        own = Array(_fresh(f"{base}_parts", taken), copy.array.type)
+        body = _moved(body, copy.array, own, part * copy.count)
+        fill = For(at, Value(0), parts * copy.count, block(Store(own, at, copy.identity)))
+        before += [Allocate(own, parts * copy.count), replace(fill, simd=True)]
+        value, op = combine(copy.op, Load(copy.array, at), Load(own, part * copy.count + at))
+        each = For(part, Value(0), parts, block(Store(copy.array, at, value, op)))
+        combined = For(at, Value(0), copy.count, block(each), "the parts of all blocks")
+        after += [replace(combined, simd=True)]
+    rounds = Name(_fresh("part_round", taken))
+    inner = block(
+        Declare(loop.var, loop.begin + part + rounds * parts, fixed=True),
+        cast(p.Stmt, body),
+    )
+    count = (loop.end - loop.begin - part + (parts - 1)) / parts  # none, or less, past the end
+    again = For(rounds, Value(0), count, inner, private=())
+    shared = replace(
+        loop, var=part, begin=Value(0), end=parts, body=block(again), copies=(), lanes=_MOST
+    )
+    return block(*before, shared, *after)
+
+
+def _moved(node: Node, array: Array, own: Array, first: Expr) -> Node:
+    """Every access of `array` as one of a part that begins at `first`."""
+    node = map_children(node, lambda n: _moved(n, array, own, first))
+    match node:
+        case Load(array=a, index=index) if a == array:
+            return Load(own, first + index)
+        case Store(array=a, index=index) if a == array:
+            return replace(node, array=own, index=first + index)
+    return node
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    taken.add(name)
+    return name

@@ -1,0 +1,57 @@
+"""Whether a program gives the same bits at each call: what threads add atomically does not."""
+
+from __future__ import annotations
+
+from openwork.errors import ScheduleError
+from openwork.loops.nodes import Forall, OutputRaceStrategy
+from openwork.loops.plan.plan import Plan
+from openwork.program import nodes as p
+from openwork.program.gpu_nodes import Combine, DeviceProgram
+from openwork.tree import Node, walk
+
+
+def is_exact(program: p.Program | DeviceProgram) -> bool:
+    """Whether no elements are updated in an order that changes from call to call."""
+    bodies: list[Node] = [program.body] if isinstance(program, p.Program) else []
+    if isinstance(program, DeviceProgram):
+        bodies += [kernel.body for kernel in program.kernels]
+    return not any(
+        isinstance(n, Combine)
+        or (isinstance(n, p.Store) and n.atomic and n.array.name.endswith("_vals"))
+        for body in bodies
+        for n in walk(body)
+    )
+
+
+def may_be_atomic(plan: Plan) -> bool:
+    """Whether a schedule has loops whose iterations meet in one place."""
+    return any(
+        loop.tag.race is OutputRaceStrategy.Atomics or loop.tag.reduction == "segment"
+        for loop in walk(plan.loops)
+        if isinstance(loop, Forall) and loop.tag is not None
+    )
+
+
+def _meeting(plan: Plan) -> list[Forall]:
+    return [
+        loop
+        for loop in walk(plan.loops)
+        if isinstance(loop, Forall)
+        and loop.tag is not None
+        and (loop.tag.race is OutputRaceStrategy.Atomics or loop.tag.reduction is not None)
+    ]
+
+
+def check_exact(plan: Plan, program: p.Program | DeviceProgram) -> None:
+    """Raise E317 unless `program`, which was made from `plan`, gives the same bits at each call."""
+    if is_exact(program):
+        return
+    loops = _meeting(plan)
+    who = f"the loop over {loops[-1].var}" if loops else "a loop"
+    raise ScheduleError(
+        f"{who} combines what its threads write atomically, in an order that differs from call to "
+        "call, but the result is to be deterministic",
+        code="E317",
+        hint="give each row to one thread, unit or group of threads that spans it, as "
+        "recipes.group_per_row and spmm_rows do; or leave deterministic=True out",
+    )

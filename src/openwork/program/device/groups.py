@@ -1,0 +1,143 @@
+"""Loops of threads that store together: whole groups stay converged.
+
+Threads past the end of the data take the last iteration once more, and store nothing (the zero
+extension of segment groups). So all of a group come to each store, where they combine what they
+have and as few as possible of them write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from openwork.algebra.types import SUPPORTED
+from openwork.errors import InternalError
+from openwork.program import nodes as p
+from openwork.program.gpu_nodes import Combine
+from openwork.program.nodes import (
+    Binary,
+    Declare,
+    Expr,
+    Name,
+    Set,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
+from openwork.tree import Node, children, walk
+
+Fresh = Callable[[str], str]
+
+
+def converged(loop: p.For, first: Expr, count: Expr, once: bool, fresh: Fresh) -> p.Block:
+    """The loop, in which thread `first` of `count` takes its iterations, for the whole group.
+
+    for (base = begin; base < end; base += count) {
+      in = base + first < end;
+      var = min(base + first, end - 1);
+      body, in which stores are combined
+    }
+    """
+    base, inside = Name(fresh(f"{loop.var.name}_base")), Name(fresh("in_range"), "bool")
+    own = base + first
+    last = arithmetic("-", loop.end, Value(1))
+    body = _Collective(loop, inside, fresh).block(loop.body)
+    rounds = replace(
+        loop, var=base, unit="", group=0, private=(), reductions=(), simd=False, polls=False,
+        step=count, lanes=1 if once else None,
+        body=block(
+            Declare(inside, compare("<", own, loop.end), fixed=True),
+            Declare(loop.var, arithmetic("min", own, last), fixed=True),
+            body,
+        ),
+    )  # fmt: skip
+    return block(rounds)
+
+
+class _Collective:
+    """The body of a loop whose threads combine what they store."""
+
+    def __init__(self, loop: p.For, inside: Name, fresh: Fresh) -> None:
+        self.loop, self.inside, self.fresh = loop, inside, fresh
+        self.varying = {loop.var.name} | {
+            n.name.name for n in walk(loop.body) if isinstance(n, Set)
+        }
+        self.written = {n.array for n in walk(loop.body) if isinstance(n, p.Store) and not n.atomic}
+
+    def block(self, body: p.Stmt) -> p.Block:
+        """Statements that all threads of a group come to."""
+        parts: list[p.Stmt] = []
+        for s in body.body if isinstance(body, p.Block) else (body,):
+            parts += self._stmt(s)
+        return block(*parts)
+
+    def _stmt(self, s: p.Stmt) -> list[p.Stmt]:
+        match s:
+            case p.Declare(name=name, value=value):
+                if self._varies(value):
+                    self.varying.add(name.name)
+                if any(isinstance(n, p.Load) and n.array in self.written for n in walk(value)):
+                    # Those past the end have the place of a thread that may write to it now.
+                    none = Value(SUPPORTED[name.type].type(0).item(), name.type)
+                    return [Declare(name, none), p.If(self.inside, block(Set(name, value)))]
+                return [s]
+            case p.Store() if _combines(s):
+                code, combine, store = self._combine(s)
+                return [*code, p.If(self.inside, store), combine]
+            case p.For(begin=begin, end=end) if not (self._varies(begin) or self._varies(end)):
+                return [replace(s, body=self.block(s.body))]
+            case p.If(condition=condition):
+                return self._if(s, Binary("&&", self.inside, condition))
+            case p.Store() | p.While() | p.For():
+                # What others have at other times is not combined.
+                return [p.If(self.inside, block(s))]
+        return [s]
+
+    def _if(self, s: p.If, condition: Expr) -> list[p.Stmt]:
+        """Stores of some threads: what they have is kept until all are together again."""
+        before: list[p.Stmt] = []
+        after: list[p.Stmt] = []
+
+        def kept(node: p.Stmt) -> p.Stmt:
+            if isinstance(node, p.Block):
+                return block(*map(kept, node.body))
+            if isinstance(node, p.If):
+                other = None if node.otherwise is None else kept(node.otherwise)
+                return p.If(node.condition, kept(node.then), other)
+            if isinstance(node, p.Store) and _combines(node):
+                code, combine, store = self._combine(node)
+                before.extend(code)
+                after.append(combine)
+                return store
+            return node
+
+        if s.otherwise is None:
+            made = p.If(condition, kept(s.then))
+        else:
+            made = p.If(self.inside, block(kept(s)))
+        return [*before, made, *after]
+
+    def _combine(self, s: p.Store) -> tuple[list[p.Stmt], Combine, p.Block]:
+        """Where a thread has its index and value, what combines them, and what sets them."""
+        if s.op is None:
+            raise InternalError("only reductions are combined")
+        index = Name(self.fresh(f"{s.array.name}_place"))
+        value = Name(self.fresh(f"{s.array.name}_part"), s.array.type)
+        identity = Value(s.op.identity_of(SUPPORTED[s.array.type]), s.array.type)
+        code: list[p.Stmt] = [Declare(index, Value(-1)), Declare(value, identity)]
+        combine = Combine(
+            s.array, index, value, s.op, self.loop.group, self.loop.reduction, identity
+        )
+        return code, combine, block(Set(index, s.index), Set(value, s.value))
+
+    def _varies(self, node: Node) -> bool:
+        """Whether threads may have different values of an expression."""
+        if isinstance(node, Name) and node.name in self.varying:
+            return True
+        return any(self._varies(child) for child in children(node))
+
+
+def _combines(s: p.Store) -> bool:
+    """Whether groups can combine what `s` stores: a built-in reduction, that has an identity."""
+    return s.atomic and s.op is not None and s.op.definition is None

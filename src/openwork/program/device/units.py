@@ -1,0 +1,400 @@
+"""Kernels: how the loops of one launch are shared by blocks, warps and threads.
+
+Every thread runs the whole body. A loop that a unit takes iterations of begins at the unit's number
+and steps by how many there are; what lies outside of the loops for threads is done by all of them
+alike, save that only one stores. Between a store and another thread's load there is a barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from openwork.algebra.types import SUPPORTED
+from openwork.program import nodes as p
+from openwork.program.device.groups import converged
+from openwork.program.effects import READERS, Touched, independent, touched
+from openwork.program.gpu_nodes import (
+    BLOCK_X,
+    BLOCK_Y,
+    COLLECTIVE,
+    GRID_X,
+    GRID_Y,
+    LANE,
+    MOST_SHARED,
+    THREAD,
+    WARP,
+    Address,
+    Barrier,
+    ByOne,
+    Combine,
+    Scratch,
+    Shared,
+    Together,
+)
+from openwork.program.nodes import Array, Expr, Name, Value, block, compare
+from openwork.tree import Node, children, map_children, walk
+
+MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
+_USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a block is made up: `warps` units of `lanes` threads.
+
+    Units of several warps are as long as a power of two, and lie within the hardware's own, so that
+    their threads can meet. `resident`: as many threads are to fit a multiprocessor.
+    """
+
+    warps: int
+    lanes: int
+    resident: int = 0
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return self.warps * self.lanes
+
+
+def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
+    """The geometry that the loops of a launch ask for."""
+    loops = [n for s in stmts for n in walk(s) if isinstance(n, p.For) and n.unit]
+    warps, threads = ([x for x in loops if x.unit == unit] for unit in ("warp", "thread"))
+    if _needs_one_thread(stmts):
+        return Geometry(1, 1)
+    if warps:  # loops for threads beside those for warps take all threads of the block
+        threads = [n for w in warps for n in walk(w) if isinstance(n, p.For) and n.unit == "thread"]
+    combines = [x for x in threads if x.reductions or x.group]
+    usual = _WARP if warps else _USUAL_THREADS
+    lanes = max([x.units or x.lanes or usual for x in threads], default=1)
+    group = max([x.group for x in threads], default=0)
+    if warps or (combines and lanes <= _WARP):
+        lanes = max(min(_power(lanes), _WARP), group)
+    elif combines:
+        lanes = -(-lanes // _WARP) * _WARP
+    if lanes > MOST_THREADS:
+        lanes = _USUAL_THREADS
+    count = max([x.units or x.lanes or _USUAL_WARPS for x in warps], default=1)
+    if any(x.group for x in loops):  # whole groups, wherever they begin
+        count = -(-count * lanes // _WARP) * _WARP // lanes
+    resident = max([x.resident for x in loops], default=0)
+    return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
+
+
+def _power(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
+    """Whether lists of keys are made around the loops for threads: one thread does it all."""
+
+    def makes_lists(node: Node, inside: bool) -> bool:
+        together = any(isinstance(n, p.Helper) and n.name in COLLECTIVE for n in children(node))
+        inside = inside or together
+        lists = isinstance(node, p.Helper) and node.name not in READERS
+        if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
+            return True
+        within = inside or isinstance(node, ByOne)
+        within = within or (isinstance(node, p.For) and node.unit == "thread")
+        return any(makes_lists(child, within) for child in children(node))
+
+    return any(makes_lists(s, False) for s in stmts)
+
+
+@dataclass
+class Distribution:
+    """The body of one kernel, from that of a launch."""
+
+    geometry: Geometry
+    exact: Callable[[p.For], bool]  # whether there is a block for each iteration
+    scratch: list[Scratch] = field(default_factory=list)
+    offsets: dict[str, Expr] = field(default_factory=dict)
+    shared: list[Shared] = field(default_factory=list)
+    grid: list[tuple[Expr, Expr]] = field(default_factory=list)
+    local: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+    one_block: bool = False
+    planes: int = 1  # dimensions of the grid
+
+    def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
+        """All of it."""
+        self.planes = max(_planes(s) for s in stmts)
+        self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
+        done = self._sequence(stmts, ())
+        declared = [
+            p.Declare(WARP, THREAD / self.geometry.lanes, fixed=True),
+            p.Declare(LANE, THREAD % self.geometry.lanes, fixed=True),
+        ]
+        moved = cast(p.Block, _moved(done, self.offsets))
+        used = {n for n in walk(moved) if isinstance(n, Name)} | self._hidden(moved)
+        return block(*self.shared, *(d for d in declared if d.name in used), moved)
+
+    def _hidden(self, body: Node) -> set[Name]:
+        """What collective operations use without naming it."""
+        return {LANE} if any(isinstance(n, (Combine, Together)) for n in walk(body)) else set()
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def _sequence(self, stmts: tuple[p.Stmt, ...], active: tuple[str, ...]) -> p.Block:
+        """Statements in order, with barriers between those that touch what another wrote."""
+        done: list[p.Stmt] = []
+        before = Touched()
+        alone = self._alone(active)
+        for s in stmts:
+            now = touched(s).without(self.local)
+            if not alone and before.meets(now):
+                done.append(self._barrier(active))
+                before = Touched()
+            before = before.and_then(now)
+            done += self._stmt(s, active).body
+        return block(*done)
+
+    def _alone(self, active: tuple[str, ...]) -> bool:
+        """Whether a thread is by itself here."""
+        g = self.geometry
+        return ("thread" in active or g.lanes == 1) and ("warp" in active or g.warps == 1)
+
+    def _barrier(self, active: tuple[str, ...]) -> Barrier:
+        return Barrier(self.geometry.lanes if "warp" in active else None)
+
+    def _stmt(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
+        match s:
+            case p.Block(body=body):
+                return self._sequence(body, active)
+            case p.For() if s.unit:
+                return self._unit(s, active)
+            case p.For(simd=True) if not self._alone(active) and independent(s):
+                return self._unit(replace(s, unit="thread", simd=False), active)
+            case p.For(unrolled=True) if not self._alone(active) and self._only_stores(s.body):
+                return self._by_one(s, active)
+            case p.For() | p.While():
+                inner = self._sequence((s.body,), active)
+                around = () if self._alone(active) else self._around(s.body, active)
+                whole = block(inner, *around)
+                if isinstance(s, p.While):
+                    return block(replace(s, body=whole, polls=False))
+                return block(replace(s, body=whole, polls=False, simd=False))
+            case p.If(condition=condition, then=then, otherwise=otherwise):
+                other = None if otherwise is None else self._sequence((otherwise,), active)
+                return block(p.If(condition, self._sequence((then,), active), other))
+            case p.Store(array=array, atomic=True) if array.name in self.local:
+                return block(replace(s, atomic=False))
+            case p.Store(array=array) if array.name not in self.local:
+                return self._by_one(s, active)
+            case ByOne(body=body):
+                return self._by_one(body, active)
+            case p.Do(call=call) if call.name in COLLECTIVE:
+                return block(p.Do(self._collective(call, active)))
+            case p.Set(value=p.Helper() as call) if call.name in COLLECTIVE:
+                return block(replace(s, value=self._collective(call, active)))
+            case p.Local(array=array, apiece=True):
+                self.local.add(array.name)
+                return block(s)
+            case p.Local(array=array, count=count):
+                return self._workspace(p.Allocate(array, Value(count)), active)
+            case p.Allocate():
+                return self._workspace(s, active)
+            case p.Free():
+                return block()
+        return block(s)
+
+    def _collective(self, call: p.Helper, active: tuple[str, ...]) -> p.Helper:
+        """A call that threads make together, with how many they are."""
+        lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
+        return replace(call, args=(*call.args, Value(lanes)))
+
+    def _only_stores(self, body: p.Stmt) -> bool:
+        """Whether all that `body` does is to store to memory that threads share."""
+        inner = [n for n in walk(body) if isinstance(n, p.Stmt)]
+        return all(isinstance(n, (p.Block, p.Declare, p.Store)) for n in inner) and not any(
+            isinstance(n, p.Store) and n.array.name in self.local for n in inner
+        )
+
+    def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
+        """A barrier between an iteration and the next, if they touch what the other writes."""
+        all_of_it = touched(body).without(self.local)
+        return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
+
+    def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
+        """What threads come to together, and only one is to do, is done by the first of them."""
+        first: list[Expr] = []
+        g = self.geometry
+        own = {x.array.name for x in self.shared} | {x.array.name for x in self.scratch}
+        stores = {n.array.name for n in walk(s) if isinstance(n, p.Store)}
+        if self.planes > 1 and active.count("block") == 1 and not stores <= own:
+            first.append(compare("==", BLOCK_Y, 0))
+        if self._alone(active):
+            whether = p.every(first)
+            return block(s if whether is None else p.If(whether, block(s)))
+        if "warp" not in active and "thread" not in active:
+            first.append(compare("==", THREAD, 0))
+        elif "thread" not in active:
+            first.append(compare("==", LANE, 0))
+        elif "warp" not in active and g.warps > 1:
+            first.append(compare("==", WARP, 0))
+        whether = p.every(first)
+        return block(s) if whether is None else block(p.If(whether, block(s)))
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def _workspace(self, s: p.Allocate, active: tuple[str, ...]) -> p.Block:
+        """By its place: registers inside of a thread, shared memory around them, or global."""
+        count = int(s.count.value.real) if isinstance(s.count, Value) else None
+        if self._alone(active) and count is not None and count <= _MOST_REGISTERS and not s.zeroed:
+            self.local.add(s.array.name)
+            return block(p.Local(s.array, count))
+        units = "thread" if self._alone(active) else "warp" if "warp" in active else "block"
+        copies = self.geometry.warps if units == "warp" else 1
+        size = (count or 0) * copies * _bytes(s.array.type)
+        used = sum(x.count * _bytes(x.array.type) for x in self.shared)
+        if count is not None and units != "thread" and size + used <= MOST_SHARED and not s.zeroed:
+            before = [x for x in self.shared if x.array == s.array]
+            self.shared = [x for x in self.shared if x.array != s.array]
+            most = max([count * copies, *(x.count for x in before)])
+            self.shared.append(Shared(s.array, most))
+            if copies > 1:
+                self.offsets[s.array.name] = WARP * count
+            return block()
+        self.scratch.append(Scratch(s.array, s.count, units, s.zeroed))
+        self.offsets[s.array.name] = self._number(units) * s.count
+        return block()
+
+    def _number(self, unit: str) -> Expr:
+        """Which of all units of the grid this one is."""
+        number: Expr = BLOCK_Y * GRID_X + BLOCK_X
+        if unit == "warp":
+            number = number * self.geometry.warps + WARP
+        if unit == "thread":
+            number = number * self.geometry.threads + THREAD
+        return number
+
+    # -- loops ----------------------------------------------------------------------------------
+
+    def _unit(self, loop: p.For, active: tuple[str, ...]) -> p.Block:
+        first, count, most = self._share(loop, active)
+        inside = (*active, loop.unit)
+        if loop.unit == "thread" and "warp" not in active:
+            inside = (*active, "warp", "thread")
+        private = [t for s in loop.private for t in self._stmt(s, inside).body]
+        if loop.group > 1 and self.geometry.threads > 1 and not loop.reductions:
+            body = converged(loop, first, count, most, self._fresh)
+            return block(*private, self._sequence(body.body, inside))
+        own, loop = self._own_sums(loop, beside="warp" not in active)
+        body = self._sequence((loop.body,), inside)
+        if not self._alone(inside) and not most:
+            # Iterations are independent of each other, but have their workspaces in one place.
+            memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
+            inner = touched(loop.body)
+            again = (inner.first | inner.many) & memory
+            body = block(body, *([self._barrier(inside)] if again else []))
+        begin = loop.begin + first
+        plain = replace(
+            loop, begin=begin, step=count, body=body, unit="", private=(), reductions=(),
+            simd=False, polls=False, balance=None, lanes=1 if most else None,
+        )  # fmt: skip
+        return block(*private, *own.before, plain, *own.after)
+
+    def _share(self, loop: p.For, active: tuple[str, ...]) -> tuple[Expr, Expr, bool]:
+        """At which iteration a unit begins, how many units there are, and if one round is all."""
+        g = self.geometry
+        if loop.unit == "block":
+            if self.one_block:
+                return Value(0), Value(1), False
+            at = active.count("block")
+            self.grid.append((loop.begin, loop.end))
+            if at == 0:
+                return BLOCK_X, GRID_X, self.exact(loop)
+            few = 0 < (loop.lanes or 0) <= MOST_BLOCKS_Y
+            return BLOCK_Y, GRID_Y, few and self.exact(loop)
+        if loop.unit == "warp":
+            return WARP, Value(g.warps), (loop.lanes or g.warps + 1) <= g.warps
+        if g.warps > 1 and "warp" not in active:
+            # Beside loops for warps, one for threads alone goes to all threads of the block.
+            return THREAD, Value(g.threads), (loop.lanes or g.threads + 1) <= g.threads
+        return LANE, Value(g.lanes), (loop.lanes or g.lanes + 1) <= g.lanes
+
+    def _own_sums(self, loop: p.For, beside: bool) -> tuple[Own, p.For]:
+        """Each thread sums by itself; then the sums of all are combined.
+
+        `beside`: no loop for warps is around, so that a loop for threads has all of the block.
+        """
+        before: list[p.Stmt] = []
+        after: list[p.Stmt] = []
+        table: dict[Node, Node] = {}
+        g = self.geometry
+        lanes = g.lanes if loop.unit == "thread" else 1
+        units = g.warps if loop.unit == "warp" or beside else 1
+        alone = loop.unit == "block" or lanes * units == 1
+        for r in loop.reductions if not alone else ():
+            own = Name(self._fresh(f"{r.name.name}_own"), r.name.type)
+            combined: list[p.Stmt] = []
+            if lanes > 1:
+                combined.append(Together(own, r.op, r.identity, lanes))
+            if units > 1:
+                combined.append(Together(own, r.op, r.identity, g.lanes, units))
+            if r.width:
+                at = Name(self._fresh(f"{r.name.name}_at"))
+                array = p.Array(r.name.name, r.name.type)
+                mine, back = p.Declare(own, p.Load(array, at)), p.Store(array, at, own)
+                each = block(mine, *combined, back)
+                after.append(p.For(at, Value(0), Value(r.width), each, unrolled=True))
+                continue
+            table[r.name] = own
+            before.append(p.Declare(own, r.identity))
+            after += [*combined, p.Set(r.name, own, r.op)]
+        body = cast(p.Stmt, _renamed(loop.body, table)) if table else loop.body
+        return Own(before, after), replace(loop, body=body)
+
+    def _fresh(self, base: str) -> str:
+        name, number = base, 1
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
+
+
+@dataclass(frozen=True)
+class Own:
+    """What comes before and after a loop whose threads sum by themselves."""
+
+    before: list[p.Stmt]
+    after: list[p.Stmt]
+
+
+_MOST_REGISTERS = 256  # elements of a workspace that may stay in registers
+
+
+def _bytes(type: str) -> int:
+    return SUPPORTED[type].itemsize if type in SUPPORTED else 16
+
+
+def _planes(node: Node) -> int:
+    """How many loops for blocks are inside of each other."""
+    mine = isinstance(node, p.For) and node.unit == "block"
+    return int(mine) + max(map(_planes, children(node)), default=0)
+
+
+def _moved(node: Node, offsets: dict[str, Expr]) -> Node:
+    """Every access of a unit's own part of an array by its place in the whole."""
+    if not offsets:
+        return node
+    node = map_children(node, lambda n: _moved(n, offsets))
+    match node:
+        case p.Load(array=array) | p.Store(array=array) if array.name in offsets:
+            return replace(node, index=offsets[array.name] + node.index)
+        case Combine(array=array) if array.name in offsets:
+            return replace(node, base=offsets[array.name])
+        case p.Helper(args=args) if any(isinstance(a, Array) and a.name in offsets for a in args):
+            moved = tuple(
+                Address(a, offsets[a.name]) if isinstance(a, Array) and a.name in offsets else a
+                for a in args
+            )
+            return replace(node, args=moved)
+    return node
+
+
+def _renamed(node: Node, table: dict[Node, Node]) -> Node:
+    return table.get(node) or map_children(node, lambda n: _renamed(n, table))

@@ -1,0 +1,241 @@
+"""Loads and stores of 16 bytes: loops that are written out over neighbouring elements.
+
+    for (at = 0; at < 4; at++) sum[at] += a * B[j * 32 + k + at];    written out
+    =>
+    v = the vector at B[j * 32 + k];
+    for (at = 0; at < 4; at++) sum[at] += a * v[at];
+
+Neighbours that are added to indivisibly are added to at once where the hardware can. All that is
+legal where the first element is the first of a vector: its index is a multiple of the length, which
+follows from constants. Arrays begin at such a place, or the host takes other code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import cast
+
+from openwork.algebra.types import SUPPORTED
+from openwork.program import nodes as p
+from openwork.program.gpu_nodes import BLOCK_X, THREAD
+from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
+from openwork.tree import Node, map_children, walk
+
+VECTOR = 16  # bytes that a thread loads at once
+
+
+@dataclass(frozen=True)
+class LoadVector(Stmt):
+    """`count` neighbouring elements from `array[index]` on, into a vector."""
+
+    vector: Array
+    array: Array
+    index: Expr
+    count: int
+
+
+@dataclass(frozen=True)
+class StoreVector(Stmt):
+    """A vector of `count` elements to `array[index]` and its neighbours; or added to them."""
+
+    vector: Array
+    array: Array
+    index: Expr
+    count: int
+    added: bool = False  # each of them indivisibly
+
+
+@dataclass(frozen=True)
+class MakeVector(Stmt):
+    """A vector of `count` elements that is filled one by one."""
+
+    vector: Array
+    count: int
+
+
+def vectorized(body: p.Block, operands: set[str], shared: set[str], taken: set[str]) -> p.Block:
+    """`body` with vectors, which are loaded from operands and from the arrays that blocks share."""
+    return cast(p.Block, _Vectors(operands | shared, shared, taken).node(body, {}))
+
+
+class _Vectors:
+    def __init__(self, loaded: set[str], shared: set[str], taken: set[str]) -> None:
+        self.loaded, self.shared, self.taken = loaded, shared, taken
+
+    def node(self, node: Node, known: dict[str, Expr]) -> Node:
+        """`node`, where names stand for expressions."""
+        if isinstance(node, p.Block):
+            return p.in_order(node, known, self.node)
+        if isinstance(node, p.For) and node.unrolled and isinstance(node.end, Value):
+            return self._loop(node, known)
+        if isinstance(node, Expr):
+            return node
+        return map_children(node, lambda n: self.node(n, known))
+
+    def _loop(self, loop: p.For, known: dict[str, Expr]) -> Stmt:
+        count = int(cast(Value, loop.end).value.real)
+        body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
+        if loop.begin != Value(0) or not all(
+            isinstance(s, (p.Declare, p.Set, p.Store)) for s in body
+        ):
+            return cast(Stmt, map_children(loop, lambda n: self.node(n, known)))
+        inner = dict(known)
+        for s in body:
+            if isinstance(s, p.Declare):
+                inner[s.name.name] = s.value
+        own = {s.name.name: s.value for s in body if isinstance(s, p.Declare)}
+        before: list[Stmt] = []
+        table: dict[Node, Node] = {}
+        written = {s.array for s in body if isinstance(s, p.Store)}
+        for load in dict.fromkeys(n for s in body for n in walk(s) if isinstance(n, p.Load)):
+            if load.array.name not in self.loaded or load.array in written:
+                continue
+            base = self._base(load.index, loop.var, own)
+            if base is None or not _aligned(base, load.array, count, known):
+                continue
+            vector = self._vector(load.array)
+            before.append(LoadVector(vector, load.array, base, count))
+            table[load] = p.Load(vector, loop.var)
+        stores = [s for s in body if isinstance(s, p.Store)]
+        after: list[Stmt] = []
+        new = [cast(Stmt, _replaced(s, table)) for s in body]
+        if len(stores) == 1 and (_is_plain(stores[0]) or self._adds(stores[0])):
+            store = stores[0]
+            base = self._base(store.index, loop.var, own)
+            fits = base is not None and _aligned(base, store.array, count, known)
+            if base is not None and fits and store.array.name.endswith("_vals"):
+                vector = self._vector(store.array)
+                before.append(MakeVector(vector, count))
+                after.append(StoreVector(vector, store.array, base, count, store.atomic))
+                at = body.index(store)
+                value = cast(p.Store, new[at]).value
+                new[at] = p.Store(vector, loop.var, value)
+        if not before:
+            return loop
+        return block(*before, replace(loop, body=block(*_used(new))), *after)
+
+    def _adds(self, store: p.Store) -> bool:
+        """Whether it adds to neighbouring elements as GPUs can do at once, outside of blocks."""
+        plus = store.op is not None and store.op.name == "add" and store.op.definition is None
+        here = store.array.type == "float32" and store.array.name not in self.shared
+        return store.atomic and plus and here
+
+    def _vector(self, array: Array) -> Array:
+        base, number = array.name.removesuffix("_vals") + "_vector", 1
+        name = base
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return Array(name, array.type)
+
+    def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
+        """`index` less `at`, if that is all it has of it, and without names of the loop."""
+        parts = terms(spelled(index, own))
+        if parts.count(at) != 1:
+            return None
+        rest: Expr = Value(0)
+        for term in parts:
+            if term != at:
+                if at in walk(term):
+                    return None
+                rest = arithmetic("+", rest, term)
+        return rest
+
+
+def _is_plain(store: p.Store) -> bool:
+    return store.op is None and not store.atomic
+
+
+def _used(stmts: list[Stmt]) -> list[Stmt]:
+    """`stmts` without declarations that nobody needs any more."""
+    kept: list[Stmt] = []
+    names: set[Node] = set()
+    for s in reversed(stmts):
+        if isinstance(s, p.Declare) and s.name not in names:
+            continue
+        names |= set(walk(s.value if isinstance(s, p.Declare) else s))
+        kept.insert(0, s)
+    return kept
+
+
+def spelled(e: Expr, own: dict[str, Expr]) -> Expr:
+    """`e` with names replaced by what they stand for."""
+    if isinstance(e, Name) and e.name in own:
+        return spelled(own[e.name], own)
+    if isinstance(e, Binary):
+        return arithmetic(e.sign, spelled(e.left, own), spelled(e.right, own))
+    return e
+
+
+def terms(e: Expr) -> list[Expr]:
+    """What `e` is the sum of."""
+    if isinstance(e, Binary) and e.sign == "+":
+        return [*terms(e.left), *terms(e.right)]
+    return [e]
+
+
+def _aligned(base: Expr, array: Array, count: int, known: dict[str, Expr]) -> bool:
+    """Whether `count` elements from `base` on are whole vectors, as long as can be."""
+    size = SUPPORTED[array.type].itemsize
+    bytes_ = count * size
+    each = min(bytes_ & -bytes_, VECTOR) // size
+    return each > 1 and _divisor(base, known) % each == 0
+
+
+def _divisor(e: Expr, known: dict[str, Expr]) -> int:
+    """A number that `e` is a multiple of."""
+    match e:
+        case Value(value=value):
+            return abs(int(value.real))
+        case Name(name=name) if name in known:
+            return _divisor(known[name], known)
+        case Binary(sign="+" | "-", left=left, right=right):
+            return gcd(_divisor(left, known), _divisor(right, known))
+        case Binary(sign="min" | "max", left=left, right=right):
+            return gcd(_divisor(left, known), _divisor(right, known))
+        case Binary(sign="*", left=left, right=right):
+            return _divisor(left, known) * _divisor(right, known)
+    return 1
+
+
+def _replaced(node: Node, table: dict[Node, Node]) -> Node:
+    return table.get(node) or map_children(node, lambda n: _replaced(n, table))
+
+
+# Element types that CUDA has such a load for.
+_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_TYPES |= {"float32", "float64"}
+
+
+@dataclass(frozen=True)
+class StreamLoad(p.Load):
+    """An element that is not needed again soon."""
+
+
+def streamed(body: p.Block, operands: set[str]) -> p.Block:
+    """`body` with such loads of `operands`, which nobody writes to."""
+    known = {n.name.name: n.value for n in walk(body) if isinstance(n, p.Declare) and n.fixed}
+    blocks = {n.var for n in walk(body) if isinstance(n, p.For) and BLOCK_X in terms(n.begin)}
+
+    def node(each: Node) -> Node:
+        if isinstance(each, p.For) and THREAD in terms(each.begin):
+            return map_children(each, lambda n: within(n, each.var))
+        return map_children(each, node)
+
+    def within(each: Node, at: p.Name) -> Node:
+        if type(each) is p.Load and each.array.name in operands and each.array.type in _TYPES:
+            return (StreamLoad if once(each.index, at) else p.Load)(
+                each.array, cast(Expr, within(each.index, at))
+            )
+        return map_children(each, lambda n: within(n, at))
+
+    def once(index: Expr, at: p.Name) -> bool:
+        """Whether threads take neighbours, and blocks take others."""
+        parts = terms(spelled(index, known))
+        rest = [part for part in parts if part != at]
+        names = {n for part in rest for n in walk(part)}
+        return parts.count(at) == 1 and at not in names and bool(names & blocks)
+
+    return cast(p.Block, node(body))

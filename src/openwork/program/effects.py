@@ -1,0 +1,86 @@
+"""Which arrays a statement touches, and whether threads of a GPU must wait before another does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.program import nodes as p
+from openwork.program.gpu_nodes import Address
+from openwork.program.nodes import Array
+from openwork.tree import Node, children, walk
+
+Names = frozenset[str]
+# Helpers that only look at arrays.
+READERS = (
+    "search",
+    "lower_bound",
+    "last_at_most",
+    "gallop",
+    "balanced_cut",
+    "cut",
+    "mark_words",
+    "table_slots",
+    "slot_of",
+)
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Arrays that threads load from, that the first of them stores to, and that many store to."""
+
+    loads: Names = frozenset()
+    first: Names = frozenset()
+    many: Names = frozenset()
+
+    def meets(self, later: Touched) -> bool:
+        """Whether a thread may find something undone that another was to do before."""
+        stores, theirs = self.first | self.many, later.first | later.many
+        both = (self.many & theirs) | (stores & later.many)
+        return bool(stores & later.loads or self.loads & theirs or both)
+
+    def and_then(self, other: Touched) -> Touched:
+        """What both touch."""
+        return Touched(self.loads | other.loads, self.first | other.first, self.many | other.many)
+
+    def without(self, local: set[str]) -> Touched:
+        """Without what each thread has for itself."""
+        return Touched(self.loads - local, self.first - local, self.many - local)
+
+
+def changed_by_helpers(body: Node) -> set[str]:
+    """The arrays that helpers write to."""
+    return {
+        a.name
+        for call in walk(body)
+        if isinstance(call, p.Helper) and call.name not in READERS
+        for arg in call.args
+        for a in (arg.array if isinstance(arg, Address) else arg,)
+        if isinstance(a, Array)
+    }
+
+
+def independent(loop: p.For) -> bool:
+    """Whether a loop without dependences only stores, so that threads can share it as they like."""
+    body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
+    return loop.simd and all(isinstance(s, p.Store) and s.op is None for s in body)
+
+
+def touched(node: Node, shared: bool = False) -> Touched:
+    """What `node` touches; `shared`: threads are apart here."""
+    found = Touched()
+    if isinstance(node, p.For):
+        shared = shared or node.unit in ("warp", "thread") or independent(node)
+    match node:
+        case p.Load(array=array):
+            found = Touched(loads=frozenset([array.name]))
+        case p.Store(array=array, op=op):
+            name = frozenset([array.name])
+            found = Touched(many=name) if shared else Touched(first=name)
+            if op is not None and shared:
+                found = found.and_then(Touched(loads=name))
+        case p.Helper():
+            arrays = frozenset(a.name for a in node.args if isinstance(a, Array))
+            found = Touched(loads=arrays, many=arrays if node.name not in READERS else frozenset())
+    for child in children(node):
+        found = found.and_then(touched(child, shared))
+    return found

@@ -1,0 +1,101 @@
+"""Elements: from index expressions at a place to expressions of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from openwork.algebra.operators import AND, BUILTIN, NOT, OR, Op
+from openwork.algebra.types import SUPPORTED, number
+from openwork.errors import InternalError
+from openwork.index import nodes as index
+from openwork.program.nodes import Apply, Convert, Expr, Value
+
+Read = Callable[[index.Access], Expr]
+_NOTHING: Mapping[int, Expr] = MappingProxyType({})
+
+
+def combine(op: Op, old: Expr, value: Expr) -> tuple[Expr, Op | None]:
+    """What to store for `old op= value`, and the operator left for the store to apply.
+
+    A built-in operator is left to the store; a user's own is spelled out.
+    """
+    if op.definition is None:
+        return value, op
+    dtype = SUPPORTED[value.type]
+    given = {0: old, 1: value}
+    node = index.Apply(op, (index.Parameter(0, dtype), index.Parameter(1, dtype)))
+    definition = index.definition_of(node)
+
+    def read(access: index.Access) -> Expr:
+        raise InternalError(f"{op} reads {access}")
+
+    return converted(lower_value(definition, {}, read, given), value.type), None
+
+
+def lower_value(
+    expr: index.Expr,
+    coords: Mapping[index.IndexVar, Expr],
+    read: Read,
+    given: Mapping[int, Expr] = _NOTHING,
+) -> Expr:
+    """`expr` at `coords` as an expression of the program; `read` says where an access lies."""
+    match expr:
+        case index.Access():
+            return read(expr)
+        case index.Parameter(position=position):
+            return given[position]
+        case index.Literal() | index.Absent():
+            dtype = expr.dtype
+            return Value(number(expr.value, dtype), dtype.name)
+        case index.IndexVar():
+            return coords[expr]
+        case index.Cast(to=to, expr=inner):
+            return converted(lower_value(inner, coords, read, given), to.name)
+        case index.Apply(op=op, args=args):
+            if op.definition is not None:
+                return lower_value(index.definition_of(expr), coords, read, given)
+            kinds = [arg.kind for arg in args]
+            lowered = tuple(
+                converted(lower_value(arg, coords, read, given), op.argument_type(kinds, n).name)
+                for n, arg in enumerate(args)
+            )
+            if op.name in _MIRRORED and lowered[0].type != lowered[1].type:
+                return _compared_exactly(op.name, *lowered)
+            return Apply(op, lowered, expr.dtype.name)
+    raise InternalError(f"no value for {expr}")
+
+
+# Comparisons, and what they are with the arguments exchanged.
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _compared_exactly(name: str, left: Expr, right: Expr) -> Expr:
+    """A comparison of a signed integer with an unsigned one, as which C would take both.
+
+    One below zero is less than all that are unsigned: s < 0 || (uint64)s < u.
+    """
+    if left.type.startswith("uint"):
+        return _compared_exactly(_MIRRORED[name], right, left)
+    rest = Apply(BUILTIN[name], (converted(left, right.type), right), "bool")
+    below = Apply(BUILTIN["lt"], (left, Value(0, left.type)), "bool")
+    if name in ("lt", "le", "ne"):
+        return Apply(OR, (below, rest), "bool")
+    return Apply(AND, (Apply(NOT, (below,), "bool"), rest), "bool")
+
+
+def converted(value: Expr, type: str) -> Expr:
+    """`value` in an element type, converted at once if it is a constant."""
+    if value.type == type:
+        return value
+    if isinstance(value, Value) and not isinstance(value.value, complex) and type in SUPPORTED:
+        from_float_to_int = isinstance(value.value, float) and "int" in type
+        if not from_float_to_int:
+            return Value(number(value.value, SUPPORTED[type]), type)
+    return Convert(value, type)
+
+
+def applied(op: Op, old: Expr, value: Expr) -> Expr:
+    """`op(old, value)` for elements of one type; a user's own operator is spelled out."""
+    new, left = combine(op, old, value)
+    return new if left is None else Apply(left, (old, new), old.type)

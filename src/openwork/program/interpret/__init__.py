@@ -1,0 +1,1 @@
+"""An interpreter that checks what C takes on trust."""

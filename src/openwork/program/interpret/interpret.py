@@ -1,0 +1,265 @@
+"""An interpreter of programs that checks what C takes on trust.
+
+It is slow and means the same as the C text, but every access is held against the bounds of its
+array, nothing is read that was not written, what a loop claims is put to the test (the iterations
+of a `simd` loop and the parts of a parallel one run in a random order, and no part may touch what
+another has written), and index arithmetic must stay within int64. A breach is an `InternalError`
+that names the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.program import nodes as p
+from openwork.program.contract import NO_MEMORY, OK
+from openwork.program.interpret.machine import Action, Index, Machine, Value, int64
+from openwork.program.interpret.memory import Array, Memory, OutOfMemory
+from openwork.program.interpret.threads import parallel
+
+_MOST_TURNS = 1_000_000  # of a while loop; what is interpreted is tiny
+
+
+def interpret(
+    program: p.Program, arrays: Sequence[Array | None], sizes: Sequence[int], seed: int = 0
+) -> tuple[int, list[Array]]:
+    """Run `program` as its C function would.
+
+    Args:
+        program: what to run.
+        arrays: the array of each argument, None for those that the program makes itself.
+        sizes: how many threads, how many entries to make room for, and then the extents.
+        seed: decides the order in which the parts of parallel loops run.
+
+    Returns:
+        The status that the C function would return, and if it is 0 the arrays that were made.
+    """
+    with np.errstate(all="ignore"):
+        machine = _Machine(program, arrays, sizes, seed)
+        run = machine.stmt(program.body)
+        try:
+            run()
+        except _Failed as failed:
+            return failed.status, []
+        except OutOfMemory:
+            return NO_MEMORY, []
+        if any(memory is not None for shelf in machine.shelves.values() for memory in shelf):
+            raise InternalError("an array was left on a shelf")
+        return OK, machine.made()
+
+
+class _Failed(Exception):
+    """The program gave up."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class _Break(Exception):
+    """The innermost loop is left."""
+
+
+class _Machine(Machine):
+    """Statements, as functions that do them."""
+
+    def made(self) -> list[Array]:
+        """The arrays to hand back."""
+        return [
+            self.array(argument.array).hand_back(self.index(argument.count)())
+            for argument in self.program.arguments
+            if argument.role == "made" and argument.count is not None
+        ]
+
+    def stmt(self, s: p.Stmt) -> Action:
+        """`s` as a function that does it."""
+        match s:
+            case p.Block(body=body):
+                parts = [self.stmt(each) for each in body if not isinstance(each, p.Comment)]
+                return lambda: _run_all(parts)
+            case p.Declare(name=name, value=value):
+                return self._set(name, self.expr(value))
+            case p.Set(name=name, value=value, op=op):
+                applied = None if op is None else self.apply(op, (name, value), name.type)
+                return self._set(name, applied or self.expr(value))
+            case p.Store():
+                return self._store(s)
+            case p.For():
+                return parallel(self, s) if s.parallel else self._for(s)
+            case p.While(condition=condition, body=inner):
+                return self._while(self.index(condition), self.stmt(inner))
+            case p.Break():
+                return _leave_loop
+            case p.If(condition=condition, then=then, otherwise=otherwise):
+                holds, yes = self.index(condition), self.stmt(then)
+                no = self.stmt(p.Block(()) if otherwise is None else otherwise)
+                return lambda: yes() if holds() else no()
+            case p.Local(array=array, count=count):
+                return lambda: self._allocate(array, count, zeroed=False)
+            case p.Allocate() | p.Grow() | p.Free():
+                return self._memory(s)
+            case p.Shelf() | p.Put() | p.Take():
+                return self._shelved(s)
+            case p.Prefetch(array=array, index=index):
+                at = self.index(index)
+                return lambda: self.array(array).check(at())
+            case p.Fail(status=status):
+                return lambda: _fail(status)
+            case p.Do(call=call):
+                return self.helper(call)
+            case p.Comment():
+                return lambda: None
+        raise InternalError(f"{type(s).__name__} is no statement of a program")
+
+    def _set(self, name: p.Name, value: Value) -> Action:
+        scalars, key, make = self.scalars, name.name, np.dtype(name.type).type
+
+        def run() -> None:
+            scalars[key] = make(value())
+
+        return run
+
+    def _store(self, s: p.Store) -> Action:
+        at, dtype = self.index(s.index), np.dtype(s.array.type)
+        if s.atomic:
+            return self._update(s, at, self.expr(s.value))
+        value = self.expr(s.value)
+        if s.op is not None:
+            value = self.apply(s.op, (p.Load(s.array, s.index), s.value), s.array.type)
+        narrows = s.op is None and s.value.type != s.array.type
+
+        def run() -> None:
+            new = value()
+            if narrows and int(new) != int(np.asarray(new).astype(dtype)):
+                raise InternalError(f"{new} does not fit {s.array.name}, which is {dtype}")
+            self.array(s.array).store(at(), new, self.part)
+
+        return run
+
+    def _update(self, s: p.Store, at: Index, value: Value) -> Action:
+        """An update that other parts of a parallel loop may make as well."""
+        combine = None if s.op is None else self.combiner(s.op, s.array.type)
+        kind = "=" if s.op is None else s.op.name
+
+        def run() -> None:
+            memory, index, new = self.array(s.array), at(), value()
+            if combine is not None:
+                new = combine(memory.peek(index), new)
+            memory.update(index, new, self.part, kind)
+
+        return run
+
+    def _while(self, condition: Index, body: Action) -> Action:
+        def run() -> None:
+            turns = 0
+            while condition():
+                body()
+                turns += 1
+                if turns > _MOST_TURNS:
+                    raise InternalError("a while loop does not end")
+
+        return lambda: _until_left(run)
+
+    def _for(self, s: p.For) -> Action:
+        begin, end, body, var = self.index(s.begin), self.index(s.end), self.stmt(s.body), s.var
+
+        def shuffled() -> None:
+            order = list(range(begin(), end()))
+            self.random.shuffle(order)
+            for self.scalars[var.name] in order:
+                body()
+
+        def run() -> None:
+            at = begin()
+            while at < end():  # evaluated again each time, as in C
+                self.scalars[var.name] = at
+                body()
+                at += 1
+
+        return shuffled if s.simd else lambda: _until_left(run)
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def _memory(self, s: p.Allocate | p.Grow | p.Free) -> Action:
+        match s:
+            case p.Allocate(array=array, count=count):
+                size = self.index(count)
+                return lambda: self._allocate(array, size(), s.zeroed)
+            case p.Free(array=array):
+                return lambda: self._free(self.array(array))
+            case p.Grow(capacity=capacity, needed=needed):
+                enough, per = self.index(needed), [self.index(g.per) for g in s.arrays]
+                return lambda: self._grow(s, capacity.name, enough(), [each() for each in per])
+
+    def _shelved(self, s: p.Shelf | p.Put | p.Take) -> Action:
+        match s:
+            case p.Shelf(array=array, count=count):
+                size = self.index(count)
+                return lambda: self.shelves.update({array.name: [None] * size()})
+            case p.Put(array=array, number=number):
+                at = self.index(number)
+                return lambda: self._put(self.array(array), at())
+            case p.Take(array=array, number=number, into=into):
+                at = self.index(number)
+                return lambda: self._take(array.name, at(), (into or array).name)
+
+    def _put(self, memory: Memory, number: int) -> None:
+        memory.check_moved_by(self.part)
+        shelf = self.shelves[memory.name]
+        if not 0 <= number < len(shelf) or shelf[number] is not None:
+            raise InternalError(f"the shelf of {memory.name} has no free place {number}")
+        shelf[number] = memory
+        empty = Memory.allocate(memory.name, memory.data.dtype, 0, False, self.part)
+        self.memory[memory.name] = empty
+
+    def _take(self, name: str, number: int, into: str) -> None:
+        shelf = self.shelves[name]
+        memory = shelf[number] if 0 <= number < len(shelf) else None
+        if memory is None:
+            raise InternalError(f"the shelf of {name} has nothing at {number}")
+        if into in self.memory and len(self.memory[into].data):
+            raise InternalError(f"{into} is not empty, and would be lost")
+        shelf[number] = None
+        memory.name, memory.owner = into, self.part
+        self.memory[into] = memory
+
+    def _allocate(self, array: p.Array, count: int, zeroed: bool) -> None:
+        name, dtype = array.name, np.dtype(array.type)
+        self.memory[name] = Memory.allocate(name, dtype, count, zeroed, self.part)
+
+    def _free(self, memory: Memory) -> None:
+        memory.check_moved_by(self.part)
+        del self.memory[memory.name]
+
+    def _grow(self, s: p.Grow, capacity: str, needed: int, per: list[int]) -> None:
+        old = int(self.scalars[capacity])
+        if needed <= old:
+            return
+        new = self.scalars[capacity] = max(needed, 2 * old)
+        for growing, each in zip(s.arrays, per, strict=True):
+            memory = self.array(growing.array)
+            memory.resize(int64(new * each + growing.extra), self.part)
+            if growing.zeroed:
+                memory.clear(old * each + growing.extra if old else 0)
+
+
+def _run_all(actions: Sequence[Action]) -> None:
+    for action in actions:
+        action()
+
+
+def _leave_loop() -> None:
+    raise _Break
+
+
+def _until_left(loop: Action) -> None:
+    """Run `loop`, which may be left early."""
+    with suppress(_Break):
+        loop()
+
+
+def _fail(status: int) -> None:
+    raise _Failed(status)

@@ -1,0 +1,161 @@
+"""Parallel loops as the interpreter has them: the parts run one after another, in random order.
+
+No part may touch what another has written, unless both do it by atomic updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.program import nodes as p
+from openwork.program.interpret.machine import Action, Machine
+from openwork.program.interpret.memory import Memory
+from openwork.tree import walk
+
+
+def parallel(m: Machine, s: p.For) -> Action:
+    """`s` as a function that does it."""
+    _check_private_scalars(s)
+    begin, end, body = m.index(s.begin), m.index(s.end), m.stmt(s.body)
+    private, cleanup = m.stmt(p.Block(s.private)), m.stmt(p.Block(s.cleanup))
+    owned = [_reduced(m, reduction) for reduction in s.reductions]
+    owned += [_copied(m, copy) for copy in s.copies]
+
+    def run() -> None:
+        shares = _shares(m, s, begin(), end())
+        combine = [own() for own in owned]
+        parts = list(range(m.threads))
+        m.random.shuffle(parts)
+        for part in parts:
+            with _as_part(m, part):
+                leave = [enter(part) for enter, _ in combine]
+                private()
+                for m.scalars[s.var.name] in shares[part]:
+                    body()
+                cleanup()
+                for each in leave:
+                    each()
+        for memory in m.memory.values():
+            memory.forget_threads()
+        for _, finish in combine:
+            finish()
+
+    return run
+
+
+# What is combined after a loop: how a part enters it, which gives how the part leaves it, and
+# what is done in the end.
+_Owned = Callable[[], tuple[Callable[[int], Action], Action]]
+
+
+def _reduced(m: Machine, reduction: p.Reduction) -> _Owned:
+    """Each part has its own scalar; at last they are combined in the order of the parts."""
+    name, type = reduction.name.name, reduction.name.type
+    identity, combine = m.expr(reduction.identity), m.combiner(reduction.op, type)
+
+    def start() -> tuple[Callable[[int], Action], Action]:
+        outer, found = m.scalars[name], dict[int, Any]()
+
+        def enter(part: int) -> Action:
+            m.scalars[name] = identity()
+            return lambda: found.update({part: m.scalars[name]})
+
+        def finish() -> None:
+            result = outer
+            for part in range(m.threads):
+                result = combine(result, found[part])
+            m.scalars[name] = np.dtype(type).type(result)
+
+        return enter, finish
+
+    return start
+
+
+def _copied(m: Machine, copy: p.Copy) -> _Owned:
+    """Each part has its own array; at last they are combined in the order of the parts."""
+    name, dtype = copy.array.name, np.dtype(copy.array.type)
+    count, identity = m.index(copy.count), m.expr(copy.identity)
+    combine = m.combiner(copy.op, copy.array.type)
+
+    def start() -> tuple[Callable[[int], Action], Action]:
+        whole, size, copies = m.array(copy.array), count(), dict[int, Memory]()
+
+        def enter(part: int) -> Action:
+            own = copies[part] = Memory.allocate(name, dtype, size, zeroed=False, owner=part)
+            own.clear(0, identity())
+            m.memory[name] = own
+            return lambda: m.memory.update({name: whole})
+
+        def finish() -> None:
+            for part in range(m.threads):
+                for at in range(size):
+                    new = combine(whole.load(at, None), copies[part].load(at, part))
+                    whole.store(at, new, None)
+
+        if m.threads == 1:
+            return lambda part: lambda: None, lambda: None
+        return enter, finish
+
+    return start
+
+
+def _shares(m: Machine, s: p.For, begin: int, end: int) -> list[list[int]]:
+    """The iterations of each part, in the order in which it does them."""
+    shares: list[list[int]] = [[] for _ in range(m.threads)]
+    if s.chunk is None:
+        cuts = _cuts(m, s, begin, end)
+        shares = [list(range(cuts[part], cuts[part + 1])) for part in range(m.threads)]
+    else:
+        for start in range(begin, end, s.chunk):
+            m.random.choice(shares).extend(range(start, min(start + s.chunk, end)))
+    if s.simd:
+        for share in shares:
+            m.random.shuffle(share)
+    return shares
+
+
+def _cuts(m: Machine, s: p.For, begin: int, end: int) -> list[int]:
+    """Where the parts begin: with as many iterations each, or as many positions below them."""
+    end = max(begin, end)
+    parts = range(m.threads + 1)
+    if s.balance is None or begin >= end:
+        return [begin + (end - begin) * part // m.threads for part in parts]
+    count = s.balance.count
+    first, last = (begin, end) if count is None else (0, m.index(count)())
+    pos = m.array(s.balance.pos).first(last + 1, None)
+    work = [stop - pos[first] + row - first for row, stop in enumerate(pos)]
+    goals = [work[last] * part // m.threads for part in parts]
+    cuts = [next(row for row in range(first, last + 1) if work[row] >= goal) for goal in goals]
+    if count is not None:
+        cuts = [-(-cut // s.balance.length) for cut in cuts]
+    if cuts != sorted(cuts) or (cuts[0], cuts[-1]) != (begin, end):
+        raise InternalError(f"{s.balance.pos.name} cuts the loop into {cuts}")
+    return cuts
+
+
+@contextmanager
+def _as_part(m: Machine, part: int) -> Iterator[None]:
+    before = set(m.memory)
+    m.part = part
+    yield
+    m.part = None
+    for name in set(m.memory) - before:
+        if name not in m.locals:
+            raise InternalError(f"{name} belongs to one thread and is never freed")
+        del m.memory[name]
+
+
+def _check_private_scalars(loop: p.For) -> None:
+    """What the threads of a loop assign, each must have declared for itself."""
+    nodes = [node for stmt in (*loop.private, loop.body, *loop.cleanup) for node in walk(stmt)]
+    own = {n.name.name for n in nodes if isinstance(n, p.Declare)}
+    own |= {reduction.name.name for reduction in loop.reductions}
+    assigned = {n.name.name for n in nodes if isinstance(n, p.Set)}
+    assigned |= {n.capacity.name for n in nodes if isinstance(n, p.Grow)}
+    for name in sorted(assigned - own):
+        raise InternalError(f"{name} is assigned by all threads of the loop over {loop.var.name}")

@@ -1,0 +1,1 @@
+"""From loops to a program."""

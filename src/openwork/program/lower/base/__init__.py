@@ -1,0 +1,1 @@
+"""What every part of lowering needs: scope, names, context, accumulators, workspaces."""

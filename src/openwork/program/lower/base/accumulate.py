@@ -1,0 +1,203 @@
+"""Accumulators: sums stay in registers while they can.
+
+A scalar where a reduction leaves the result in one place, a tile of columns where it leaves it in
+one row. Where other threads write to the place as well, the sum is added to it atomically at last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openwork.algebra.operators import Op
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where
+from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.relations import Bound
+from openwork.program import nodes as p
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.scope import Scope, Tile
+from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
+from openwork.program.simplify import promised_extents
+from openwork.tree import walk
+
+# Columns of a row that are accumulated in registers together, widest first, by element size.
+_TILE_BYTES, _NARROW_TILE = 256, 4
+# The same where a processor has so many registers that a tile of so many bytes stays in them.
+_WIDE_TILE_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class Accumulating:
+    """Where sums are kept in one kernel."""
+
+    ctx: Context
+
+    def _shape(self, loop: Forall, scope: Scope) -> p.Block:
+        """The loop, without a thought for what it sums."""
+        raise NotImplementedError
+
+    def _element(self, access: Access, scope: Scope) -> p.Load:
+        """Where an entry lies."""
+        raise NotImplementedError
+
+    def _must_begin(self, lhs: Access) -> None:
+        """Entries of what `lhs` writes to must hold something before."""
+        raise NotImplementedError
+
+    def _streamed(self, lhs: Access, store: p.Stmt) -> p.Stmt:
+        """A store past the cache, if the schedule asks for it."""
+        raise NotImplementedError
+
+    def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
+        """sum = 0; loop { sum += ... } R[p] = sum;"""
+        op = operator_of(loop)
+        if lhs.tensor in scope.atomic and op is not None:
+            return self._in_shared_scalar(loop, lhs, op, scope)
+        place = self._element(lhs, scope)
+        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
+        name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
+        return block(
+            Declare(name, self._start(loop, lhs, place, scope)),
+            self._shape(loop, inner.accumulate(lhs, name)),
+            self._streamed(lhs, update(place, name, None)),
+        )
+
+    def _in_shared_scalar(self, loop: Forall, lhs: Access, op: Op, scope: Scope) -> p.Block:
+        """sum = 0; loop { sum += ... } atomically R[p] += sum;"""
+        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
+        name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
+        start = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+        self._must_begin(lhs)
+        return block(
+            Declare(name, start),
+            self._shape(loop, inner.accumulate(lhs, name)),
+            self._atomically(self._element(lhs, scope), name, op),
+        )
+
+    def _atomically(self, place: p.Load, value: Expr, op: Op) -> p.Stmt:
+        return p.Store(place.array, place.index, value, op, atomic=True)
+
+    def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
+        """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
+        columns = self.ctx.everything(column, scope)
+        exact = promised_extents(self.ctx.provenance).get(column) or columns.fixed
+        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.most)
+        first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
+        code: list[p.Stmt] = [Declare(first, Value(0))]
+        if exact is not None and exact in widths:
+            return block(*code, self._one_tile(loop, lhs, Tile(column, first, exact), scope))
+        wide = _WIDE_TILE_BYTES // lhs.dtype.itemsize
+        if not self.ctx.on_gpu and (lhs.tensor.shape[lhs.vars.index(column)] or 0) >= wide:
+            widths = (wide, *widths)
+        for width in widths:
+            rest: Expr = compare("<=", first + width, columns.hi)
+            if width == wide:
+                rest = Binary("&&", p.Helper("many_registers", ()), rest)
+            body = self._one_tile(loop, lhs, Tile(column, first, width), scope)
+            comment = "columns that are left" if width == 1 else f"{width} columns in registers"
+            code.append(p.While(rest, block(body, Set(first, first + width)), comment))
+        return block(*code)
+
+    def _one_tile(self, loop: Forall, lhs: Access, tile: Tile, scope: Scope) -> p.Block:
+        base = f"{self.ctx.names.of(lhs.tensor)}_sum"
+        own = base if tile.width == 1 else f"{base}s{tile.width}"
+        name, inner = scope.fresh(own, lhs.dtype.name)
+        sums = p.Array(name.name, name.type)
+        at, outer = scope.fresh(f"{tile.first.name}_at")
+        outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))
+        outer = self.ctx.reach_further(outer, lhs)
+        place = self._element(lhs, outer)
+        start = self._start(loop, lhs, place, scope)
+        tiles = {**scope.tiles, tile.var: tile, self._bounded(tile.var): tile}
+        tiled = replace(inner, reducing=True, tiles=tiles)
+        if tile.width == 1:
+            work = self._shape(loop, tiled.accumulate(lhs, name))
+            return block(Declare(name, start), work, self._streamed(lhs, update(place, name, None)))
+
+        def each(body: p.Stmt) -> p.For:
+            return p.For(at, Value(0), Value(tile.width), block(body), unrolled=True)
+
+        work = self._shape(loop, tiled.accumulate(lhs, p.Load(sums, at)))
+        return block(
+            p.Local(sums, tile.width),
+            each(Store(sums, at, start)),
+            work,
+            each(self._streamed(lhs, update(place, p.Load(sums, at), None))),
+        )
+
+    def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:
+        """The variable of the columns, if all that is left open of `lhs` is a row of them.
+
+        The loops inside must be over reduction variables, and the innermost over the columns,
+        along which no operand is sparse.
+        """
+        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.atomic:
+            return None
+        if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
+            return None  # the schedule has its own idea of what runs how
+        column, inner = lhs.level_vars[-1], loop.body
+        bounded = self._bounded(column)
+        confined = {column, bounded} & {*scope.windows, *scope.stretches}
+        if column in self.ctx.provenance.above or confined:
+            return None
+        while isinstance(inner, Forall) and inner.var != bounded and inner.var not in lhs.vars:
+            inner = inner.body
+        if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
+            return None
+        sparse = any(
+            var == column and not level.full
+            for access in (lhs, *accesses_of(inner.body.rhs))
+            for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+        )
+        return None if sparse or inner.var != bounded else column
+
+    def _bounded(self, var: IndexVar) -> IndexVar:
+        """The variable of the loop over `var`, about whose extent something may be promised."""
+        for relation in self.ctx.provenance.relations:
+            if isinstance(relation, Bound) and relation.parent == var:
+                var = relation.child
+        return var
+
+    def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
+        """Where an accumulation starts: from nothing, or from what is stored."""
+        op = operator_of(loop)
+        keeps = self.ctx.is_result(lhs) and self.ctx.plan.assignment.op is not None
+        fresh = not keeps and not scope.reducing
+        if not (fresh and scope.whole):
+            self._must_begin(lhs)
+        if fresh and op is not None:
+            return Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+        return place
+
+
+def _widths(widest: int, most: int | None) -> tuple[int, ...]:
+    """How many columns are summed together, the most first; all of a small block at once."""
+    if most is not None and most <= widest:
+        return tuple(dict.fromkeys((most, 1)))
+    return (widest, widest // 2, _NARROW_TILE, 1)
+
+
+def update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:
+    """`place op= value;`"""
+    match place:
+        case p.Name():
+            return Set(place, value, op)
+        case p.Load(array=array, index=index):
+            return Store(array, index, value, op)
+    raise InternalError(f"{place} cannot be written to")
+
+
+def operator_of(stmt: Stmt) -> Op | None:
+    """The operator by which `stmt` accumulates into what it finally writes."""
+    while not isinstance(stmt, Assign):
+        stmt = stmt.body if isinstance(stmt, Forall) else _consumer(stmt)
+    return stmt.op
+
+
+def _consumer(stmt: Stmt) -> Stmt:
+    if isinstance(stmt, Where):
+        return stmt.consumer
+    if isinstance(stmt, Then):
+        return stmt.then
+    raise InternalError(f"unexpected {stmt}")

@@ -1,0 +1,202 @@
+"""Results that are built by appending coordinates in order.
+
+Each level that is not full counts the positions it has; its arrays grow with it. A level is
+entered before its subtree is computed and committed after it, if anything was appended below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from openwork.algebra.types import number
+from openwork.format.levels import ArrayFact
+from openwork.format.levels.width import INT32_LIMIT
+from openwork.index.nodes import Access
+from openwork.program.contract import OVERFLOWED, ROOM
+from openwork.program.lower.base.names import Names
+from openwork.program.nodes import (
+    Allocate,
+    Argument,
+    Array,
+    Declare,
+    Expr,
+    Fail,
+    For,
+    Grow,
+    Growing,
+    If,
+    Load,
+    Name,
+    Set,
+    Stmt,
+    Store,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
+
+
+@dataclass
+class Appender:
+    """The bookkeeping of one appended result."""
+
+    result: Access
+    names: Names
+    gaps: set[int] = field(default_factory=set)  # levels whose parents are not all visited
+
+    def __post_init__(self) -> None:
+        variables, levels = self.result.level_vars, self.result.tensor.format.levels
+        for level in self.sparse:
+            above = level - 1
+            while above >= 0 and levels[above].full:
+                if self.names.ends_early(variables[above]):
+                    self.gaps.add(level)
+                above -= 1
+
+    @property
+    def sparse(self) -> list[int]:
+        """The levels that are appended to."""
+        return [n for n, level in enumerate(self.result.tensor.format.levels) if not level.full]
+
+    def below(self, level: int) -> int | None:
+        """The next level further in that is appended to."""
+        return next((n for n in self.sparse if n > level), None)
+
+    def count(self, level: int) -> Name:
+        """How many positions `level` has so far."""
+        return Name(f"nR{level + 1}")
+
+    def room(self, level: int) -> Name:
+        """How many positions `level` has memory for."""
+        return Name(f"R{level + 1}_room")
+
+    def per(self, level: int) -> Expr:
+        """Positions per entry of `level` in the full levels right below it."""
+        below = self.below(level)
+        end = len(self.result.level_vars) if below is None else below
+        return self.names.size(self.result.level_vars[level + 1 : end])
+
+    def array(self, level: int, fact: ArrayFact) -> Array:
+        """An index array of the result."""
+        return self.names.array(self.result.tensor, level, fact.name)
+
+    def facts(self, level: int, per: str) -> list[ArrayFact]:
+        """The index arrays of `level` with an entry per parent, or per child."""
+        return [f for f in self.result.tensor.format.levels[level].arrays if f.per == per]
+
+    def growing(self, level: int) -> tuple[Growing, ...]:
+        """The arrays that have an entry for each position of `level`."""
+        arrays = [Growing(self.array(level, f), Value(1)) for f in self.facts(level, "child")]
+        below = self.below(level)
+        if below is None:
+            arrays.append(Growing(self.names.values(self.result.tensor), self.per(level)))
+        else:
+            arrays += [
+                Growing(self.array(below, f), self.per(level), f.extra, below in self.gaps)
+                for f in self.facts(below, "parent")
+            ]
+        return tuple(arrays)
+
+    def reserve(self, level: int, more: Expr) -> list[Stmt]:
+        """Room for `more` positions of `level`."""
+        return [Grow(self.room(level), self.count(level) + more, self.growing(level))]
+
+    def enter(self, level: int) -> list[Stmt]:
+        """Code before the subtree of a new position of `level`, for which there is room."""
+        return self._clear_block(level) if self.below(level) is None else []
+
+    def commit(self, level: int, coordinate: Expr, start: Name | None) -> list[Stmt]:
+        """Keep the position that was entered, if anything below it was appended since `start`."""
+        count, below = self.count(level), self.below(level)
+        keep: list[Stmt] = [
+            Store(self.array(level, f), count, coordinate) for f in self.facts(level, "child")
+        ]
+        keep.append(Set(count, count + 1))
+        if below is None or start is None:
+            return keep
+        if below == level + 1:
+            keep[-1:-1] = self.close(below, count)
+        return [If(compare("<", start, self.count(below)), block(*keep))]
+
+    def close(self, level: int, parent: Expr) -> list[Stmt]:
+        """Record where the run of `parent` in `level` ends."""
+        return [
+            Store(self.array(level, f), parent + 1, self.count(level))
+            for f in self.facts(level, "parent")
+        ]
+
+    def _clear_block(self, level: int) -> list[Stmt]:
+        """The full levels below a new position start at the fill value."""
+        tensor = self.result.tensor
+        if level + 1 == len(self.result.level_vars):
+            return []
+        size, at = self.per(level), Name("R_at")
+        fill = Value(number(tensor.fill, tensor.dtype), tensor.dtype.name)
+        store = Store(self.names.values(tensor), self.count(level) * size + at, fill)
+        return [For(at, Value(0), size, block(store), "a new block of R", simd=True)]
+
+    def prologue(self) -> list[Stmt]:
+        """Counters and first memory."""
+        code: list[Stmt] = []
+        first = self.sparse[0]
+        parents = self.names.size(self.result.level_vars[:first])
+        for fact in self.facts(first, "parent"):
+            array = self.array(first, fact)
+            code.append(Allocate(array, parents + fact.extra, zeroed=first in self.gaps))
+        for level in self.sparse:
+            code += [Declare(self.count(level), Value(0)), Declare(self.room(level), Value(0))]
+            code += [Allocate(g.array, Value(0)) for g in self.growing(level)]
+        for level in self.sparse:
+            code += self.reserve(level, ROOM)
+        for level in self.sparse:
+            code += [
+                Store(self.array(level, f), Value(0), Value(0)) for f in self.facts(level, "parent")
+            ]
+        return code
+
+    def epilogue(self) -> list[Stmt]:
+        """Check the counts; close the outermost run, and the runs of parents never visited."""
+        code = self.check_counts()
+        if self.sparse[0] == 0:
+            code += self.close(0, Value(0))
+        return [*code, *self.close_gaps()]
+
+    def close_gaps(self) -> list[Stmt]:
+        """Close the runs of parents that were never visited."""
+        code: list[Stmt] = []
+        for level in sorted(self.gaps):
+            at = Name("R_at")
+            for fact in self.facts(level, "parent"):
+                array = self.array(level, fact)
+                largest = arithmetic("max", Load(array, at), Load(array, at + 1))
+                carry = block(Store(array, at + 1, largest))
+                code.append(For(at, Value(0), self.positions(level - 1), carry, "unvisited runs"))
+        return code
+
+    def check_counts(self) -> list[Stmt]:
+        """Fail if positions do not fit the arrays that hold them."""
+        return [
+            If(compare("<", Value(INT32_LIMIT.value), self.count(level)), block(Fail(OVERFLOWED)))
+            for level in self.sparse
+            if any(self.array(level, f).type == "int32" for f in self.facts(level, "parent"))
+        ]
+
+    def positions(self, level: int) -> Expr:
+        """How many positions `level` has in the end."""
+        anchor = max((n for n in self.sparse if n <= level), default=-1)
+        inner = self.names.size(self.result.level_vars[anchor + 1 : level + 1])
+        return inner if anchor < 0 else self.count(anchor) * inner
+
+    def arguments(self) -> list[Argument]:
+        """The arrays handed back, with their lengths."""
+        tensor, made = self.result.tensor, []
+        for level in self.sparse:
+            for f in tensor.format.levels[level].arrays:
+                length = self.positions(level if f.per == "child" else level - 1) + f.extra
+                array = self.array(level, f)
+                made.append(Argument(array, tensor.name, level, f.name, "made", length))
+        last = self.positions(tensor.ndim - 1)
+        vals = self.names.values(tensor)
+        made.append(Argument(vals, tensor.name, -1, "values", "made", last))
+        return made

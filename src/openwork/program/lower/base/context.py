@@ -1,0 +1,208 @@
+"""What stays the same while one kernel is lowered, and what lowering finds out on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.absent import vanishes
+from openwork.loops.nodes import nest_of, relations_of
+from openwork.loops.plan.assembly import Append, Shared
+from openwork.loops.plan.blocks import whole_vars
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Divide
+from openwork.loops.schedule.legality.gpu import uses_gpu
+from openwork.program.lower.base.append import Appender
+from openwork.program.lower.base.names import Names
+from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.workspace import Workspace, Workspaces
+from openwork.program.nodes import (
+    Allocate,
+    Array,
+    Expr,
+    For,
+    Helper,
+    Name,
+    Stmt,
+    Store,
+    Value,
+    block,
+    compare,
+)
+
+Recover = Callable[[IndexVar, Scope], Expr | None]
+
+# Bytes that stay near a core, in its second-level cache and its share of the third.
+_CACHE = 1 << 22
+
+
+@dataclass
+class Context:
+    """The plan of a kernel, the names in its code, its temporaries, how its result is built.
+
+    Found out on the way: `needs_initial`, some entry of an in-place result may not be written, or
+    is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
+    each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
+    `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
+    asks for. `counting`: entries of the result are counted, and no values computed. `recover` gives
+    the value of a variable where it follows from those that are known.
+    """
+
+    plan: Plan
+    names: Names
+    workspaces: Workspaces
+    appender: Appender | None
+    needs_initial: bool = False
+    private: set[TensorVar] = field(default_factory=set)
+    inside: list[Workspace] = field(default_factory=list)
+    unclear: set[TensorVar] = field(default_factory=set)
+    recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
+    sizes: dict[Name, Expr] = field(default_factory=dict)
+    inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
+    counting: bool = False
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """What each loop variable derives from."""
+        return Provenance(relations_of(self.plan.loops))
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether the schedule gives loops to a GPU."""
+        assembly = self.plan.assembly
+        return uses_gpu(self.plan) or (isinstance(assembly, Append) and assembly.lanes > 0)
+
+    def is_result(self, access: Access) -> bool:
+        """Whether `access` is to the result of the kernel, rather than to a temporary."""
+        return access.tensor == self.plan.result
+
+    def lists(self, access: Access) -> bool:
+        """Whether `access` is to a workspace that keeps a list of its keys."""
+        work = self.workspaces.table.get(access.tensor)
+        return work is not None and work.lists
+
+    def reach_further(self, scope: Scope, access: Access) -> Scope:
+        """Reach every further level of `access` that its known coordinates locate."""
+        if access in scope.accumulators or self.lists(access):
+            return scope
+        levels = access.tensor.format.levels
+        at = len(scope.reached(access))
+        while at < len(levels) and levels[at].locates:
+            coordinate = self.recover(access.level_vars[at], scope)
+            if coordinate is None:
+                break
+            parent = (scope.reached(access) or (Place(Value(0)),))[-1]
+            view = self.names.view(access, at)
+            place = Place(levels[at].locate(view, parent.position, coordinate))
+            scope = scope.reach(access, place)
+            at += 1
+        return scope
+
+    def view(self, access: Access, level: int) -> SimpleNamespace:
+        """What the formulas of a level are evaluated over."""
+        return self.workspaces.view(access, level)
+
+    def parent_place(self, access: Access, level: int, scope: Scope) -> Place:
+        """The place above `level`, which is reached."""
+        return scope.reached(access)[level - 1] if level else Place(Value(0))
+
+    def tile_starts(self, access: Access, level: int, last: int, length: int) -> Array:
+        """The position at `level` above the first position of each tile of the level `last`.
+
+        An inspector finds them before the kernel runs, and they are kept with the operand.
+        """
+        pos = self.boundaries(access, level + 1)
+        found = Array(
+            f"{self.names.of(access.tensor)}_tiles{level + 1}_of{last + 1}_{length}", pos.type
+        )
+        if found in self.inspected:
+            return found
+        tile = Name(f"{found.name}_at")
+        child = self._tile_start(access, level + 1, last, length, tile)
+        count = (self.positions(access, last) + (length - 1)) / length + 1
+        start = Helper("last_at_most", (pos, Value(0), self.positions(access, level), child))
+        fill = block(Store(found, tile, start))
+        self.inspected[found] = [
+            Allocate(found, count, kept=True),
+            For(tile, Value(0), count, fill, "where tiles begin", simd=True),
+        ]
+        return found
+
+    def _tile_start(self, access: Access, level: int, last: int, length: int, tile: Name) -> Expr:
+        """The position at `level` above the first one of a tile, or that itself."""
+        if level == last:
+            return tile * length
+        child = self._tile_start(access, level + 1, last, length, tile)
+        kind = access.tensor.format.levels[level + 1]
+        found = kind.parent(self.view(access, level + 1), child)
+        if isinstance(found, Expr):
+            return found
+        return self.tile_starts(access, level, last, length)[tile]
+
+    def boundaries(self, access: Access, level: int) -> Array:
+        """The array of `level` in which the parent of a position can be searched."""
+        name = access.tensor.format.levels[level].boundaries
+        if name is None:
+            raise InternalError(f"level {level} of {access} has no boundaries to search")
+        return self.names.array(access.tensor, level, name)
+
+    def cuts(self, relation: Divide) -> Array:
+        """The array of cut points that the user's function gives."""
+        return self.names.cuts(relation.outer)
+
+    def drives(self, access: Access) -> bool:
+        """Whether there is nothing at all to do where an operand has no entries."""
+        return vanishes(nest_of(self.plan.loops), access, self.provenance)
+
+    @property
+    def shared_operand(self) -> Access | None:
+        """The operand whose pattern the result has."""
+        assembly = self.plan.assembly
+        return assembly.operand if isinstance(assembly, Shared) else None
+
+    def writes_all_of(self, lhs: Access, operand: Access) -> bool:
+        """Whether `lhs` has an entry exactly where `operand` has one."""
+        return self.is_result(lhs) and operand == self.shared_operand
+
+    def elements(self, access: Access) -> Expr:
+        """How many values the tensor has that `access` writes to."""
+        last = access.tensor.ndim - 1
+        operand = self.shared_operand
+        if operand is None or not self.is_result(access):
+            blocks = self.plan.blocks if self.is_result(access) else ()
+            return self.names.size(whole_vars(access.vars, blocks))
+        depth = max(n + 1 for n, kind in enumerate(access.tensor.format.levels) if not kind.full)
+        count = self.positions(operand, depth - 1)
+        return count * self.names.size(access.level_vars[depth : last + 1])
+
+    def everything(self, var: IndexVar, scope: Scope) -> Range:
+        """All values of an underived variable."""
+        block = self.names.inner_blocks.get(var)
+        outer = None if block is None else self.recover(block.outer, scope)
+        end = self.names.reach_of(var, outer)
+        known = isinstance(end, Value) and block is not None
+        most = None if block is None else block.size
+        return Range(Value(0), end, everything=True, fixed=most if known else None, most=most)
+
+    def is_far(self, access: Access) -> Name:
+        """Whether the values of a dense operand are too many for the cache."""
+        name = Name(f"{self.names.of(access.tensor)}_far", "bool")
+        size = self.names.size(access.vars) * access.dtype.itemsize
+        self.sizes.setdefault(name, compare("<", _CACHE, size))
+        return name
+
+    def positions(self, access: Access, level: int) -> Name:
+        """How many positions a level has in all."""
+        name = Name(f"{self.names.of(access.tensor)}{level + 1}_size")
+        if name not in self.sizes:
+            count: Expr = Value(1)
+            for n in range(level + 1):
+                kind = access.tensor.format.levels[n]
+                count = kind.children(self.workspaces.view(access, n), count)
+            self.sizes[name] = count
+        return name

@@ -1,0 +1,296 @@
+"""The head of a counted loop: who runs its iterations, and how their writes are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+from openwork.algebra.operators import OR
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, TensorVar
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Sequence as Then,
+    Stmt,
+    Tag,
+    Where,
+)
+from openwork.program import nodes as p
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.workspace import Workspace
+from openwork.program.nodes import Name, Value
+from openwork.tree import Node, bottom_up, walk
+
+# Loops of at most so many iterations are written out in full when that is asked for.
+_MOST_WRITTEN_OUT = 256
+# So many rows of a matrix do not keep anybody waiting, nor so many elements. Powers of two.
+FEW, _ELEMENTS = 512, 8192
+
+
+_UNITS = {
+    ParallelUnit.GPUBlock: "block",
+    ParallelUnit.GPUWarp: "warp",
+    ParallelUnit.GPUThread: "thread",
+    ParallelUnit.GPUGroup: "thread",
+}
+_COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
+
+
+@dataclass(frozen=True)
+class Header:
+    """A loop `for (counter = lo; counter < hi; counter++)` over iterations that may be shared.
+
+    `scope` is that of the body. `before` are the workspaces met before it
+    inside of the loop that threads share.
+    """
+
+    ctx: Context
+    loop: Forall
+    counter: Name
+    range: Range
+    scope: Scope
+    reductions: tuple[p.Reduction, ...]
+    copies: tuple[p.Copy, ...]
+    before: tuple[Workspace, ...]
+
+    @staticmethod
+    def of(ctx: Context, loop: Forall, counter: Name, range: Range, scope: Scope) -> Header:
+        """The head of `loop`, with what its body has to know."""
+        if loop.tag is None:
+            return Header(ctx, loop, counter, range, scope, (), (), ())
+        reductions, copies, atomic = _races(ctx, loop, scope)
+        if loop.tag.unit is ParallelUnit.CPUThread:
+            scope = replace(scope, parallel=True, atomic=scope.atomic | atomic)
+        if loop.tag.unit.on_gpu:
+            racing = scope.racing | ignored(ctx, loop, scope)
+            scope = replace(scope, parallel=True, atomic=scope.atomic | atomic, racing=racing)
+        before, ctx.inside = tuple(ctx.inside), []
+        return Header(ctx, loop, counter, range, scope, reductions, copies, before)
+
+    def finish(
+        self,
+        body: p.Block,
+        comment: str = "",
+        counted: p.Balance | None = None,
+        simd: bool = False,
+        run: bool = False,
+    ) -> p.For:
+        """The loop around `body`.
+
+        `counted`: what tells how much work each iteration has. `simd`: iterations are known to be
+        independent. `run`: it is along a run of stored entries.
+        """
+        polls = self._polls(body, run)
+        lo, hi = self.range.lo, self.range.hi
+        made = p.For(self.counter, lo, hi, body, comment, simd=simd, polls=polls)
+        tag = self.loop.tag
+        if tag is not None:
+            private, self.ctx.inside = self.ctx.inside, list(self.before)
+            valued = not self.ctx.counting
+        if tag is not None and tag.unit is ParallelUnit.CPUVector:
+            # A loop that is cloned has its workspaces once.
+            self.ctx.inside += [work for work in private if work not in self.ctx.inside]
+        if tag is not None and tag.unit is ParallelUnit.CPUThread:
+            made = replace(
+                made,
+                parallel=True,
+                balance=counted if tag.chunk is None else None,
+                private=tuple(s for work in private for s in work.setup(valued)),
+                cleanup=tuple(s for work in private for s in work.cleanup(valued)),
+                reductions=self.reductions,
+                copies=self.copies,
+                chunk=tag.chunk,
+            )
+        elif tag is not None and tag.unit.on_gpu:
+            made = replace(
+                made,
+                polls=False,
+                simd=False,
+                private=tuple(s for work in private for s in work.setup(valued)),
+                reductions=self.reductions,
+                copies=self.copies if _has_copies(tag) else (),
+                unit=_UNITS[tag.unit],
+                lanes=self.range.fixed
+                or self.range.most
+                or _constant(self.ctx.names.extent(self.loop.var)),
+                group=tag.group_size or 0,
+                reduction=tag.reduction or "",
+                resident=tag.resident or 0,
+            )
+        elif tag is not None and _vectorizes(self.loop.body, unpolled := _without_polls(body)):
+            made = replace(made, body=unpolled, simd=True, reductions=self.reductions)
+        return self._unrolled(made)
+
+    def _polls(self, body: p.Block, run: bool) -> int:
+        """After how many iterations to look at the interrupt flag.
+
+        A loop inside of others is mostly so short that it would cost some percent: it looks at the
+        flag only if it is known to be long, and one around others if all together take long.
+        """
+        polls, inner = polls_of(self.ctx, self.loop), self.scope.depth > 1
+        most = self.range.most if self.range.fixed is None else self.range.fixed
+        if self.ctx.on_gpu:
+            return 0 if inner or polls == _ELEMENTS else polls
+        if not inner and polls < _ELEMENTS:
+            return polls
+        if polls < _ELEMENTS and any(map(_is_open, walk(body))):
+            short = most is not None and most <= FEW
+            return polls if self.ctx.names.takes_long and not short else 0
+        known = self.ctx.provenance.underived(self.loop.var)
+        long = any(self.ctx.names.is_long(var, run) for var in known)
+        return _ELEMENTS if most is None and (long or not inner) else 0
+
+    def _unrolled(self, made: p.For) -> p.For:
+        factor, fixed = self.loop.unroll, self.range.fixed
+        if factor is None:
+            return made
+        shared = made.parallel or made.unit
+        constant = fixed is not None and self.range.lo == Value(0) and not shared
+        if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
+            return replace(made, unrolled=True, simd=False, end=Value(fixed))
+        return replace(made, unroll=min(factor or 8, _MOST_WRITTEN_OUT))
+
+
+def polls_of(ctx: Context, loop: Forall) -> int:
+    """After how many iterations a loop looks at the interrupt flag.
+
+    Around a single loop a look at each iteration would cost some percent, and a few of them do not
+    take long; around more than that it costs nothing, and one alone may take long. A loop without
+    others inside does not take long until many are done; and it is cut into runs, as a test in
+    between would keep compilers from vectorizing it.
+    """
+    inside = [n for n in walk(loop.body) if isinstance(n, Forall) and _takes_long(ctx, n)]
+    if not inside:
+        return _ELEMENTS
+    alone = all(_takes_long(ctx, n) is (n is each) for each in inside for n in _loops(each))
+    return FEW if alone else 1
+
+
+def _loops(loop: Forall) -> Iterator[Forall]:
+    return (n for n in walk(loop) if isinstance(n, Forall))
+
+
+def _is_open(node: Node) -> bool:
+    """Whether a node is a loop, rather than lanes of a tile in registers."""
+    return isinstance(node, p.While) or (isinstance(node, p.For) and not node.unrolled)
+
+
+def _takes_long(ctx: Context, loop: Forall) -> bool:
+    """Whether a loop has more iterations than anybody would write out."""
+    most = _constant(ctx.names.extent(loop.var))
+    return most is None or most > _MOST_WRITTEN_OUT
+
+
+def _unpoll(node: Node) -> Node | None:
+    """A loop of one thread inside of a vectorized one cannot be left."""
+    polled = isinstance(node, p.For) and node.polls and not node.parallel
+    return replace(node, polls=0) if polled and isinstance(node, p.For) else None
+
+
+def _without_polls(body: p.Block) -> p.Block:
+    return cast(p.Block, bottom_up(_unpoll)(body))
+
+
+def _has_copies(tag: Tag) -> bool:
+    """Whether each unit of a GPU has a copy of what all write to."""
+    return tag.unit is ParallelUnit.GPUBlock and tag.race is OutputRaceStrategy.Temporary
+
+
+def _constant(size: p.Expr) -> int | None:
+    return int(size.value.real) if isinstance(size, Value) else None
+
+
+def keeps_sums(ctx: Context, loop: Forall) -> bool:
+    """Whether a sum over `loop` can be kept in a register around it.
+
+    It can where the threads of a GPU that share a loop combine their sums.
+    """
+    node: Stmt = loop
+    while not isinstance(node, Assign):
+        tag = node.tag if isinstance(node, Forall) else None
+        if tag is not None and tag.unit is ParallelUnit.GPUBlock:
+            return False
+        if tag is not None and tag.unit.on_gpu and tag.race not in _COMBINED:
+            everyone = ctx.names.extent(cast(Forall, node).var) == Value(tag.group_size or 0)
+            if tag.reduction != "parallel" or not everyone:
+                return False
+        match node:
+            case Forall(body=body):
+                node = body
+            case Where(consumer=consumer):
+                node = consumer
+            case Then(then=then):
+                node = then
+            case _:
+                raise InternalError(f"unexpected {node}")
+    return True
+
+
+def ignored(ctx: Context, loop: Forall, scope: Scope) -> frozenset[TensorVar]:
+    """What iterations of a loop of a GPU write together, unseen: loops inside make it atomic."""
+    if loop.tag is None or loop.tag.race is not OutputRaceStrategy.IgnoreRaces:
+        return frozenset()
+    found = (a.lhs for a in written_outside(loop.body) if a.op is not None)
+    return frozenset(lhs.tensor for lhs in found if not separates(ctx, loop, lhs, scope))
+
+
+def _vectorizes(stmt: Stmt, body: p.Block) -> bool:
+    """Whether a compiler may be told that the iterations are independent.
+
+    There is no way out of them, and they share no workspace.
+    """
+    if any(isinstance(n, Where) and n.temporary.ndim for n in walk(stmt)):
+        return False
+    return not any(
+        isinstance(s, (p.While, p.Fail, p.Allocate, p.Grow, p.Do))
+        or (isinstance(s, p.For) and (s.parallel or s.polls))
+        for s in walk(body)
+    )
+
+
+def _races(
+    ctx: Context, loop: Forall, scope: Scope
+) -> tuple[tuple[p.Reduction, ...], tuple[p.Copy, ...], frozenset[TensorVar]]:
+    """What iterations of `loop` write together: sums, arrays, and tensors written atomically."""
+    tag = loop.tag
+    if tag is None:
+        raise InternalError("a loop without a tag has no races")
+    reductions: dict[Name, p.Reduction] = {}
+    copies: dict[TensorVar, p.Copy] = {}
+    atomic: set[TensorVar] = set()
+    for assign in written_outside(loop.body):
+        lhs, op = assign.lhs, assign.op
+        flag = scope.flags.get(lhs.tensor)
+        if flag is not None:
+            reductions[flag] = p.Reduction(flag, OR, Value(False, "bool"))
+        if op is None:
+            continue
+        identity = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+        place = scope.accumulators.get(lhs)
+        if isinstance(place, Name):
+            reductions[place] = p.Reduction(place, op, identity)
+        elif tag.race is OutputRaceStrategy.Atomics and lhs.tensor in scope.racing:
+            atomic.add(lhs.tensor)
+        elif not separates(ctx, loop, lhs, scope):
+            if tag.race is OutputRaceStrategy.Atomics:
+                atomic.add(lhs.tensor)
+            elif tag.race is not OutputRaceStrategy.IgnoreRaces:
+                array, count = ctx.names.values(lhs.tensor), ctx.elements(lhs)
+                copies[lhs.tensor] = p.Copy(array, count, op, identity)
+    return tuple(reductions.values()), tuple(copies.values()), frozenset(atomic)
+
+
+def written_outside(body: Stmt) -> Iterator[Assign]:
+    """The assignments in `body` to what is made outside of it."""
+    made = {n.temporary for n in walk(body) if isinstance(n, Where)}
+    return (n for n in walk(body) if isinstance(n, Assign) and n.lhs.tensor not in made)
+
+
+def separates(ctx: Context, loop: Forall, lhs: Access, scope: Scope) -> bool:
+    """Whether different iterations of `loop` write to different entries."""
+    return loop.var in ctx.provenance.recoverable({*lhs.vars, *scope.coords})

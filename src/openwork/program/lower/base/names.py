@@ -1,0 +1,184 @@
+"""The names that tensors, their arrays and index variables have in generated code.
+
+A user's names never reach the code: the result is R, operands are A, B, C, ..., temporaries W,
+and loop variables i, j, k, ... from the outermost in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.plan.blocks import Block
+from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
+from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
+
+Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
+
+
+def _letters(letters: str) -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        yield from (letter if number == 1 else f"{letter}{number}x" for letter in letters)
+
+
+def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
+    """Names for the variables that a relation makes, from those it replaces."""
+    base = names[relation.parents[0]]
+    match relation:
+        case Fuse():
+            return ["f"]
+        case Pos():
+            return ["p"]
+        case Coord():
+            return ["c"]
+        case Split() | Divide():
+            return [f"{base}0", f"{base}1"]
+    return [base]
+
+
+class LevelView(SimpleNamespace):
+    """What the formulas of a level are evaluated over: its arrays, and sizes where asked for."""
+
+    def __init__(self, names: Names, access: Access, level: int, arrays: dict[str, Array]) -> None:
+        super().__init__(**arrays)
+        self._asked = (names, access, level)
+
+    @property
+    def extent(self) -> Expr:
+        """The extent of the level."""
+        names, access, level = self._asked
+        return names.extent(access.level_vars[level])
+
+    @property
+    def total(self) -> Expr:
+        """The extent of a mode of which the level counts the blocks."""
+        names, access, level = self._asked
+        outer = access.level_vars[level]
+        return names.size_of(next(b.var for b in names.blocks if b.outer == outer))
+
+    @property
+    def parents(self) -> Expr:
+        """How many places the level above has."""
+        names, access, level = self._asked
+        return names.parents(access, level)
+
+
+@dataclass(frozen=True)
+class Names:
+    """The naming of one kernel."""
+
+    result: TensorVar
+    operands: tuple[TensorVar, ...]
+    temporaries: tuple[TensorVar, ...]
+    loops: Sequence[IndexVar]
+    widths: Widths
+    relations: tuple[Relation, ...] = ()
+    sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
+    blocks: tuple[Block, ...] = ()
+    standing_in: dict[str, str] = field(default_factory=dict)  # other names for a tensor's arrays
+
+    @cached_property
+    def tensors(self) -> dict[str, str]:
+        """Each tensor's name in the code."""
+        table = {self.result.name: "R"}
+        table |= dict(
+            zip((t.name for t in self.operands), _letters("ABCDEFGHKLMNPQSTUV"), strict=False)
+        )
+        table |= dict(zip((t.name for t in self.temporaries), _letters("WXYZ"), strict=False))
+        return table
+
+    @cached_property
+    def variables(self) -> dict[IndexVar, str]:
+        """Each loop variable's name in the code."""
+        table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
+        for relation in self.relations:
+            for child, name in zip(relation.children, _derived(relation, table), strict=True):
+                taken = set(table.values())
+                number = 1
+                while (name if number == 1 else f"{name}_{number}") in taken:
+                    number += 1
+                table[child] = name if number == 1 else f"{name}_{number}"
+        return table
+
+    def of(self, tensor: TensorVar) -> str:
+        """The name of `tensor` in the code."""
+        return self.tensors[tensor.name]
+
+    def extent(self, var: IndexVar) -> Expr:
+        """The extent of the modes that `var` runs over; of a derived one, the most it can have."""
+        block = self.inner_blocks.get(var)
+        return Value(block.size) if block else self.sizes.get(var) or self.size_of(var)
+
+    @cached_property
+    def inner_blocks(self) -> dict[IndexVar, Block]:
+        """The block that each variable within blocks belongs to."""
+        return {block.inner: block for block in self.blocks}
+
+    def ends_early(self, var: IndexVar) -> bool:
+        """Whether a mode may end before the last block does within which `var` runs."""
+        block = self.inner_blocks.get(var)
+        return block is not None and self.widths.get((block.var.name, -1, "blocks")) != "whole"
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether the whole kernel may take longer than somebody waits who pressed Ctrl-C."""
+        return self.widths.get(("", -1, "kernel")) == "long"
+
+    def is_long(self, var: IndexVar, run: bool) -> bool:
+        """Whether a loop over all values of `var`, or along a run of stored ones, takes long."""
+        return self.widths.get((var.name, -1, "run" if run else "loop")) == "long"
+
+    def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
+        """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
+        block = self.inner_blocks.get(var)
+        if block is None or not self.ends_early(var):
+            return self.extent(var)
+        if outer is None:
+            raise InternalError(f"{var} runs within a block that is not known")
+        rest = self.size_of(block.var) - outer * block.size
+        return arithmetic("min", Value(block.size), rest)
+
+    def size_of(self, var: IndexVar) -> Name:
+        """The extent of the modes that an underived `var` runs over, as a kernel is given it."""
+        return Name(f"{self.variables[var]}_size")
+
+    def cuts(self, outer: IndexVar) -> Array:
+        """The points at which a user's function cuts, for the runs that `outer` counts."""
+        return Array(f"{self.variables[outer]}_cuts", "int64")
+
+    def values(self, tensor: TensorVar) -> Array:
+        """The values of `tensor`."""
+        name = self.standing_in.get(tensor.name) or self.of(tensor)
+        return Array(f"{name}_vals", tensor.dtype.name)
+
+    def array(self, tensor: TensorVar, level: int, name: str) -> Array:
+        """An index array of `tensor`."""
+        width = self.widths.get((tensor.name, level, name), "int32")
+        base = self.standing_in.get(tensor.name) or self.of(tensor)
+        return Array(f"{base}_{name}{level + 1}", width)
+
+    def view(self, access: Access, level: int) -> SimpleNamespace:
+        """What the formulas of a level are evaluated over."""
+        facts = access.tensor.format.levels[level].arrays
+        arrays = {f.name: self.array(access.tensor, level, f.name) for f in facts}
+        return LevelView(self, access, level, arrays)
+
+    def parents(self, access: Access, level: int) -> Expr:
+        """How many places the level above `level` has."""
+        count: Expr = Value(1)
+        for n in range(level):
+            count = access.tensor.format.levels[n].children(self.view(access, n), count)
+        return count
+
+    def size(self, variables: Sequence[IndexVar]) -> Expr:
+        """The product of the extents of `variables`."""
+        product: Expr = Value(1)
+        for var in variables:
+            product = product * self.extent(var)
+        return product

@@ -1,0 +1,290 @@
+"""Temporaries: scalars, dense workspaces, and workspaces that keep a list of their keys.
+
+A listing workspace is keyed by the linearised coordinates of its modes. With one mode it has a
+value and a bit for every key, and the bits are read off in order, with the help of summaries of
+where there are any; with more, or where keys are few and far between, a hash table finds the slot
+of a key, and the keys are sorted before they are read. Either way a result is appended to in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+from openwork.algebra.operators import Op
+from openwork.errors import InternalError
+from openwork.format.levels import is_hashed
+from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.program.elements import combine, converted
+from openwork.program.lower.base.names import Names
+from openwork.program.lower.base.scope import Place
+from openwork.program.nodes import (
+    INDEX,
+    Allocate,
+    Array,
+    Declare,
+    Do,
+    Expr,
+    For,
+    Free,
+    Grow,
+    Growing,
+    Helper,
+    If,
+    Load,
+    Local,
+    Name,
+    Set,
+    Stmt,
+    Store,
+    Value,
+    block,
+    compare,
+)
+
+# Workspaces of a constant size of so many elements at most are local arrays.
+_MOST_LOCAL = 128
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The arrays of one temporary that is no scalar.
+
+    `swept`: it is dense, and its values are at the identity whenever a producer begins.
+    """
+
+    tensor: TensorVar
+    vars: tuple[IndexVar, ...]
+    names: Names
+    swept: bool = False
+
+    @property
+    def lists(self) -> bool:
+        """Whether the keys that were written are listed."""
+        return not self.tensor.format.is_dense
+
+    @property
+    def hashed(self) -> bool:
+        """Whether slots are found through a hash table."""
+        return self.lists and is_hashed(self.tensor.format.levels)
+
+    @property
+    def name(self) -> str:
+        """The name in the code."""
+        return self.names.of(self.tensor)
+
+    @property
+    def vals(self) -> Array:
+        """Values by key, or by slot where hashed."""
+        return self.names.values(self.tensor)
+
+    @property
+    def keys(self) -> Array:
+        """The keys that were written: 64-bit numbers, or where those do not reach, 128-bit ones."""
+        type = self.names.widths.get((self.tensor.name, 0, "keys"), INDEX)
+        return Array(f"{self.name}_keys", type)
+
+    def key(self, coordinates: Sequence[Expr]) -> Expr:
+        """`(i * extent + j) * extent + k`, in the type of keys."""
+        key = converted(coordinates[0], self.keys.type)
+        for var, coordinate in zip(self.vars[1:], coordinates[1:], strict=True):
+            key = key * self.names.extent(var) + coordinate
+        return key
+
+    def stride(self, level: int) -> Expr | None:
+        """How far apart the keys of neighbouring coordinates of a mode are; None for 1."""
+        inner = self.vars[level + 1 :]
+        if not inner:
+            return None
+        product = converted(self.names.extent(inner[0]), self.keys.type)
+        for var in inner[1:]:
+            product = product * self.names.extent(var)
+        return product
+
+    @property
+    def slots(self) -> Array:
+        """The slot of each key in `keys`, where hashed."""
+        return Array(f"{self.name}_slots", INDEX)
+
+    @property
+    def marks(self) -> Array:
+        """A bit for every key that was written and summaries of them, where not hashed."""
+        return Array(f"{self.name}_marks", "uint64")
+
+    @property
+    def table(self) -> Array:
+        """The hash table: slots, or -1."""
+        return Array(f"{self.name}_table", INDEX)
+
+    @property
+    def mask(self) -> Name:
+        """The size of the hash table less one."""
+        return Name(f"{self.name}_mask")
+
+    @property
+    def count(self) -> Name:
+        """How many keys were written."""
+        return Name(f"{self.name}_count")
+
+    @property
+    def room(self) -> Name:
+        """How many keys there is memory for, where hashed."""
+        return Name(f"{self.name}_room")
+
+    @property
+    def size(self) -> Expr:
+        """The number of possible keys."""
+        return self.names.size(self.vars)
+
+    def value_index(self, position: Expr) -> Expr:
+        """Where the value of the key at `position` in the sorted list lies."""
+        return Load(self.slots if self.hashed else self.keys, position)
+
+    def _growing(self, valued: bool) -> tuple[Growing, ...]:
+        arrays = (self.keys, self.slots, *([self.vals] if valued else []))
+        return tuple(Growing(array, Value(1)) for array in arrays)
+
+    @property
+    def local(self) -> int | None:
+        """How many values there are, if they are so few that they may stay in registers."""
+        size = self.size
+        known = int(size.value.real) if isinstance(size, Value) else _MOST_LOCAL + 1
+        return known if not self.lists and not self.swept and known <= _MOST_LOCAL else None
+
+    def setup(self, valued: bool = True) -> list[Stmt]:
+        """Memory, before any loop; not `valued`: for keys alone."""
+        if self.local is not None or not (valued or self.lists):
+            return []
+        blank = is_blank(self.identity)
+        if not self.lists:
+            zeroed = self.swept and blank
+            filled = self._filled() if self.swept and not blank else []
+            return [Allocate(self.vals, self.size, zeroed=zeroed), *filled]
+        if not self.hashed:
+            return [
+                *([Allocate(self.vals, self.size, zeroed=blank)] if valued else []),
+                Allocate(self.marks, Helper("mark_words", (self.size,)), zeroed=True),
+                Allocate(self.keys, self.size),
+                Declare(self.count, Value(0)),
+                *(self._filled() if valued and not blank else []),
+            ]
+        return [
+            *(Allocate(growing.array, Value(64)) for growing in self._growing(valued)),
+            Allocate(self.table, Value(0)),
+            Declare(self.mask, Value(-1)),
+            Declare(self.room, Value(64)),
+            Declare(self.count, Value(0)),
+        ]
+
+    def cleanup(self, valued: bool = True) -> list[Stmt]:
+        """Memory given back, after all loops."""
+        return [Free(s.array) for s in self.setup(valued) if isinstance(s, Allocate)]
+
+    def declare(self) -> list[Stmt]:
+        """A local array, right before it is used."""
+        return [] if self.local is None else [Local(self.vals, self.local)]
+
+    def prepare(self) -> list[Stmt]:
+        """Before the producer: all values at the identity; a list is already empty."""
+        return [] if self.lists or self.swept else self._filled()
+
+    @property
+    def identity(self) -> Value:
+        """What the values of keys are that were not written."""
+        return Value(self.tensor.fill, self.tensor.dtype.name)
+
+    def _filled(self) -> list[Stmt]:
+        """All values at the identity."""
+        at = Name(f"{self.name}_at")
+        clear = For(at, Value(0), self.size, block(Store(self.vals, at, self.identity)), "clear")
+        return [replace(clear, simd=self.local is None, unrolled=self.local is not None)]
+
+    def insert(self, coordinates: list[Expr], value: Expr | None, op: Op | None) -> list[Stmt]:
+        """`w[coordinates] op= value`, remembering the key; no value: the key alone."""
+        key = self.key(coordinates)
+        if not self.hashed:
+            mark = Do(Helper("mark", (self.marks, self.size, key)))
+            # Values of keys that were not written are at the identity.
+            return [mark] if value is None else [mark, self._again(key, value, op)]
+        slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
+        find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
+        first = block(
+            Grow(self.room, self.count + 1, self._growing(value is not None)),
+            Store(self.keys, self.count, at),
+            Store(self.slots, self.count, self.count),
+            None if value is None else Store(self.vals, slot, value),
+            Set(self.count, self.count + 1),
+        )
+        again = None if value is None else block(self._again(slot, value, op))
+        return [
+            Declare(at, key, fixed=True),
+            Declare(slot, find, fixed=True),
+            If(compare("==", slot, self.count), first, again),
+        ]
+
+    def _again(self, at: Expr, value: Expr, op: Op | None) -> Store:
+        if op is not None:
+            value, op = combine(op, Load(self.vals, at), value)
+        return Store(self.vals, at, value, op)
+
+    def finish(self) -> list[Stmt]:
+        """Between producer and consumer: the keys in order."""
+        if not self.lists:
+            return []
+        if self.hashed:
+            return [Do(Helper("sort_pairs", (self.keys, self.slots, self.count)))]
+        listed = Helper("list_keys", (self.marks, self.size, self.keys))
+        return [Set(self.count, listed)]
+
+    def reset(self, valued: bool = True) -> list[Stmt]:
+        """After the consumer: an empty list again; `valued`: values were written to it."""
+        if not self.lists:
+            return []
+        if self.hashed:
+            return [Do(Helper("clear", (self.table, self.mask))), Set(self.count, Value(0))]
+        if not valued:
+            return []
+        at = Name(f"{self.name}_at")
+        forget = Store(self.vals, Load(self.keys, at), self.identity)
+        return [For(at, Value(0), self.count, block(forget), "forget the values")]
+
+
+def is_blank(value: Value) -> bool:
+    """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
+    return value.value == 0 and not str(value.value).startswith("-")
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """All temporaries of a kernel that are no scalars, by tensor."""
+
+    names: Names
+    table: dict[TensorVar, Workspace]
+    make: Callable[..., Workspace] = Workspace
+
+    def add(
+        self, tensor: TensorVar, variables: tuple[IndexVar, ...], swept: bool = False
+    ) -> Workspace:
+        """A workspace for `tensor`."""
+        return self.table.setdefault(tensor, self.make(tensor, variables, self.names, swept))
+
+    def view(self, access: Access, level: int) -> SimpleNamespace:
+        """What the formulas of a level of any tensor are evaluated over."""
+        work = self.table.get(access.tensor)
+        if work is None or not work.lists:
+            return self.names.view(access, level)
+        return SimpleNamespace(
+            keys=work.keys,
+            count=work.count,
+            extent=self.names.extent(work.vars[level]),
+            stride=work.stride(level),
+        )
+
+    def element(self, access: Access, place: Place) -> Load:
+        """The value of `access`, whose last level stands at `place`."""
+        work = self.table.get(access.tensor)
+        if work is None:
+            raise InternalError(f"{access.tensor} is no workspace")
+        at = work.value_index(place.position) if work.lists else place.position
+        return Load(work.vals, at)

@@ -1,0 +1,1 @@
+"""Loops over split, fused and position variables."""

@@ -1,0 +1,101 @@
+"""Which operand a loop over fused variables can walk alone: the one that decides what there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.format.levels import Level
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.absent import vanishes
+from openwork.loops.nodes import Stmt, written
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Pos
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.tree import walk
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The operand whose levels from `first` on are walked as one, and the variables of these."""
+
+    access: Access
+    first: int
+    variables: tuple[IndexVar, ...]
+    fused: IndexVar
+
+    @property
+    def kinds(self) -> tuple[Level, ...]:
+        """The levels that are walked."""
+        return self.access.tensor.format.levels[self.first : self.last + 1]
+
+    @property
+    def last(self) -> int:
+        """The level whose positions are counted."""
+        return self.first + len(self.variables) - 1
+
+    def counters(self, provenance: Provenance) -> list[IndexVar]:
+        """The variables that count the positions, where entries lie elsewhere than there."""
+        return [
+            relation.child
+            for relation in (provenance.relations if self.kinds[-1].strided else ())
+            if isinstance(relation, Pos)
+            and relation.access == self.access
+            and provenance.underived(relation.parent) == self.variables
+        ]
+
+
+def driver_of(
+    ctx: Context, body: Stmt, var: IndexVar, window: Range | None, scope: Scope
+) -> Driver | None:
+    """The operand that alone decides where a loop over the fused `var` has something to do."""
+    if window is not None and window.pos is None:
+        return None
+    reads = [n for n in walk(body) if isinstance(n, Access)]
+    candidates = (
+        dict.fromkeys(reads) if window is None or window.pos is None else [window.pos.access]
+    )
+    variables = ctx.provenance.underived(var)
+    for access in candidates:
+        driver = _driver(ctx, access, variables, var)
+        if driver is None or len(scope.reached(access)) != driver.first:
+            continue
+        if window is None and not _plain(ctx, var):
+            continue
+        shares = {a for a in reads if ctx.writes_all_of(a, access)}
+        others = [a for a in reads if a != access and a not in shares]
+        if any(_sparse_along(a, variables) for a in others) or not vanishes(
+            body, access, ctx.provenance
+        ):
+            continue
+        if ctx.appender is not None and ctx.is_result(written(body)):
+            continue  # a result is appended to row by row
+        return driver
+    return None
+
+
+def _driver(
+    ctx: Context, access: Access, variables: tuple[IndexVar, ...], fused: IndexVar
+) -> Driver | None:
+    if access.tensor in ctx.workspaces.table or variables[0] not in access.level_vars:
+        return None
+    first = access.level_vars.index(variables[0])
+    same = access.level_vars[first : first + len(variables)] == variables
+    sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
+    walked = access.tensor.format.levels[first : first + len(variables)]
+    runs = all(kind.walks and kind.contiguous for kind in walked)
+    once = walked[-1].unique  # else the same coordinates come again, with other entries below
+    return Driver(access, first, variables, fused) if same and sparse and runs and once else None
+
+
+def _plain(ctx: Context, var: IndexVar) -> bool:
+    """Whether `var` fuses underived variables only."""
+    relation = ctx.provenance.above.get(var)
+    return relation is None or (
+        len(relation.parents) == 2 and all(_plain(ctx, v) for v in relation.parents)
+    )
+
+
+def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
+    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
+    return any(var in variables and not kind.locates for kind, var in pairs)

@@ -1,0 +1,122 @@
+"""Segment reduction of what lies in a workspace: groups of threads take segments, not places.
+
+    for (row = first row of the tile; row <= last; row++)         units of `group` threads
+      for (p = max(pos[row], tile); p < min(pos[row + 1], end); p++)       its threads
+        sum += w[p - tile];
+      put the sum where it belongs
+
+Threads that have a place each find out what segment it is in, and combine in steps. Where the terms
+were computed ahead, into memory that a block shares, any thread can read any of them, and a group
+can take all of a segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openwork.errors import InternalError
+from openwork.index.nodes import Access
+from openwork.loops.nodes import Assign, Forall
+from openwork.program import nodes as p
+from openwork.program.lower.base.header import Header
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.derived.driver import Driver
+from openwork.program.lower.derived.held import Held
+from openwork.program.lower.derived.segments import Segments
+from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.nodes import Declare, If, Name, Value, arithmetic, block, compare
+from openwork.tree import walk
+
+_THREADS = 256  # of a block
+
+
+def reads_workspace(tracked: Tracked, loop: Forall) -> bool:
+    """Whether all that a loop sums was computed ahead."""
+    _, body = tracked.tile(loop.body)
+    if not isinstance(body, Assign) or body.op is None:
+        return False
+    reads = [n for n in walk(body.rhs) if isinstance(n, Access)]
+    return bool(reads) and all(
+        a.tensor in tracked.ctx.workspaces.table and not tracked.ctx.lists(a) for a in reads
+    )
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """The lowering of one such loop over a tile of positions."""
+
+    tracked: Tracked
+    loop: Forall
+    driver: Driver
+
+    def lower(self, window: Range, scope: Scope) -> p.Block | None:
+        """The loop over `window`; None if entries are not chosen by parents alone."""
+        ctx, tag = self.tracked.ctx, self.loop.tag
+        held = self.tracked.held(self.loop.body, self.driver, scope)
+        if held is None or tag is None or tag.group_size is None:
+            return None
+        counter, scope = scope.fresh(f"{ctx.names.variables[self.loop.var]}_at")
+        header = Header.of(ctx, self.loop, counter, window, scope)
+        header.finish(block())
+        return self._rows(held, window, header.scope, tag.group_size)
+
+    def _above(
+        self, parents: list[p.Expr | None], window: Range, scope: Scope
+    ) -> tuple[list[p.Stmt], Scope]:
+        """The parents of a segment's own, searched for among those of the tile."""
+        ctx, access, code = self.tracked.ctx, self.driver.access, list[p.Stmt]()
+        known = next(n for n, parent in enumerate(parents) if parent is not None)
+        for n in reversed(range(known)):
+            level, child = self.driver.first + n + 1, parents[n + 1]
+            if child is None:
+                raise InternalError("a parent without a child")
+            kind, view = access.tensor.format.levels[level], ctx.view(access, level)
+            found = kind.parent(view, child)
+            if found is None:
+                array = ctx.boundaries(access, level)
+                found = p.Helper("last_at_most", (array, *window.levels[n], child))
+            name, scope = scope.fresh(f"p{ctx.names.of(access.tensor)}{level}", lasting=True)
+            code.append(Declare(name, found, fixed=True))
+            parents[n] = name
+        return code, scope
+
+    def _rows(self, held: Held, window: Range, scope: Scope, group: int) -> p.Block:
+        tracked, driver = self.tracked, self.driver
+        segments = Segments(tracked, self.loop, driver, held)
+        m = segments.chooser
+        base = f"p{tracked.ctx.names.of(driver.access.tensor)}"
+        row, scope = scope.fresh(f"{base}{driver.first + m + 1}", lasting=True)
+        position, scope = scope.fresh(f"{base}{driver.last + 1}", lasting=True)
+        started, scope = tracked.start(held, scope)
+        total = [replace(s, apiece=True) if isinstance(s, p.Local) else s for s in started]
+        parents: list[p.Expr | None] = [None] * (len(driver.variables) - 1)
+        parents[m] = row
+        above, scope = self._above(parents, window, scope)
+        begin, end = segments.edge(parents, m, 0), segments.edge(parents, m, 1)
+        first, scope = scope.fresh(f"{position.name}_first", lasting=True)
+        stop, scope = scope.fresh(f"{position.name}_stop", lasting=True)
+        known, inner = tracked.reach_down(
+            driver, [*parents, position], scope, len(driver.variables) - 1
+        )
+        work = tracked.each(held, at_each(driver.variables, held.body), inner)
+        place = scope.accumulators[held.total]
+        name = Name(place.array.name, place.array.type) if isinstance(place, p.Load) else place
+        if not isinstance(name, Name) or held.original.op is None:
+            raise InternalError("a sum without a name")
+        width = held.tile[1] if held.tile is not None else 0
+        identity = Value(held.total.tensor.fill, held.total.dtype.name)
+        sums = p.For(
+            position, first, stop, block(*known, work), unit="thread", units=group,
+            reductions=(p.Reduction(name, held.original.op, identity, width),),
+        )  # fmt: skip
+        owned = p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))
+        put = segments.put(parents, owned, stop, scope)
+        body = block(
+            Declare(first, arithmetic("max", begin, window.lo), fixed=True),
+            Declare(stop, arithmetic("min", end, window.hi), fixed=True),
+            If(compare("<", first, stop), block(*above, *total, sums, put)),
+        )
+        low, high = window.levels[m]
+        comment = f"segments of {tracked.ctx.names.of(driver.access.tensor)}"
+        units = max(1, _THREADS // group)
+        return block(p.For(row, low, high, body, comment, unit="warp", units=units))

@@ -1,0 +1,125 @@
+"""Positions in segments: those that add to one entry of the result have a loop of their own.
+
+    p = first
+    i = the row of p
+    while (p < last) {
+      stop = min(last, pos[i + 1]);
+      for (; p < stop; p++) { j = crd[p]; sum += ... }
+      put the sum where it belongs
+      while (p == pos[i + 1]) i++;
+    }
+
+The inner loop has nothing to decide, so that several of its iterations can be under way at once:
+what a GPU needs. Levels between the one that chooses the entry and the counted one are tracked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openwork.errors import InternalError
+from openwork.loops.nodes import Forall
+from openwork.program import nodes as p
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.derived.driver import Driver
+from openwork.program.lower.derived.held import Held
+from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The lowering of one loop along positions, whose sums are held."""
+
+    tracked: Tracked
+    loop: Forall
+    driver: Driver
+    held: Held
+
+    @property
+    def chooser(self) -> int:
+        """The innermost of the driver's variables that chooses the entry."""
+        chosen = set(self.held.original.lhs.vars)
+        return max(n for n, var in enumerate(self.driver.variables) if var in chosen)
+
+    def lower(
+        self, parents: list[Expr | None], position: Name, window: Range, scope: Scope
+    ) -> p.Block:
+        """The loop over `window`; `parents` are those of its first position."""
+        tracked, driver, held, m = self.tracked, self.driver, self.held, self.chooser
+        names = tracked.ctx.names
+        at, scope = scope.fresh(f"{position.name}_at", lasting=True)
+        stop, scope = scope.fresh(f"{position.name}_stop", lasting=True)
+        end = self._end(parents, m)
+        kept = tracked.keeps_parents(driver, m)
+        step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
+        work = tracked.each(held, at_each(driver.variables, held.body), inner)
+        comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
+        run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
+        owned = p.Binary(
+            "&&", compare("<=", window.lo, self._begin(parents, m)), compare("<=", end, window.hi)
+        )
+        put = self.put(parents, owned, stop, scope)
+        body = block(
+            Declare(stop, arithmetic("min", end, window.hi), fixed=True),
+            run,
+            put,
+            tracked.restart(held, scope),
+            Set(at, stop),
+            If(compare("<", at, window.hi), block(*self._advance(parents, at))),
+        )
+        return block(Declare(at, window.lo), p.While(compare("<", at, window.hi), body))
+
+    def put(self, parents: list[Expr | None], owned: Expr, stop: Expr, scope: Scope) -> p.Block:
+        """The sum to its entry; one that nobody else adds to is simply written."""
+        tracked, driver, held = self.tracked, self.driver, self.held
+        lhs, ctx = held.original.lhs, tracked.ctx
+        chain: list[Expr | None] = [*parents, stop - 1]
+        known, here = tracked.reach_down(driver, chain, scope, self.chooser)
+        variables = driver.variables[: self.chooser + 1]
+        add = tracked.each(
+            held,
+            at_each(variables, replace(held.original, rhs=held.total)),
+            replace(here, reducing=True),
+        )
+        if lhs.tensor not in scope.atomic:
+            return block(*known, add)
+        alone = replace(here, atomic=scope.atomic - {lhs.tensor}, reducing=True)
+        ours = ctx.provenance.roots_of((*lhs.vars, *driver.variables))
+        only = (
+            ctx.plan.assignment.op is None
+            and ctx.is_result(lhs)
+            and ctx.provenance.roots_of(scope.coords) <= ours
+            and set(driver.variables[: self.chooser + 1]) <= set(lhs.vars)
+        )
+        if not set(driver.variables[: self.chooser + 1]) <= set(lhs.vars):
+            return block(*known, add)
+        put = replace(held.original, rhs=held.total, op=None if only else held.original.op)
+        store = tracked.each(held, at_each(variables, put), alone)
+        return block(*known, If(owned, store, add))
+
+    def _advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
+        """Move all parents on to those of the position after a segment."""
+        kept = self.tracked.keeps_parents(self.driver, self.chooser)
+        return self.tracked.move(self.driver, [*parents, position], 1, kept)
+
+    def _end(self, parents: list[Expr | None], m: int) -> Expr:
+        return self.edge(parents, m, 1)
+
+    def _begin(self, parents: list[Expr | None], m: int) -> Expr:
+        return self.edge(parents, m, 0)
+
+    def edge(self, parents: list[Expr | None], m: int, side: int) -> Expr:
+        """The first position below the parent at level `m`, or one past the last."""
+        parent = parents[m]
+        if parent is None:
+            raise InternalError("an untracked parent was asked for")
+        at: Expr = parent + side
+        access = self.driver.access
+        for level in range(self.driver.first + m + 1, self.driver.last + 1):
+            kind, view = access.tensor.format.levels[level], self.tracked.ctx.view(access, level)
+            found = kind.begin(view, at)
+            if not isinstance(found, Expr):
+                raise InternalError("a level's begin is no expression")
+            at = found
+        return at

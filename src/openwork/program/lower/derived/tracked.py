@@ -1,0 +1,339 @@
+"""A loop along the positions of the one operand that drives it, above which parents are tracked.
+
+    i = the row of the first position
+    for (p = first; p < last; p++) {
+      while (p == pos[i + 1]) i++;
+      j = crd[p];
+      body
+    }
+
+What is accumulated in an entry that only parents choose is kept in a register until its run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import Assign, Forall, Stmt, written
+from openwork.loops.relations import Pos, Split
+from openwork.program import nodes as p
+from openwork.program.lower.base.header import Header
+from openwork.program.lower.base.nodes import At
+from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.derived.driver import Driver as Driver
+from openwork.program.lower.derived.held import Held, Holding
+from openwork.program.lower.derived.recover import Recovery
+from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
+from openwork.tree import Node, children, walk
+
+_FEW = 16  # positions for which a search for the parents of the first takes longest
+
+
+@dataclass(frozen=True)
+class Tracked(Holding):
+    """The lowering of loops along positions."""
+
+    segments: Callable[..., Any] | None = None  # how segments of one entry are walked, if apart
+
+    def loop(self, loop: Forall, driver: Driver, window: Range | None, scope: Scope) -> p.Block:
+        """The loop over all positions, or over those in `window`."""
+        code: list[p.Stmt] = []
+        if window is None:
+            whole = Pos(driver.fused, driver.fused, driver.access)
+            code, window, scope = Recovery(self.ctx).positions(whole, scope)
+        access = driver.access
+        held = self.held(loop.body, driver, scope)
+        complete = self.ctx.writes_all_of(written(loop.body), access)
+        chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
+        skips = not complete and bool(chosen & set(driver.variables))
+        scope = replace(scope, whole=scope.whole and not skips)
+        base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
+        position, scope = scope.fresh(base, lasting=True)
+        apart = held is not None and self.segments is not None and window.fixed is None
+        looks_up = not apart and self._looks_up(loop, driver)
+        parents, before, scope = self._first_parents(loop.body, driver, window, scope, looks_up)
+        total: list[p.Stmt] = []
+        if held is not None:
+            total, scope = self.start(held, scope)
+        if held is not None and self.segments is not None and apart:
+            body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
+            return block(*code, *before, *total, body)
+        header, here = self._header(loop, position, window, scope)
+        kept = self.keeps_parents(driver)
+        tracking, inner = self.reach(
+            driver, parents, position, header.scope, looks_up=looks_up, kept=kept
+        )
+        body = at_each(driver.variables, loop.body if held is None else held.body)
+        work = self.lower(body, inner) if held is None else self.each(held, body, inner)
+        if held is None:
+            made = header.finish(block(*here, *tracking, work), self._comment(driver))
+            return block(*code, *before, made)
+        ends = compare("==", position + 1, self._end(driver, driver.last, parents[-1]))
+        flush = self._flush(held, driver, parents, window, inner)
+        step = block(*here, *tracking, work, If(ends, block(flush, self.restart(held, scope))))
+        made = header.finish(step, self._comment(driver))
+        # What ended with the last position has been put there already.
+        nonempty = compare("<", window.lo, window.hi)
+        goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
+        here, after = self.reach(driver, parents, window.hi - 1, scope, track=False)
+        # The entry does not depend on the innermost coordinate, which is the last one worked out.
+        put = block(*here[:-1], self._put(held, driver, after))
+        rest = If(p.Binary("&&", nonempty, goes_on), put)
+        return block(*code, *before, *total, made, rest)
+
+    def _comment(self, driver: Driver) -> str:
+        return f"positions of {self.ctx.names.of(driver.access.tensor)}"
+
+    def _header(
+        self, loop: Forall, position: Name, window: Range, scope: Scope
+    ) -> tuple[Header, list[p.Stmt]]:
+        """A loop over the positions, or where their number is a constant, over so many."""
+        if window.fixed is None:
+            return Header.of(self.ctx, loop, position, window, scope), []
+        counter, scope = scope.fresh(self.ctx.names.variables[loop.var])
+        counted = replace(window, lo=Value(0), hi=Value(window.fixed))
+        header = Header.of(self.ctx, loop, counter, counted, scope)
+        return header, [Declare(position, window.lo + counter, fixed=True)]
+
+    # -- parents --------------------------------------------------------------------------------
+
+    def _looks_up(self, loop: Forall, driver: Driver) -> bool:
+        """Whether the parents of each position are kept with the operand, and read.
+
+        A thread of a GPU that takes only a few positions would spend most of its time searching.
+        """
+        relation = self.ctx.provenance.above.get(loop.var)
+        short = (
+            isinstance(relation, Split) and relation.factor <= _FEW and relation.inner == loop.var
+        )
+        searched = all(kind.boundaries is not None for kind in driver.kinds[1:])
+        return self.ctx.on_gpu and short and driver.first == 0 and searched
+
+    def _first_parents(
+        self, body: Stmt, driver: Driver, window: Range, scope: Scope, looks_up: bool
+    ) -> tuple[list[Expr | None], list[p.Stmt], Scope]:
+        """A name for the parent at every level above the counted one, at the first position.
+
+        None where nobody asks for it, or where it follows from the position by a formula. Where
+        they are looked up, none is known before the first position.
+        """
+        access, recovery = driver.access, Recovery(self.ctx)
+        below = range(driver.first + 1, driver.last + 1)
+        asked = any(self._asks_for_parent(access, level) for level in below)
+        if not asked and not self._used(body, driver):
+            return [None] * (len(driver.variables) - 1), [], scope
+        if looks_up:
+            names: list[Name] = []
+            for level in below:
+                base = f"p{self.ctx.names.of(access.tensor)}{level}"
+                name, scope = scope.fresh(base, lasting=True)
+                names.append(name)
+            return list(names), [Declare(name, Value(0)) for name in names], scope
+        code, places, scope = recovery.places(
+            access, driver.first, window, window.lo, scope, moving=True
+        )
+        return list(places[:-1]), code, scope
+
+    def _asks_for_parent(self, access: Access, level: int) -> bool:
+        """Whether a coordinate, or its place, follows from the position and the parent only."""
+        kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
+        parent, position = Name("parent"), Name("position")
+        formulas = (
+            kind.coordinate(view, parent, position),
+            kind.place(view, parent, position),
+        )
+        return any(parent in walk(f) for f in formulas if isinstance(f, Expr))
+
+    def _used(self, body: Stmt, driver: Driver) -> bool:
+        """Whether anything but the driver itself is indexed by the tracked variables."""
+
+        def used(node: Node) -> frozenset[IndexVar]:
+            if isinstance(node, Access):
+                below = node.level_vars[driver.last + 1 :]
+                variables = below if node == driver.access else node.vars
+                # Places within a run of positions follow from the position itself.
+                spaces = {v: self.ctx.provenance.space(v) for v in variables}
+                return self.ctx.provenance.roots_of(
+                    v for v, pos in spaces.items() if pos is None or pos.access != driver.access
+                )
+            if isinstance(node, IndexVar):
+                return frozenset([node])
+            return frozenset[IndexVar]().union(*map(used, children(node)))
+
+        assigns = [n for n in walk(body) if isinstance(n, Assign)]
+        seen = [used(side) for assign in assigns for side in (assign.lhs, assign.rhs)]
+        # How far a loop within a block runs depends on which block it is.
+        loops = self.ctx.provenance.roots_of(n.var for n in walk(body) if isinstance(n, Forall))
+        outer = {
+            block.outer for inner, block in self.ctx.names.inner_blocks.items() if inner in loops
+        }
+        return bool(frozenset(outer).union(*seen) & set(driver.variables[:-1]))
+
+    def _end(self, driver: Driver, level: int, parent: Expr | None) -> Expr:
+        """One past the last position of `level` below `parent`."""
+        if parent is None:
+            raise InternalError("an untracked parent was asked for")
+        kind = driver.access.tensor.format.levels[level]
+        end = kind.end(self.ctx.view(driver.access, level), parent)
+        if not isinstance(end, Expr):
+            raise InternalError("a level's end is no expression")
+        return end
+
+    def reach(
+        self,
+        driver: Driver,
+        parents: list[Expr | None],
+        position: Expr,
+        scope: Scope,
+        track: bool = True,
+        first: int = 0,
+        looks_up: bool = False,
+        kept: bool = False,
+    ) -> tuple[list[p.Stmt], Scope]:
+        """Move the parents on to those of `position`; reach all levels and their coordinates.
+
+        Parents above `first` stay the same here. `looks_up`: all of them are kept with the operand,
+        and read; `kept`: the last of them is.
+        """
+        chain: list[Expr | None] = [*parents, position]
+        code: list[p.Stmt] = []
+        if looks_up:
+            code = self._look_up(driver, chain, position)
+        elif track:
+            code = self.move(driver, chain, first + 1, kept)
+        more, scope = self.reach_down(driver, chain, scope, len(chain) - 1)
+        for var in driver.counters(self.ctx.provenance):
+            scope = scope.bind(var, position)  # which the place of a strided entry does not tell
+        return [*code, *more], scope
+
+    def move(
+        self, driver: Driver, chain: list[Expr | None], first: int, kept: bool
+    ) -> list[p.Stmt]:
+        """Move parents on to those of the last of `chain`, those of its places from `first` on."""
+        access, code = driver.access, list[p.Stmt]()
+        for n in reversed(range(first, len(chain))):
+            child, parent = chain[n], chain[n - 1]
+            level = driver.first + n
+            kind = access.tensor.format.levels[level]
+            if child is None or not isinstance(parent, Name):
+                continue
+            view = self.ctx.view(access, level)
+            formula = kind.parent(view, child)
+            if formula is None and kept and level == driver.last:
+                formula = self.ctx.tile_starts(access, level - 1, level, 1)[child]
+            if formula is not None:
+                code.append(Set(parent, formula))
+                continue
+            passed = compare("==", child, self._end(driver, level, parent))
+            if self.ctx.on_gpu and kind.boundaries is not None:
+                code.append(
+                    p.If(passed, block(Set(parent, self._skip(access, level, parent, child))))
+                )
+            else:
+                code.append(p.While(passed, block(Set(parent, parent + 1))))
+        return code
+
+    def keeps_parents(self, driver: Driver, chooser: int = -1) -> bool:
+        """Whether what is right above each position is kept with the operand, and read.
+
+        So it is on a GPU for runs below runs, which are short as a rule: each step would wait for
+        the one before, which tells where the next run begins. Not so where the level above is the
+        one that chooses the entry: its runs are walked one by one.
+        """
+        last, boundaries = driver.last, driver.kinds[-1].boundaries
+        apart = last > 1 and driver.first + chooser < last - 1
+        return self.ctx.on_gpu and apart and boundaries is not None
+
+    def _look_up(self, driver: Driver, chain: list[Expr | None], position: Expr) -> list[p.Stmt]:
+        """Read the parents of `position`, which an inspector has found."""
+        above = range(driver.first, driver.last)
+        starts = [self.ctx.tile_starts(driver.access, n, driver.last, 1) for n in above]
+        return [
+            Set(parent, of[position])
+            for parent, of in zip(chain[:-1], starts, strict=True)
+            if isinstance(parent, Name)
+        ]
+
+    def _skip(self, access: Access, level: int, parent: Expr, child: Expr) -> Expr:
+        """The next parent, beyond any that are empty.
+
+        There may be many of them, which a core runs through quickly; but each step takes a thread
+        of a GPU the time of a load, and its neighbours wait.
+        """
+        past = self.ctx.positions(access, level - 1) + 1
+        ends = self.ctx.boundaries(access, level)
+        return p.Helper("gallop", (ends, parent + 2, past, child + 1)) - 1
+
+    def reach_down(
+        self, driver: Driver, chain: list[Expr | None], scope: Scope, last: int
+    ) -> tuple[list[p.Stmt], Scope]:
+        """Reach the levels of places in `chain` up to `last`, and their coordinates."""
+        access, code = driver.access, list[p.Stmt]()
+        pairs = list(zip(chain, driver.variables, strict=True))[: last + 1]
+        for n, (place, var) in enumerate(pairs):
+            level = driver.first + n
+            kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
+            above = chain[n - 1] if n else self.ctx.parent_place(access, level, scope).position
+            if place is None:
+                scope = scope.reach(access, Place(Value(0)))
+                continue
+            lies = kind.place(view, above if above is not None else Value(0), place)
+            scope = scope.reach(access, Place(lies))
+            # Levels whose coordinate needs no parent may do without one.
+            at = kind.coordinate(view, above if above is not None else Value(0), place)
+            name, scope = scope.fresh(self.ctx.names.variables[var])
+            code.append(Declare(name, at, fixed=True))
+            scope = scope.bind(var, name)
+        return code, scope
+
+    def at(self, relation: Pos, body: Stmt, position: Expr, scope: Scope) -> p.Block:
+        """The body at one position, whose parents are searched for."""
+        access = relation.access
+        variables = self.ctx.provenance.underived(relation.parent)
+        driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
+        everything = scope.ranges[relation.child]
+        recovery = Recovery(self.ctx)
+        code, places, scope = recovery.places(access, driver.first, everything, position, scope)
+        more, scope = self.reach(driver, list(places[:-1]), position, scope, track=False)
+        chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
+        scope = replace(scope, whole=scope.whole and not chosen & set(variables))
+        return block(*code, *more, self.lower(at_each(variables, body), scope))
+
+    def _coordinates(self, variables: tuple[IndexVar, ...], access: Access) -> Iterator[IndexVar]:
+        """Those of `variables` that are no places among positions, which are all visited."""
+        for var in variables:
+            pos = self.ctx.provenance.space(var) if self.ctx.on_gpu else None
+            if pos is None or pos.access != access:
+                yield var
+
+    # -- sums that last while a parent lasts ----------------------------------------------------
+
+    def _flush(
+        self, held: Held, driver: Driver, parents: list[Expr | None], window: Range, scope: Scope
+    ) -> p.Block:
+        """Put the sum where it belongs; atomically only if another thread may do so as well."""
+        lhs = held.original.lhs
+        if lhs.tensor not in scope.atomic or not set(driver.variables[:-1]) <= set(lhs.vars):
+            return self._put(held, driver, scope)
+        kind = driver.access.tensor.format.levels[driver.last]
+        view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
+        begins = compare("<=", window.lo, kind.begin(view, parent))
+        ends = compare("<=", self._end(driver, driver.last, parent), window.hi)
+        alone = replace(scope, atomic=scope.atomic - {lhs.tensor})
+        owned = p.Binary("&&", begins, ends)
+        return block(If(owned, self._put(held, driver, alone), self._put(held, driver, scope)))
+
+    def _put(self, held: Held, driver: Driver, scope: Scope) -> p.Block:
+        """R[i] += sum;"""
+        put = replace(held.original, rhs=held.total)
+        return self.each(held, at_each(driver.variables[:-1], put), replace(scope, reducing=True))
+
+
+def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:
+    for var in reversed(variables):
+        body = At(var, body)
+    return body

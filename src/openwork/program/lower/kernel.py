@@ -1,0 +1,134 @@
+"""A kernel: the program of a plan, with its arguments, memory and title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+from openwork.algebra.operators import BUILTIN, Op
+from openwork.algebra.types import Number, number
+from openwork.index.nodes import IndexVar, TensorVar
+from openwork.loops.nodes import Forall, Stmt, Where, nest_of, relations_of
+from openwork.loops.plan.assembly import Append, accesses_of
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import Divide
+from openwork.program import nodes as p
+from openwork.program.lower.base.accumulate import operator_of
+from openwork.program.lower.base.append import Appender
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.names import Names, Widths
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.base.workspace import Workspace, Workspaces
+from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.lower import Lowering
+from openwork.program.lower.result.gpu_table import maker_of
+from openwork.program.nodes import Declare, block
+from openwork.tree import Node, bottom_up, substitute, walk
+
+
+def initial_value(plan: Plan) -> Number:
+    """What an in-place result holds before anything is written."""
+    result = plan.result
+    op = operator_of(nest_of(plan.loops))
+    if op is not None and plan.assignment.op is None:
+        return op.identity_of(result.dtype)
+    return number(result.fill, result.dtype)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program, the variables whose extents it is called with, and how its result must begin.
+
+    `initial`: what an in-place result must hold before the call; None if every entry is written,
+    or if the statement adds to what is there.
+    """
+
+    program: p.Program
+    variables: tuple[IndexVar, ...]
+    initial: Number | None
+
+
+def lower_plan(plan: Plan, widths: Widths) -> Lowered:
+    """The program of `plan`, for index arrays of the given element types."""
+    nest, provenance = nest_of(plan.loops), Provenance(relations_of(plan.loops))
+    loops = [n.var for n in walk(nest) if isinstance(n, Forall)]
+    roots = list(dict.fromkeys(u for var in loops for u in provenance.underived(var)))
+    operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
+    temporaries = tuple(n.temporary for n in walk(plan.loops) if isinstance(n, Where))
+    variables = [*roots, *(v for v in plan.assignment.lhs.vars if v not in roots)]
+    variables += [block.var for block in plan.blocks]
+    names = Names(
+        plan.result, operands, temporaries, variables, widths, provenance.relations,
+        blocks=plan.blocks,
+    )  # fmt: skip
+    made = plan.assembly if isinstance(plan.assembly, Append) else Append()
+    make = maker_of(made) if made.lanes > 1 else Workspace
+    workspaces = Workspaces(names, {}, make)
+    appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
+    ctx = Context(plan, names, workspaces, appender)
+    recovery = Recovery(ctx)
+    ctx.recover = recovery.value
+    names.sizes.update({v: recovery.most(v) for v in provenance.above})
+    body = Lowering(ctx).lower(nest, Scope())
+    serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
+    if appender is not None and provenance.relations and serial:
+        # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.
+        levels = plan.result.format.levels
+        appender.gaps |= {n for n in appender.sparse if n and levels[n - 1].full}
+    body = block(
+        *(Declare(name, count, fixed=True) for name, count in ctx.sizes.items()),
+        *(
+            s
+            for work in workspaces.table.values()
+            if work.tensor not in ctx.private
+            for s in work.setup()
+        ),
+        *(s for code in ctx.inspected.values() for s in code),
+        *(appender.prologue() if appender and serial else ()),
+        body,
+        *(appender.epilogue() if appender and serial else ()),
+    )
+    variables = [v for v in variables if v not in names.inner_blocks]
+    sizes = tuple(names.size_of(v) for v in variables)
+    # Nobody writes what a block has beyond the end of its mode.
+    ctx.needs_initial |= bool(plan.blocks) and plan.native is not None
+    program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
+    keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
+    return Lowered(program, tuple(variables), None if keeps else initial_value(plan))
+
+
+def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argument]:
+    """Every array of every operand, then those of the result."""
+    names = ctx.names
+    for tensor in operands:
+        for level, kind in enumerate(tensor.format.levels):
+            for fact in sorted(kind.arrays, key=lambda fact: fact.name):
+                array = names.array(tensor, level, fact.name)
+                yield p.Argument(array, tensor.name, level, fact.name, "operand")
+        yield p.Argument(names.values(tensor), tensor.name, -1, "values", "operand")
+    for relation in ctx.provenance.relations:
+        if isinstance(relation, Divide) and relation.points is not None:
+            yield p.Argument(ctx.cuts(relation), relation.outer.name, -1, "cuts", "operand")
+    if ctx.appender is not None:
+        yield from ctx.appender.arguments()
+    else:
+        result = ctx.plan.result
+        yield p.Argument(names.values(result), result.name, -1, "values", "result")
+
+
+def canonical(loops: Stmt, names: Names) -> str:
+    """The loops with the names of the code in place of the user's; the user's operators are f."""
+
+    def rename(node: Node) -> Node | None:
+        op = getattr(node, "op", None)
+        if isinstance(op, Op) and BUILTIN.get(op.name) != op:
+            return replace(node, op=replace(op, name="f", symbol=None))  # type: ignore[type-var]
+        return None
+
+    loops = cast(Stmt, bottom_up(rename)(loops))
+    tensors = {t for t in walk(loops) if isinstance(t, TensorVar)}
+    table: dict[Node, Node] = {t: replace(t, name=names.of(t)) for t in tensors}
+    table |= {v: IndexVar(name) for v, name in names.variables.items()}
+    return str(substitute(loops, table))

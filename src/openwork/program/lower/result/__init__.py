@@ -1,0 +1,1 @@
+"""Sparse results in pieces: count, scan, fill; on threads and on a GPU."""

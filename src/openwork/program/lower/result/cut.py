@@ -1,0 +1,133 @@
+"""Where the outermost loop is cut into pieces: windows of its values with about equal work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.index.nodes import Access
+from openwork.loops.nodes import Forall
+from openwork.loops.relations import Split
+from openwork.program.lower.base.append import Appender
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.result.passes import PIECE, PIECES, Rows
+from openwork.program.nodes import (
+    Declare,
+    Expr,
+    Helper,
+    If,
+    Name,
+    Set,
+    Stmt,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
+from openwork.tree import walk
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The cuts of a loop, whose values are `whole`."""
+
+    ctx: Context
+    loop: Forall
+    whole: Range
+
+    def window(self, scope: Scope) -> tuple[list[Stmt], Range, Scope]:
+        """The values of the piece at hand."""
+        lo, scope = scope.fresh("piece_lo")
+        hi, scope = scope.fresh("piece_hi")
+        window = Range(lo, hi)
+        access = self._measure()
+        if access is None:
+            return [self._even(lo, PIECE), self._even(hi, PIECE + 1)], window, scope
+        outer, inner = access.tensor.format.levels[0], access.tensor.format.levels[1:2]
+        counted = bool(inner) and inner[0].boundaries is not None
+        if outer.full:
+            pos = self.ctx.boundaries(access, 1)
+            ends = [
+                Declare(end, Helper("cut", (pos, *self._ends, n, PIECES)), fixed=True)
+                for end, n in ((lo, PIECE), (hi, PIECE + 1))
+            ]
+            return [*ends], window, scope
+        # Of an operand that is sparse the pieces begin at coordinates that it has.
+        view = self.ctx.view(access, 0)
+        first, last = outer.begin(view, Value(0)), outer.end(view, Value(0))
+        code: list[Stmt] = [Declare(lo, self.whole.lo), Declare(hi, self.whole.hi)]
+        for end, n, inside in (
+            (lo, PIECE, compare("<", 0, PIECE)),
+            (hi, PIECE + 1, compare("<", PIECE + 1, PIECES)),
+        ):
+            at, scope = scope.fresh(f"{end.name}_at")
+            if counted:
+                place: Expr = Helper(
+                    "cut", (self.ctx.boundaries(access, 1), first, last, n, PIECES)
+                )
+            else:
+                place = _share(first, last - first, n)
+            stored = outer.coordinate(view, Value(0), at)
+            found = If(compare("<", at, last), block(Set(end, stored)))
+            outside = Set(end, self.whole.hi)
+            code.append(If(inside, block(Declare(at, place, fixed=True), outside, found)))
+        return code, window, scope
+
+    def confine(self, scope: Scope, window: Range) -> Scope:
+        """With the loops of a piece to run over what it has."""
+        return scope.narrow(self.loop.var, window)
+
+    def prepare(self) -> list[Stmt]:
+        """What is to be done before the first piece."""
+        return []
+
+    @property
+    def limit(self) -> Expr | None:
+        """The row that a piece ends within, so that another closes it; None: it never does."""
+        return None
+
+    @property
+    def _ends(self) -> tuple[Expr, Expr]:
+        return self.whole.lo, self.whole.hi
+
+    def _even(self, end: Name, n: Expr) -> Stmt:
+        return Declare(end, _share(self.whole.lo, self.whole.size, n), fixed=True)
+
+    @property
+    def sparse(self) -> Access | None:
+        """The operand that tells how much work there is, if it has but some of the values."""
+        access = self._measure()
+        return None if access is None or access.tensor.format.levels[0].full else access
+
+    def _measure(self) -> Access | None:
+        """The operand whose entries tell how much work there is, if one does."""
+        found = [
+            access
+            for access in dict.fromkeys(n for n in walk(self.loop) if isinstance(n, Access))
+            if access.tensor in self.ctx.names.operands
+            and access.vars
+            and access.level_vars[0] == self.loop.var
+            and (not access.tensor.format.levels[0].full or _counts_below(access))
+        ]
+        return min(found, key=lambda access: access.tensor.format.levels[0].locates, default=None)
+
+    def rows(self, window: Range, result: Appender) -> Rows:
+        """The parents of the outermost sparse level of the result that a piece has."""
+        lo, hi = window.lo, window.hi
+        relation = self.ctx.provenance.above.get(self.loop.var)
+        if isinstance(relation, Split):
+            end = self.ctx.names.extent(relation.parent)
+            hi = arithmetic("min", hi * relation.factor, end)
+            lo = arithmetic("min", lo * relation.factor, end)
+        inner = self.ctx.names.size(result.result.level_vars[1 : result.sparse[0]])
+        return lo * inner, hi * inner
+
+
+def _share(begin: Expr, size: Expr, n: Expr) -> Expr:
+    """Where piece `n` of all begins, if they are of equal sizes; nothing on the way is larger."""
+    return begin + size / PIECES * n + arithmetic("min", n, size % PIECES)
+
+
+def _counts_below(access: Access) -> bool:
+    levels = access.tensor.format.levels
+    return len(levels) > 1 and levels[1].boundaries is not None

@@ -1,0 +1,185 @@
+"""Sparse results in pieces on a GPU: units of threads count the pieces, and fill them in place.
+
+There are as many pieces as the outermost loop has values, or stored coordinates where an operand
+has few: a row of a matrix, say. What each has is added up in between, and the host learns the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from openwork.errors import InternalError
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
+from openwork.loops.plan.assembly import Append
+from openwork.program.gpu_nodes import MOST_SHARED, Address, Ask, ByOne, Scan
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.header import Header
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.result.cut import Cut
+from openwork.program.lower.result.gpu_cut import RowCut, ShareCut
+from openwork.program.lower.result.gpu_sharing import shared_by
+from openwork.program.lower.result.gpu_table import (
+    FAR,
+    LONG,
+    MOST_KEYS,
+    MOST_SLOTS,
+    NEAR,
+    NOTED,
+    TIER,
+    Table,
+    tables_of,
+)
+from openwork.program.lower.result.passes import PIECE, PIECES, Pass, Rows, first_of
+from openwork.program.lower.result.pieces import Lower, Pieces
+from openwork.program.nodes import (
+    Allocate,
+    Array,
+    Declare,
+    Do,
+    For,
+    Helper,
+    If,
+    Load,
+    Name,
+    Stmt,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
+
+_THREADS = 64  # of a block
+_RUN = Name("piece_run")  # the pieces of a block
+_AT = Name("piece_at")  # which of the pieces of a tier
+_WORDS = {LONG: "long", FAR: "far"}
+Before = Callable[[], list[Stmt]]
+After = Callable[[Rows], list[Stmt]]
+
+
+@dataclass(frozen=True)
+class DevicePieces(Pieces):
+    """The assembly of one result by the units of a GPU."""
+
+    @property
+    def _made(self) -> Append:
+        assembly = self.ctx.plan.assembly
+        if not isinstance(assembly, Append):
+            raise InternalError("the result is not appended to")
+        return assembly
+
+    @property
+    def _each(self) -> int:
+        """Pieces that a block takes at once, whose tables are to fit its shared memory."""
+        tables = [table.near_bytes for table in self._tables]
+        return max(1, min(_THREADS // self._made.lanes, MOST_SHARED // max([*tables, 1])))
+
+    def _cut(self, loop: Forall, whole: Range) -> RowCut:
+        if self._made.share:
+            return ShareCut(self.ctx, loop, whole, self._made.share)
+        return RowCut(self.ctx, loop, whole)
+
+    def _number(self, cut: Cut, counts: bool) -> list[Stmt]:
+        if not isinstance(cut, RowCut):
+            raise InternalError("pieces for a GPU are cut otherwise")
+        return [Declare(PIECES, arithmetic("max", cut.most, Value(1)), fixed=True)]
+
+    def _firsts(self) -> list[Stmt]:
+        return [Allocate(first_of(level), PIECES + 1, zeroed=True) for level in self.result.sparse]
+
+    def _over(
+        self,
+        appender: Pass,
+        cut: Cut,
+        scope: Scope,
+        comment: str,
+        before: Before,
+        after: After,
+    ) -> Stmt:
+        """All pieces; then those with a row that is too long for a near table, by whole blocks."""
+        counting = self.ctx.counting
+
+        def start() -> list[Stmt]:
+            noted = self._tables and counting
+            return [*([Declare(TIER, Value(NEAR))] if noted else []), *before()]
+
+        def end(rows: Rows) -> list[Stmt]:
+            return [*after(rows), *(map(_noted, _WORDS) if self._tables and counting else ())]
+
+        made = [super()._over(appender, cut, scope, comment, start, end)]
+        if not self._tables:  # which are known by now
+            return made[0]
+        where = self._tables[0].tables
+        for where.tier, word in _WORDS.items():
+            long = super()._over(appender, cut, scope, f"{comment} that is {word}", before, after)
+            made.append(If(compare("<", 0, _count(where.tier)), block(long)))
+        where.tier = NEAR
+        return block(*self._learnt(made)) if counting else block(*made)
+
+    def _learnt(self, made: list[Stmt]) -> list[Stmt]:
+        """The passes, and between them lists of pieces that the first makes for the others."""
+        near, *others = made
+        lists: list[Stmt] = [Allocate(_list(tier), PIECES) for tier in _WORDS]
+        lists.append(Allocate(NOTED, Value(1 + len(_WORDS)), zeroed=True))
+        known = Ask((MOST_KEYS, *map(_count, _WORDS)), NOTED, Value(0))
+        slots = Declare(MOST_SLOTS, Helper("table_slots", (MOST_KEYS,)), fixed=True)
+        return [*lists, near, known, slots, *others]
+
+    @property
+    def _tables(self) -> list[Table]:
+        return tables_of(self.ctx.workspaces)
+
+    @property
+    def _tier(self) -> int:
+        return max([table.tables.tier for table in self._tables], default=NEAR)
+
+    def _header(self, loop: Forall, scope: Scope) -> Header:
+        if self._tier != NEAR:
+            tag = Tag(ParallelUnit.GPUBlock, OutputRaceStrategy.NoRaces)
+            listed = Range(Value(0), _count(self._tier))
+            return Header.of(self.ctx, replace(loop, tag=tag), _AT, listed, scope)
+        unit = ParallelUnit.GPUThread if self._made.lanes == 1 else ParallelUnit.GPUWarp
+        tag = Tag(unit, OutputRaceStrategy.NoRaces)
+        first = _RUN * self._each
+        pieces = Range(first, arithmetic("min", first + self._each, PIECES), most=self._each)
+        return Header.of(self.ctx, replace(loop, tag=tag), PIECE, pieces, scope)
+
+    def _shared(self, loop: For) -> Stmt:
+        if self._tier != NEAR:
+            known = Declare(PIECE, Load(_list(self._tier), _AT), fixed=True)
+            body = block(known, shared_by(self._made.many, loop.body))
+            return replace(loop, body=body, unroll=0)
+        runs = (PIECES + (self._each - 1)) / self._each
+        inner = replace(loop, comment="", unroll=0, body=shared_by(self._made.lanes, loop.body))
+        return For(_RUN, Value(0), runs, block(inner), loop.comment, unit="block")
+
+    def _sums(self) -> list[Stmt]:
+        result, code = self.result, list[Stmt]()
+        for level in result.sparse:
+            firsts = first_of(level)
+            known = Ask((result.count(level),), firsts, PIECES)
+            code += [Scan(firsts), known]
+        return [*code, *result.check_counts()]
+
+
+def _list(tier: int) -> Array:
+    """The pieces of a tier, in any order."""
+    return Array(f"pieces_{_WORDS[tier]}", "int64")
+
+
+def _count(tier: int) -> Name:
+    """How many they are, as the host has learnt it."""
+    return Name(f"{_WORDS[tier]}_pieces")
+
+
+def _noted(tier: int) -> Stmt:
+    """A piece is put on the list of its tier."""
+    listed = Do(Helper("append", (_list(tier), Address(NOTED, Value(tier)), PIECE)))
+    return If(compare("==", TIER, tier), block(ByOne(block(listed))))
+
+
+def pieces_of(ctx: Context, lower: Lower) -> Pieces:
+    """Pieces as the plan wants them."""
+    assembly = ctx.plan.assembly
+    on_gpu = isinstance(assembly, Append) and assembly.lanes > 0
+    return (DevicePieces if on_gpu else Pieces)(ctx, lower)

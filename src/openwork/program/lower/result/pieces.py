@@ -1,0 +1,346 @@
+"""Sparse results in pieces: the outermost loop is cut, and threads take one piece after another.
+
+A piece is a window of the loop's values, so that the pieces of the result follow each other. Where
+a piece begins in the result is a sum over those before it, known once all have been counted:
+
+    count   each piece is counted; memory for exactly that; each is computed into its place
+    append  each piece is computed into arrays of its own and copied to its place: at once, while
+            it is in the cache, if all before it are counted by then and there is memory, or else
+            at the end
+
+A call that one thread runs has one piece, whose own arrays become the result's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openwork.errors import InternalError
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
+from openwork.loops.plan.assembly import Append
+from openwork.program import nodes as p
+from openwork.program.contract import NO_MEMORY, ROOM, THREADS
+from openwork.program.lower.base.append import Appender
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.header import Header
+from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.result.cut import Cut
+from openwork.program.lower.result.passes import (
+    OWN,
+    PIECE,
+    PIECES,
+    TURNS,
+    Counting,
+    Filling,
+    Owning,
+    Pass,
+    Rows,
+    first_of,
+    of_result,
+)
+from openwork.program.nodes import (
+    Allocate,
+    Array,
+    Declare,
+    Expr,
+    For,
+    Free,
+    Grow,
+    If,
+    Load,
+    Name,
+    Store,
+    Value,
+    arithmetic,
+    block,
+    compare,
+)
+
+Lower = Callable[[Stmt, Scope], p.Block]
+
+# Pieces for each thread beyond the first, so that all have work until the end.
+_EACH = 32
+# Pieces that are copied are to stay in the cache until then, by so many bytes of the result; but
+# there are not more of them for each thread than this.
+_NEAR, _MOST_EACH = 1 << 18, 1024
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The assembly of one result in pieces."""
+
+    ctx: Context
+    lower: Lower
+
+    @property
+    def result(self) -> Appender:
+        """The bookkeeping of the whole result."""
+        if self.ctx.appender is None:
+            raise InternalError("the result is not appended to")
+        return self.ctx.appender
+
+    def cut(self, loop: Forall, scope: Scope) -> bool:
+        """Whether it is `loop` that pieces are cut from."""
+        assembly = self.ctx.plan.assembly
+        return (
+            isinstance(assembly, Append)
+            and assembly.strategy != "serial"
+            and scope.depth == 0
+            and not isinstance(self.ctx.appender, Pass)
+            and self.ctx.is_result(written(loop.body))
+        )
+
+    def loops(self, loop: Forall, scope: Scope) -> p.Block:
+        """The passes over all pieces, and what is between them."""
+        assembly, result = self.ctx.plan.assembly, self.result
+        for name in (PIECE, PIECES):
+            scope.lasting.add(name.name)
+        if self.ctx.provenance.relations:
+            # Runs of derived loops may all be empty, and then nobody closes the rows they visit.
+            levels = self.ctx.plan.result.format.levels
+            result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
+        code, whole, scope = Recovery(self.ctx).values(loop.var, scope)
+        cut = self._cut(loop, whole)
+        counts = isinstance(assembly, Append) and assembly.strategy == "count"
+        begin = [*code, *self._number(cut, counts), *self._firsts(), *cut.prepare()]
+        passes = self._counted if counts else self._appended
+        found = passes(cut, scope)
+        end: list[p.Stmt] = [Free(first_of(level)) for level in result.sparse]
+        if result.sparse[0] == 0:
+            end += result.close(0, Value(0))
+        return block(*begin, *found, *end)
+
+    def _cut(self, loop: Forall, whole: Range) -> Cut:
+        return Cut(self.ctx, loop, whole)
+
+    def _number(self, cut: Cut, counts: bool) -> list[p.Stmt]:
+        """How many pieces there are; for a single thread it is one."""
+        most, near = Name("pieces_most"), Name("pieces_near")
+        known = [Declare(most, self._most(cut), fixed=True)]
+        if not counts:
+            result, level = self.result, self.result.sparse[-1]
+            arrays = [growing.array.type for growing in result.growing(level)]
+            size = ROOM * result.per(level) * sum(np.dtype(type).itemsize for type in arrays)
+            limit = THREADS * _MOST_EACH - _MOST_EACH
+            known = [
+                Declare(near, arithmetic("min", size / _NEAR, limit), fixed=True),
+                Declare(most, arithmetic("max", near, self._most(cut)), fixed=True),
+            ]
+        pieces = arithmetic("max", arithmetic("min", cut.whole.size, most), Value(1))
+        return [*known, Declare(PIECES, pieces, fixed=True)]
+
+    def _most(self, cut: Cut) -> Expr:
+        """How many pieces there are at most, if they need not stay in a cache."""
+        return THREADS * _EACH - _EACH
+
+    def _firsts(self) -> list[p.Stmt]:
+        """Memory for where pieces begin."""
+        return [Allocate(first_of(level), PIECES + 1) for level in self.result.sparse]
+
+    # -- strategies -----------------------------------------------------------------------------
+
+    def _counted(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
+        """Count each piece, make room, compute each piece into its place."""
+        result = self.result
+        zeros: list[Expr] = [Value(0) for _ in result.sparse]
+        counting = Counting(result.result, result.names, result.gaps)
+        self.ctx.counting = True
+        count = self._over(
+            counting,
+            cut,
+            scope,
+            "count each piece",
+            lambda: counting.begin(zeros),
+            lambda rows: self._keep_counts(counting),
+        )
+        self.ctx.counting = False
+        firsts: list[Expr] = [Load(first_of(level), PIECE) for level in result.sparse]
+        filling = Filling(result.result, result.names, result.gaps, cut.limit)
+        fill = self._over(
+            filling,
+            cut,
+            scope,
+            "compute each piece into its place",
+            lambda: filling.begin(firsts),
+            filling.carry,
+        )
+        memory = [
+            Allocate(array, length, zeroed=level in result.gaps and per == "parent")
+            for level in result.sparse
+            for array, length, per in self._arrays(level)
+        ]
+        enough = If(compare("<", ROOM, result.count(result.sparse[-1])), block(p.Fail(NO_MEMORY)))
+        return [count, *self._sums(), enough, *memory, *self._origins(result.sparse), fill]
+
+    def _appended(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
+        """Compute each piece into arrays of its own, and copy each to its place."""
+        result, names, tensor = self.result, self.ctx.names, self.ctx.plan.result
+        zeros: list[Expr] = [Value(0) for _ in result.sparse]
+        own = Owning(result.result, names, result.gaps)
+        names.standing_in[tensor.name] = OWN
+        compute = self._over(
+            own,
+            cut,
+            scope,
+            "compute each piece into arrays of its own",
+            lambda: [*own.begin(zeros), *own.start(PIECES)],
+            lambda rows: [*self._keep_counts(own), *own.place(result, rows)],
+        )
+        compute = _with_arrays(compute, own)
+        arrays = own.arrays
+        del names.standing_in[tensor.name]
+        shared = [
+            Allocate(array, length, zeroed=result.sparse[0] in result.gaps)
+            for array, length, per in self._arrays(result.sparse[0])
+            if per == "parent"
+        ]
+        empty = [
+            made
+            for level in result.sparse
+            for made in (
+                Declare(result.room(level), Value(0)),
+                *(Allocate(growing.array, Value(0)) for growing in result.growing(level)),
+            )
+        ]
+        grow = [self._room(level, ROOM + 1) for level in result.sparse]
+        room = [self._room(level, result.count(level) + 1) for level in result.sparse]
+        taken = [p.Take(array, Value(0), of_result(array)) for array in arrays]
+        single = block(*taken, *result.close_gaps())
+        several = block(*room, *self._origins(result.sparse[1:]), self._stitched(own, cut, scope))
+        return [
+            *shared,
+            *(p.Shelf(array, PIECES) for array in arrays),
+            *empty,
+            If(compare("<", 1, PIECES), block(*grow)),
+            *self._turns(),
+            compute,
+            *self._counts(),
+            If(compare("==", PIECES, 1), single, several),
+            Free(TURNS),
+            *self._origins(result.sparse[:1]),
+        ]
+
+    def _room(self, level: int, needed: Expr) -> Grow:
+        """Memory for a level of the result, every element of which will be written."""
+        growing = (replace(each, zeroed=False) for each in self.result.growing(level))
+        return Grow(self.result.room(level), needed, tuple(growing))
+
+    def _turns(self) -> list[p.Stmt]:
+        """Before the first piece there is nothing to count."""
+        firsts = [Store(first_of(level), Value(0), Value(0)) for level in self.result.sparse]
+        turns = Allocate(TURNS, PIECES + 1, zeroed=True)
+        return [turns, Store(TURNS, Value(0), Value(1)), *firsts]
+
+    # -- passes ---------------------------------------------------------------------------------
+
+    def _over(
+        self,
+        appender: Pass,
+        cut: Cut,
+        scope: Scope,
+        comment: str,
+        before: Callable[[], list[p.Stmt]],
+        after: Callable[[Rows], list[p.Stmt]],
+    ) -> p.Stmt:
+        """A loop over all pieces, in which `appender` keeps the books.
+
+        What is done before and after is asked for when it is known which runs are never visited.
+        """
+        whole, self.ctx.appender = self.ctx.appender, appender
+        header = self._header(cut.loop, scope)
+        ends, window, inner = cut.window(header.scope)
+        body = self.lower(cut.loop, cut.confine(inner, window))
+        made = header.finish(
+            block(*ends, *before(), body, *after(cut.rows(window, self.result))), comment
+        )
+        self.ctx.appender = whole
+        return self._shared(made)
+
+    def _header(self, loop: Forall, scope: Scope) -> Header:
+        """The head of a loop over all pieces."""
+        tag = Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces, chunk=1)
+        return Header.of(self.ctx, replace(loop, tag=tag), PIECE, Range(Value(0), PIECES), scope)
+
+    def _shared(self, loop: For) -> p.Stmt:
+        """A loop over all pieces, as it is shared."""
+        return replace(loop, polls=True, unroll=0)
+
+    def _keep_counts(self, appender: Pass) -> list[p.Stmt]:
+        return [
+            Store(first_of(level), PIECE + 1, appender.count(level)) for level in appender.sparse
+        ]
+
+    def _counts(self) -> list[p.Stmt]:
+        """How many entries there are in all, which is where a piece after the last would begin."""
+        result = self.result
+        counts = [
+            Declare(result.count(level), Load(first_of(level), PIECES), fixed=True)
+            for level in result.sparse
+        ]
+        return [*counts, *result.check_counts()]
+
+    def _sums(self) -> list[p.Stmt]:
+        """Where each piece begins, and how many entries there are in all."""
+        result, at, code = self.result, Name("piece_at"), list[p.Stmt]()
+        for level in result.sparse:
+            firsts = first_of(level)
+            add = Store(firsts, at + 1, Load(firsts, at) + Load(firsts, at + 1))
+            code += [
+                Store(firsts, Value(0), Value(0)),
+                For(at, Value(0), PIECES, block(add), "where each piece begins"),
+            ]
+        return [*code, *self._counts()]
+
+    def _origins(self, levels: list[int]) -> list[p.Stmt]:
+        """The first run of each level begins at zero."""
+        result = self.result
+        return [
+            Store(result.array(level, fact), Value(0), Value(0))
+            for level in levels
+            for fact in result.facts(level, "parent")
+        ]
+
+    def _stitched(self, own: Owning, cut: Cut, scope: Scope) -> p.Stmt:
+        """Copy the arrays of the pieces that were shelved to where they begin."""
+        names, tensor, result = self.ctx.names, self.ctx.plan.result, self.result
+        ends, window, _ = cut.window(scope)
+        names.standing_in[tensor.name] = OWN
+        arrays, code = own.arrays, own.shifted(cut.rows(window, result))
+        del names.standing_in[tensor.name]
+        body = block(
+            *(ends if result.sparse[0] else ()),
+            *(p.Take(array, PIECE) for array in arrays),
+            *code,
+            *(Free(array) for array in arrays),
+        )
+        body = block(If(compare("<", 0, Load(TURNS, PIECE)), body))
+        loop = For(PIECE, Value(0), PIECES, body, "put the others into place", parallel=True)
+        return replace(loop, chunk=1, polls=True)
+
+    def _arrays(self, level: int) -> list[tuple[Array, Expr, str]]:
+        """The arrays of a level of the result, with their lengths, and what they have entries for.
+
+        Those of the last level include the values.
+        """
+        result = self.result
+        found = [
+            (result.array(level, f), result.positions(level - (per == "parent")) + f.extra, per)
+            for per in ("parent", "child")
+            for f in result.facts(level, per)
+        ]
+        if result.below(level) is None:
+            tensor = self.ctx.plan.result
+            found.append((self.ctx.names.values(tensor), result.positions(tensor.ndim - 1), ""))
+        return found
+
+
+def _with_arrays(loop: p.Stmt, own: Owning) -> For:
+    """A loop over all pieces whose threads have arrays for them."""
+    if not isinstance(loop, For):
+        raise InternalError("pieces of their own are for the threads of a loop")
+    private, cleanup = (*loop.private, *own.setup()), (*loop.cleanup, *own.cleanup())
+    return replace(loop, private=private, cleanup=cleanup)

@@ -1,0 +1,148 @@
+"""Merges that look ahead: what may come next is read before it is known which operand moves on.
+
+Where two operands stand next depends on which of them is first now. A coordinate that is read
+only then is late, and nothing can be done meanwhile. So both that can follow are read at once, and
+what is known of the present ones decides which of them to take over:
+
+    if (pA_end < A_size && pB_end < B_size) {    // beyond the last run there is nothing to read
+      jA = A_crd[pA]; jB = B_crd[pB];
+      while (pA < pA_end && pB < pB_end) {
+        if (jA == jB) { ...; jA = A_crd[pA + 1]; jB = B_crd[pB + 1]; pA++; pB++; }
+        else { ...; pA += jA < jB; pB += jB < jA; jA = jA < jB ? A_crd[pA + 1] : jA; ... }
+      }
+    } else while (pA < pA_end && pB < pB_end) { jA = A_crd[pA]; ... }
+
+Coordinates have the width they are stored in, which saves an instruction for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openwork.algebra.operators import SELECT
+from openwork.errors import InternalError
+from openwork.index.nodes import Access
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.walk.walkers import Walker
+from openwork.program.nodes import (
+    Apply,
+    Array,
+    Comment,
+    Declare,
+    Expr,
+    Helper,
+    If,
+    Load,
+    Name,
+    Set,
+    Stmt,
+    block,
+    compare,
+    every,
+)
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Two walkers with their coordinates in registers.
+
+    `tried`: which of them has the case that is tried first. Compilers see that one comparison
+    decides everything if all choices are spelled by that one, or else may put a branch there.
+    `fits`: whether what follows their runs can be read. `nexts`: the coordinates that follow;
+    `then`: what one of them will be.
+    """
+
+    walkers: tuple[Walker, Walker]
+    tried: int
+    fits: Expr
+    nexts: tuple[Name, Name]
+    then: Name
+
+    def around(self, loop: Stmt, plain: Stmt) -> Stmt:
+        """The loop with the first coordinates before it, and where it may not be run, another."""
+        told = Comment("coordinates are read one ahead, as something lies beyond both runs")
+        first = [Declare(w.coordinate, Load(_stored(w), w.position)) for w in self.walkers]
+        return If(self.fits, block(told, *first, loop), block(plain))
+
+    def load(self) -> list[Stmt]:
+        """What may come next."""
+        pairs = zip(self.nexts, self.walkers, strict=True)
+        return [Declare(name, self._following(w), fixed=True) for name, w in pairs]
+
+    def both(self) -> list[Stmt]:
+        """Both move on, before their positions do."""
+        return [Set(w.coordinate, self._following(w)) for w in self.walkers]
+
+    def first(self) -> dict[Access, Expr | None]:
+        """Which of the two is first, where they are apart."""
+        one, other = self.walkers
+        return {
+            one.part.access: compare("<", one.coordinate, other.coordinate),
+            other.part.access: compare("<", other.coordinate, one.coordinate),
+        }
+
+    def step(self) -> list[Stmt]:
+        """The first of the two moves on, where they are apart."""
+        (one, one_next), (other, other_next) = (
+            (self.walkers[n].coordinate, self.nexts[n]) for n in (self.tried, 1 - self.tried)
+        )
+        less = compare("<", one, other)
+        return [
+            Declare(self.then, _select(less, one_next, one), fixed=True),
+            Set(other, _select(less, other, other_next)),
+            Set(one, self.then),
+        ]
+
+    def _following(self, walker: Walker) -> Expr:
+        return Load(_stored(walker), walker.position + 1)
+
+
+def look_ahead(
+    ctx: Context, walkers: list[Walker], tried: int, selects: bool, scope: Scope
+) -> tuple[Ahead, Scope]:
+    """Let two walkers look ahead, of which that number `tried` has the case that is tried first.
+
+    `selects`: whether something is to be selected at a coordinate, by which of them is first.
+    """
+    (one, other), scope = renamed(walkers, scope, stored=True)
+    fits = every(
+        [
+            *([Helper("without_branches", ())] if selects else []),
+            *(compare("<", w.end, ctx.positions(w.part.access, w.level)) for w in walkers),
+        ]
+    )
+    if fits is None:
+        raise InternalError("nobody looks ahead")
+    names: list[Name] = []
+    for w, what in ((one, "next"), (other, "next"), ((one, other)[tried], "then")):
+        name, scope = scope.fresh(f"{w.coordinate.name}_{what}", w.coordinate.type)
+        names.append(name)
+    return Ahead((one, other), tried, fits, (names[0], names[1]), names[2]), scope
+
+
+def renamed(
+    walkers: list[Walker], scope: Scope, stored: bool = False
+) -> tuple[list[Walker], Scope]:
+    """The walkers with names for their coordinates that no loop beside this one has declared.
+
+    `stored`: they have the width of what is stored.
+    """
+    found: list[Walker] = []
+    for w in walkers:
+        base = w.coordinate.name
+        type = _stored(w).type if stored else w.coordinate.type
+        scope = replace(scope, taken=scope.taken - {base})
+        name, scope = scope.fresh(base, type)
+        found.append(replace(w, coordinate=name))
+    return found, scope
+
+
+def _stored(walker: Walker) -> Array:
+    if walker.stored is None:
+        raise InternalError(f"the coordinates of {walker.part.access} are not stored")
+    return walker.stored
+
+
+def _select(condition: Expr, yes: Name, no: Name) -> Expr:
+    return Apply(SELECT, (condition, yes, no), yes.type)

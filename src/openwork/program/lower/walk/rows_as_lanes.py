@@ -1,0 +1,218 @@
+"""Runs that lie side by side, walked together: a vector of rows, and a lane for each.
+
+A loop that is given to the lanes of vectors, around a sum along runs that a level keeps side by
+side, walks the positions that all of its runs have in one loop around the lanes, so that
+neighbouring lanes read neighbouring places. What single runs have beyond these is added row by row.
+Every sum is taken in the order in which it is taken without vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+from openwork.index.nodes import Access
+from openwork.loops.nodes import Assign, Forall, ParallelUnit, Sequence as Then, Stmt, Where
+from openwork.loops.relations import Split
+from openwork.program import nodes as p
+from openwork.program.lower.base.accumulate import Accumulating, update
+from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.walk.shapes import Loop
+from openwork.program.lower.walk.walkers import Walker, make_walker
+from openwork.program.nodes import Declare, Expr, Name, Set, Store, Value, arithmetic, block
+from openwork.tree import substitute, walk
+
+# So many lanes are written out, so that their sums can stay in registers.
+_MOST_WRITTEN_OUT = 32
+_NOTHING = Value(0)
+
+
+@dataclass(frozen=True)
+class Lane(Walker):
+    """A walk along one of several runs that lie side by side: the one of parent `first + lane`."""
+
+    first: Expr = _NOTHING
+    lane: Expr = _NOTHING
+
+    @property
+    def _level(self) -> tuple[Any, Any]:
+        access = self.part.access
+        return access.tensor.format.levels[self.level], self.workspaces.view(access, self.level)
+
+    def place(self) -> Place:
+        level, view = self._level
+        return Place(level.place(view, self.first, self.position) + self.lane)
+
+    def coordinate_at(self, position: Expr) -> Expr:
+        level, view = self._level
+        parent = self.first + self.lane
+        found: Expr = level.coordinate(view, parent, position)
+        # An array that is read at the entry's place is read beside those of the other lanes.
+        return substitute(found, {level.place(view, parent, position): self.place().position})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A loop over rows, the sums inside of it, and the operand whose runs they are taken along."""
+
+    loop: Forall
+    sums: Forall
+    operand: Access
+    window: Range
+
+    @property
+    def lhs(self) -> Access:
+        """What is written."""
+        return cast(Assign, self.sums.body).lhs
+
+
+class Abreast(Accumulating):
+    """Loops over rows whose runs lie side by side."""
+
+    def _loop(self, loop: Forall, scope: Scope) -> Loop:
+        """The loop, with what takes part in it."""
+        raise NotImplementedError
+
+    def _abreast(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block | None:
+        """A vector loop over rows whose runs lie side by side; None if it is anything else."""
+        rows = self._rows(loop, window, scope)
+        if rows is None:
+            return None
+        shape = self._loop(loop, scope)
+        if any(part.sparse for part in shape.parts) or len(shape.cases) != 1:
+            return None
+        scope = shape.completeness(complete=True)
+        if rows.window.fixed is not None:
+            return self._together(rows, rows.window.fixed, scope)
+        level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
+        in_order = level.kept_at(view, rows.window.lo) is None
+        return None if in_order else self._one_by_one(rows, scope)
+
+    def _rows(self, loop: Forall, window: Range | None, scope: Scope) -> Rows | None:
+        tag, sums = loop.tag, loop.body
+        if tag is None or tag.unit is not ParallelUnit.CPUVector or window is None:
+            return None
+        split = None if window.counts is None else self.ctx.provenance.above.get(window.counts)
+        if not isinstance(split, Split) or split.parent != loop.var:
+            return None
+        plain = isinstance(sums, Forall) and sums == Forall(sums.var, sums.body)
+        if not plain or not isinstance(sums, Forall) or not isinstance(sums.body, Assign):
+            return None
+        lhs, op = sums.body.lhs, sums.body.op
+        confined = {loop.var, sums.var} & {*scope.windows, *scope.stretches}
+        settled = self.ctx.is_result(lhs) and lhs.tensor.format.is_dense
+        if op is None or sums.var in lhs.vars or confined or not settled:
+            return None
+        derived = sums.var in self.ctx.provenance.above
+        if derived or any(isinstance(n, (Where, Then)) for n in walk(self.ctx.plan.loops)):
+            return None
+        known = scope.bind(loop.var, Value(0))
+        sparse = [part.access for part in self._loop(sums, known).parts if part.sparse]
+        along = [a for a in self._reads(sums) if a.level_vars == (loop.var, sums.var)]
+        found = [a for a in along if a.tensor.format.levels[1].abreast(split.factor)]
+        if len(found) != 1 or sparse not in ([], found):
+            return None
+        return Rows(loop, sums, found[0], window)
+
+    def _reads(self, sums: Forall) -> list[Access]:
+        read = walk(cast(Assign, sums.body).rhs)
+        return list(dict.fromkeys(a for a in read if isinstance(a, Access)))
+
+    def _at(self, rows: Rows, lane: Expr, scope: Scope) -> Scope:
+        """The scope in which the row is the one at a lane."""
+        level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
+        place = rows.window.lo + lane
+        kept = level.kept_at(view, place)
+        scope = scope.bind(rows.loop.var, place if kept is None else kept)
+        if rows.window.counts is not None:
+            scope = scope.bind(rows.window.counts, lane)
+        return scope.reach(rows.operand, Place(place))
+
+    def _step(self, rows: Rows, lane: Expr, position: Name, sum: Expr, scope: Scope) -> p.Block:
+        """What one entry of one row adds to the row's sum."""
+        scope = self._at(rows, lane, scope).accumulate(rows.lhs, sum)
+        outer = self._loop(rows.loop, scope)
+
+        def entry(stmt: Stmt, scope: Scope) -> p.Block:
+            shape = self._loop(cast(Forall, stmt), replace(scope, reducing=True))
+            (part,) = (part for part in shape.parts if part.access == rows.operand)
+            walker, scope = make_walker(
+                part, shape.name, scope, self.ctx.names, self.ctx.workspaces, declared=False
+            )
+            told = {f.name: getattr(walker, f.name) for f in fields(walker)}
+            told["position"] = position
+            own = Lane(**told, first=rows.window.lo, lane=lane)
+            var, scope = scope.fresh(shape.name)
+            here = Declare(var, own.coordinate_at(position), fixed=True)
+            visit = shape.visit({rows.operand: None}, [own], scope.bind(shape.var, var))
+            return block(here, visit)
+
+        outer.lower = entry
+        return outer.visit({}, [], scope)
+
+    def _run(self, rows: Rows, lane: Expr) -> tuple[Expr, Expr]:
+        """The first position of a row, and one past the last."""
+        level, view = rows.operand.tensor.format.levels[1], self.ctx.view(rows.operand, 1)
+        parent = rows.window.lo + lane
+        return level.begin(view, parent), level.end(view, parent)
+
+    def _ends(self, rows: Rows, lane: Expr, scope: Scope) -> tuple[Expr, p.Load]:
+        """Where the sum of a row starts, and where it goes."""
+        scope = self._at(rows, lane, scope)
+        place = self._element(rows.lhs, scope)
+        return self._start(rows.loop, rows.lhs, place, scope), place
+
+    def _together(self, rows: Rows, count: int, scope: Scope) -> p.Block:
+        """for (q < the least length) { for each lane { sums[lane] += ... } }, then what is left"""
+        operand = self.ctx.names.of(rows.operand.tensor)
+        at, scope = scope.fresh(f"{self.ctx.names.variables[rows.loop.var]}_at")
+        position, scope = scope.fresh(f"p{operand}2")
+        first, scope = scope.fresh(f"{position.name}_first", lasting=True)
+        last, scope = scope.fresh(f"{position.name}_last", lasting=True)
+        base, type = f"{self.ctx.names.of(rows.lhs.tensor)}_sum", rows.lhs.dtype.name
+        name, scope = scope.fresh(f"{base}s", type)
+        sums = p.Array(name.name, type)
+        # An array that is added to at a place that varies would not stay in registers.
+        own, scope = scope.fresh(base, type)
+        start, place = self._ends(rows, at, scope)
+        begin, end = self._run(rows, at)
+        step = self._step(rows, at, position, p.Load(sums, at), scope)
+        alone = self._step(rows, at, position, own, scope)
+        taken = Declare(own, p.Load(sums, at))
+
+        def lanes(*body: p.Stmt, written_out: bool = True) -> p.For:
+            few = written_out and count <= _MOST_WRITTEN_OUT
+            return p.For(at, Value(0), Value(count), block(*body), unrolled=few)
+
+        one, other = self._run(rows, Value(0))
+        begins = begin != Value(0)
+        code = [p.Local(sums, count), lanes(Store(sums, at, start)), Declare(last, other)]
+        code.append(lanes(Set(last, arithmetic("min", last, end))))
+        if begins:
+            code += [Declare(first, one), lanes(Set(first, arithmetic("max", first, begin)))]
+            code.append(Set(last, arithmetic("max", last, first)))
+            before = p.For(position, begin, arithmetic("min", first, end), alone)
+            code.append(lanes(taken, before, Store(sums, at, own), written_out=False))
+        common = first if begins else Value(0)
+        code.append(p.For(position, common, last, lanes(step), f"all {count} rows of {operand}"))
+        stored = self._streamed(rows.lhs, update(place, own, None))
+        rest = p.For(position, last, end, alone, "rows that go on")
+        return block(*code, lanes(taken, rest, stored, written_out=False))
+
+    def _one_by_one(self, rows: Rows, scope: Scope) -> p.Block:
+        """Rows that are too few for a vector, in the order in which they lie."""
+        operand = self.ctx.names.of(rows.operand.tensor)
+        at, scope = scope.fresh(f"{self.ctx.names.variables[rows.loop.var]}_at")
+        position, scope = scope.fresh(f"p{operand}2")
+        base = f"{self.ctx.names.of(rows.lhs.tensor)}_sum"
+        sum, scope = scope.fresh(base, rows.lhs.dtype.name)
+        start, place = self._ends(rows, at, scope)
+        begin, end = self._run(rows, at)
+        body = block(
+            Declare(sum, start),
+            p.For(position, begin, end, self._step(rows, at, position, sum, scope)),
+            self._streamed(rows.lhs, update(place, sum, None)),
+        )
+        return block(
+            p.For(at, Value(0), rows.window.size, body, f"rows of {operand} that are left")
+        )

@@ -1,0 +1,225 @@
+"""The shapes of loops: every coordinate of a dimension, one operand's run, or several merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openwork.index.nodes import Access
+from openwork.loops.nodes import Assign
+from openwork.program import nodes as p
+from openwork.program.lower.base.header import Header
+from openwork.program.lower.base.scope import Range, Scope, Tile
+from openwork.program.lower.walk.balance import balance
+from openwork.program.lower.walk.merge import Merging
+from openwork.program.lower.walk.prefetch import asked_for, prefetches
+from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
+from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
+
+# Incomplete runs of so many values at most are written out with a test for each.
+_MOST_TESTED = 32
+
+
+@dataclass
+class Loop(Merging):
+    """A loop over an underived variable, in one of three shapes.
+
+    `positions`: the part of one operand's positions that it is confined to.
+    """
+
+    positions: Range | None = None
+
+    def dimension(self, walked: set[Access]) -> p.Block:
+        """for (i = 0; i < size; i++) { i is in A? ...; body }"""
+        scope = self.completeness(self._always_works)
+        parts = [part for part in self.parts if part.access in walked]
+        loop = replace(self.loop, tag=None) if parts else self.loop
+        walkers, scope = self._walkers(parts, scope)
+        values = self.window or self.ctx.everything(self.var, scope)
+        var, scope = scope.fresh(self.name)
+        inside = None
+        few = values.most is not None and values.most <= _MOST_TESTED
+        if not parts and self.loop.unroll == 0 and values.fixed is None and few:
+            # Written out with a test for each, so that what it writes to can stay in registers.
+            inside = compare("<", var, values.hi)
+            values = replace(values, fixed=values.most)
+        counter, values, recovered, scope = self._counter(var, values, scope)
+        header = Header.of(self.ctx, loop, counter, values, scope)
+        # Only now: what iterations write together is a question of what is known around them.
+        scope = header.scope.bind(self.var, var)
+        if counter != var and values.counts is not None:
+            scope = scope.bind(values.counts, counter)
+        code: list[p.Stmt] = [*recovered]
+        present: dict[Access, Expr] = {}
+        for walker in walkers:
+            here, scope = scope.fresh(f"in{self.ctx.names.of(walker.part.access.tensor)}", "bool")
+            there = compare("<", walker.position, walker.end)
+            same = compare("==", walker.coordinate_at(walker.position), var)
+            code.append(Declare(here, p.Binary("&&", there, same), fixed=True))
+            code += walker.find_segment(var)
+            present[walker.part.access] = here
+        body = block(*code[len(recovered) :], self.visit(present, walkers, scope, everywhere=True))
+        if isinstance(values.fixed, int) and inside is not None:
+            body = block(p.If(inside, body))
+        body = block(*recovered, body)
+        steps = [walker.advance(present[walker.part.access]) for walker in walkers]
+        made = header.finish(
+            block(body, *steps),
+            f"every {self.name}" if values.everything else f"{self.name} of this run",
+            counted=balance(self.ctx, self.parts) if values.everything else None,
+            simd=self._independent(walkers),
+        )
+        return block(*_declarations(walkers), *self._reserve([(values.lo, values.hi)]), made)
+
+    def _counter(
+        self, var: Name, values: Range, scope: Scope
+    ) -> tuple[Name, Range, list[p.Stmt], Scope]:
+        """Count a window of constant length from zero, so that the length can be seen."""
+        if values.fixed is None or (values.lo == Value(0) and values.counts is None):
+            return var, values, [], scope
+        counter, scope = scope.fresh(f"{self.name}_at")
+        counted = replace(values, lo=Value(0), hi=values.size)
+        return counter, counted, [Declare(var, values.lo + counter, fixed=True)], scope
+
+    def position(self, driver: Access) -> p.Block:
+        """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
+        part = next(part for part in self.parts if part.access == driver)
+        scope = self.completeness(self.ctx.writes_all_of(self.lhs, driver))
+        unique = driver.tensor.format.levels[part.walk or 0].unique
+        (walker,), scope = self._walkers([part], scope, declared=not unique)
+        if walker.segment is not None:
+            room = self._reserve([(walker.position, walker.end)])
+            return block(*walker.declare(), *room, self.merge_loop([walker], scope))
+        code, values, scope = self._positions(walker, scope)
+        counter, values, recovered, scope = self._count_fixed(walker.position, values, scope)
+        header = Header.of(self.ctx, self.loop, counter, values, scope)
+        var, scope = header.scope.fresh(self.name)
+        scope = scope.bind(self.var, var)
+        here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
+        visit = self.visit({driver: None}, [walker], scope)
+        # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
+        # What the schedule asks for takes the place of what would be asked for anyway.
+        ahead = asked_for(self.ctx, self.loop, scope, walker) or prefetches(
+            self.ctx, self.parts, self.scope, walker, var
+        )
+        ahead = [] if self.ctx.counting else ahead
+        body = block(*recovered, here, visit, *ahead)
+        tensor = self.ctx.names.of(driver.tensor)
+        comment = f"stored {self.name} of {tensor}"
+        counted = None if walker.confined else balance(self.ctx, [part])
+        made = header.finish(body, comment, counted=counted, run=True)
+        return block(*code, *self._reserve([(values.lo, values.hi)]), made)
+
+    def _positions(self, walker: Walker, scope: Scope) -> tuple[list[p.Stmt], Range, Scope]:
+        """The positions to walk; a confined run is looked up before the loop."""
+        if walker.window is None or walker.part_of_run is not None:
+            begin, end = walker.bounds()
+            own = self.positions if walker.part_of_run is not None else None
+            return [], Range(begin, end, fixed=None if own is None else own.fixed), scope
+        first, scope = scope.fresh(f"{walker.position.name}_lo", lasting=True)
+        last, scope = scope.fresh(f"{walker.position.name}_hi", lasting=True)
+        code = replace(walker, position=first, end=last).declare()
+        level = walker.part.access.tensor.format.levels[walker.level]
+        one_each = level.unique and level.compact  # at each coordinate of the window, or none
+        return code, Range(first, last, most=walker.window.most if one_each else None), scope
+
+    def _count_fixed(
+        self, position: Name, values: Range, scope: Scope
+    ) -> tuple[Name, Range, list[p.Stmt], Scope]:
+        """Count positions from zero where their number is a constant."""
+        if values.fixed is None:
+            return position, values, [], scope
+        counter, scope = scope.fresh(f"{position.name}_at")
+        counted = replace(values, lo=Value(0), hi=Value(values.fixed))
+        return counter, counted, [Declare(position, values.lo + counter, fixed=True)], scope
+
+    def merge(self, walked: set[Access]) -> p.Block:
+        """while (pA < pA_end && pB < pB_end) { i = min(iA, iB); cases; advance }, and so on"""
+        scope = self.completeness(False)
+        parts = [part for part in self.parts if part.access in walked and part.walk is not None]
+        walkers, scope = self._walkers(parts, scope)
+        groups: list[frozenset[Access]] = []
+        for point in self.cases:
+            driver = frozenset(point.present & walked)
+            if driver not in groups:
+                groups.append(driver)
+        code = [*_declarations(walkers), *self._reserve([(w.position, w.end) for w in walkers])]
+        for group in groups:
+            some = [w for w in walkers if w.part.access in group]
+            code.append(self.merge_loop(some, scope))
+        return block(*code)
+
+    def tile(self, tile: Tile) -> p.Block:
+        """for (at = 0; at < width; at++) { j = first + at; body }"""
+        scope = self.scope
+        if tile.width == 1:
+            return self.visit({}, [], scope.bind(self.var, tile.first))
+        at, scope = scope.fresh(f"{tile.first.name}_at")
+        body = self.visit({}, [], scope.bind(self.var, tile.first + at))
+        return block(p.For(at, Value(0), Value(tile.width), body, unrolled=True))
+
+    # -- helpers --------------------------------------------------------------------------------
+
+    def _walkers(
+        self, parts: list[Participant], scope: Scope, declared: bool = True
+    ) -> tuple[list[Walker], Scope]:
+        walkers = []
+        for part in parts:
+            window, part_of_run = self._confines(part)
+            walker, scope = make_walker(
+                part,
+                self.name,
+                scope,
+                self.ctx.names,
+                self.ctx.workspaces,
+                declared,
+                window,
+                part_of_run,
+            )
+            walkers.append(walker)
+        return walkers, scope
+
+    def _confines(self, part: Participant) -> tuple[Range | None, tuple[Expr, Expr] | None]:
+        """The window of coordinates, and of positions, that a walk is confined to."""
+        own, window = self.positions, self.window
+        part_of_run = None
+        if own is not None and own.pos is not None and own.pos.access == part.access:
+            part_of_run = (own.lo, own.hi)
+        confined = window is not None and not window.everything
+        return window if confined else None, part_of_run
+
+    def _reserve(self, runs: list[tuple[Expr, Expr]]) -> list[p.Stmt]:
+        """Room for all that a loop over `runs` can append to the result."""
+        lhs, appender = self.lhs, self.ctx.appender
+        level = len(self.scope.reached(lhs))
+        if appender is None or not self.ctx.is_result(lhs) or level not in appender.sparse:
+            return []
+        if lhs.level_vars[level] != self.var:
+            return []
+        more: Expr = Value(0)
+        for begin, end in runs:
+            more = more + (end - begin)
+        return appender.reserve(level, more)
+
+    def completeness(self, complete: bool) -> Scope:
+        """A loop over a result variable that skips coordinates leaves entries unwritten."""
+        skips = self.var in self.ctx.provenance.roots_of(self.lhs.vars) and not complete
+        return replace(self.scope, whole=self.scope.whole and not skips)
+
+    def _independent(self, walkers: list[Walker]) -> bool:
+        """Whether no iteration depends on another and the body is straight-line code."""
+        body, lhs = self.loop.body, self.lhs
+        return (
+            isinstance(body, Assign)
+            and not walkers
+            and not any(part.sparse for part in self.parts)
+            and lhs not in self.scope.accumulators
+            and lhs.tensor not in self.scope.atomic
+            and bool(lhs.level_vars)
+            and lhs.level_vars[-1] == self.var
+            and lhs.tensor.format.levels[-1].full
+            and not self.ctx.lists(lhs)
+        )
+
+
+def _declarations(walkers: list[Walker]) -> list[p.Stmt]:
+    return [stmt for walker in walkers for stmt in walker.declare()]

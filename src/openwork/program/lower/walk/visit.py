@@ -1,0 +1,205 @@
+"""What a loop does at one coordinate: reach all operands, pick the case, close the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from openwork.errors import InternalError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import Forall, Stmt, Where, written
+from openwork.loops.plan.assembly import Shared
+from openwork.loops.relations import Pos
+from openwork.program import nodes as p
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.walk.branchless import as_choice
+from openwork.program.lower.walk.lattice import Lattice, Point
+from openwork.program.lower.walk.walkers import Participant, Walker, take_steps, without_walk
+from openwork.program.nodes import Declare, Expr, Value, block, every
+from openwork.tree import walk
+
+Lower = Callable[[Stmt, Scope], p.Block]
+
+
+@dataclass
+class Visit:
+    """One loop being lowered: its lattice, what takes part, and the place it stands at.
+
+    `window`: the part of its values that it runs over; None for all.
+    """
+
+    ctx: Context
+    lower: Lower
+    loop: Forall
+    lattice: Lattice
+    parts: list[Participant]
+    scope: Scope
+    window: Range | None = None
+
+    @property
+    def var(self) -> IndexVar:
+        return self.loop.var
+
+    @property
+    def lhs(self) -> Access:
+        return written(self.loop.body)
+
+    @property
+    def name(self) -> str:
+        return self.ctx.names.variables[self.var]
+
+    @property
+    def cases(self) -> list[Point]:
+        """The points in the order they are tried; trailing ones without a body change nothing."""
+        points = list(self.lattice.points)
+        while points and points[-1].body is None:
+            points.pop()
+        return points
+
+    def point(self) -> p.Block:
+        """The body at the one coordinate that is known; every operand is looked up there."""
+        chosen = self.ctx.provenance.roots_of(self.lhs.vars)
+        skips = self.var in chosen and not self._always_works
+        scope = replace(self.scope, whole=self.scope.whole and not skips)
+        return self.visit({}, [], scope)
+
+    def visit(
+        self,
+        present: Mapping[Access, Expr | None],
+        walkers: list[Walker],
+        scope: Scope,
+        everywhere: bool = False,
+        cases: list[Point] | None = None,
+    ) -> p.Block:
+        """Reach all operands, do the first case whose operands are present, close the result."""
+        code: list[p.Stmt] = []
+        conditions: dict[Access, Expr | None] = {}
+        reached = {w.part.access: w for w in walkers}
+        for part in self.parts:
+            access = part.access
+            condition: Expr | None = None
+            if part.walk is not None:
+                if access not in reached:
+                    continue
+                scope = self._standing(reached[access], scope)
+                scope = scope.reach(access, reached[access].place())
+                condition = present[access]
+            found, condition, scope = take_steps(
+                without_walk(part), condition, scope, self.ctx.names, self.ctx.workspaces
+            )
+            code += found
+            if part.sparse:
+                conditions[access] = condition
+        scope, after = self._reach_full_result(scope, everywhere)
+        points = self.cases if cases is None else cases
+        cases = [point for point in points if point.present <= set(conditions)]
+        certain = {a for a, condition in conditions.items() if condition is None}
+        return block(*code, self._chain(cases, conditions, certain, scope, walkers), *after)
+
+    def _standing(self, walker: Walker, scope: Scope) -> Scope:
+        """With the position known by its name, where the place of an entry does not tell it."""
+        if walker.place().position == walker.position:
+            return scope
+        provenance = self.ctx.provenance
+        for relation in (r for r in provenance.relations if isinstance(r, Pos)):
+            last = provenance.underived(relation.parent)[-1]
+            if relation.access == walker.part.access and last == self.var:
+                scope = scope.bind(relation.child, walker.position)
+        return scope
+
+    def _chain(
+        self,
+        cases: list[Point],
+        conditions: dict[Access, Expr | None],
+        certain: set[Access],
+        scope: Scope,
+        walkers: list[Walker],
+    ) -> p.Stmt | None:
+        """if (all of A, B present) ... else if (A present) ... else ..."""
+        tests: list[Expr | None] = []
+        for point in cases:
+            needed = [conditions[a] for a in conditions if a in point.present and a not in certain]
+            tests.append(every([c for c in needed if c is not None]))
+        if self._exhaustive(cases, conditions, walkers):
+            tests[-1] = None
+            choice = as_choice([point.body for point in cases], tests)
+            if choice is not None:
+                return self._case(choice, scope)
+        result: p.Stmt | None = None
+        for point, test in zip(reversed(cases), reversed(tests), strict=True):
+            absent = set(conditions) - point.present - certain
+            here = scope.without(absent) if absent else scope
+            body = block() if point.body is None else self._case(point.body, here)
+            result = body if test is None else p.If(test, body, result)
+        return result
+
+    def _exhaustive(
+        self, cases: list[Point], conditions: dict[Access, Expr | None], walkers: list[Walker]
+    ) -> bool:
+        """Whether the last case is all that can be left, so that it needs no test.
+
+        The coordinate is the least of those of the walkers, so at least one of them is there,
+        unless its entry has still to be searched for.
+        """
+        walked = frozenset(w.part.access for w in walkers)
+        if len(walkers) < 2 or set(conditions) != walked or any(w.part.searched for w in walkers):
+            return False
+        sets = {point.present for point in cases}
+        singles = {frozenset([access]) for access in walked}
+        apart = len(walkers) == 2 and sets == singles  # two that do not meet
+        return apart or (len(sets) == 2 ** len(walkers) - 1 and all(sets))
+
+    def _case(self, body: Stmt, scope: Scope) -> p.Block:
+        """The body of a case, with the result's level reached and kept."""
+        lhs = self.lhs
+        plan, appender = self.ctx.plan, self.ctx.appender
+        level = len(scope.reached(lhs))
+        here = level < lhs.tensor.ndim and lhs.level_vars[level] == self.var
+        if not here or not self.ctx.is_result(lhs) or lhs.tensor.format.levels[level].full:
+            return self.lower(body, scope)
+        if isinstance(plan.assembly, Shared):
+            place = scope.reached(plan.assembly.operand)[level]
+            scope = self.ctx.reach_further(scope.reach(lhs, place), lhs)
+            return self.lower(body, scope)
+        if appender is None:
+            raise InternalError(f"{lhs} has no assembly")
+        before, position = appender.enter(level), appender.count(level)
+        below = appender.below(level)
+        start = kept = None
+        if below is not None:
+            start, scope = scope.fresh(f"nR{below + 1}_start")
+            before = [*before, Declare(start, appender.count(below), fixed=True)]
+        elif any(isinstance(node, Where) and node.guarded for node in walk(body)):
+            kept, scope = scope.fresh("R_any", "bool")
+            scope = scope.flag(lhs.tensor, kept)
+            before = [*before, Declare(kept, Value(False, "bool"))]
+        scope = self.ctx.reach_further(scope.reach(lhs, Place(position)), lhs)
+        inner = self.lower(body, scope)
+        commit = appender.commit(level, scope.coords[self.var], start)
+        return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
+
+    def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:
+        """Reach the full levels of what is written; afterwards close the runs right below them."""
+        lhs, appender = self.lhs, self.ctx.appender
+        start = len(scope.reached(lhs))
+        scope = self.ctx.reach_further(scope, lhs)
+        level = len(scope.reached(lhs)) - 1
+        if appender is None or not self.ctx.is_result(lhs) or level < start:
+            return scope, []
+        below = appender.below(level)
+        if below is None:
+            return scope, []
+        # The runs right below are closed at every coordinate that is visited; those further down
+        # only where there is something to do.
+        closes = below == level + 1
+        if not everywhere or not (closes or self._always_works):
+            appender.gaps.add(below)
+        if not closes:
+            return scope, []
+        return scope, appender.close(below, scope.reached(lhs)[-1].position)
+
+    @property
+    def _always_works(self) -> bool:
+        """Whether there is something to do at every coordinate."""
+        return all(point.body is not None for point in self.lattice.points)

@@ -1,0 +1,38 @@
+"""Schedules as functions, and which one is taken: from a statement and statistics to commands."""
+
+from openwork.recipes.dense import element_shares, element_sums, element_total, elements
+from openwork.recipes.sgap import atomic_parallel
+from openwork.recipes.sparse import (
+    group_per_row,
+    position_segments,
+    position_split,
+    position_staged,
+    position_strided,
+    sddmm,
+    spmm_positions,
+    spmm_rows,
+    spmm_staged,
+    spmm_tiles,
+    thread_per_row,
+    warp_per_row,
+)
+
+__all__ = [
+    "atomic_parallel",
+    "element_shares",
+    "element_sums",
+    "element_total",
+    "elements",
+    "group_per_row",
+    "position_segments",
+    "position_split",
+    "position_staged",
+    "position_strided",
+    "sddmm",
+    "spmm_positions",
+    "spmm_rows",
+    "spmm_staged",
+    "spmm_tiles",
+    "thread_per_row",
+    "warp_per_row",
+]

@@ -1,0 +1,106 @@
+"""Recipes for statements of dense tensors alone: threads side by side where elements lie so."""
+
+from __future__ import annotations
+
+from openwork.errors import ScheduleError
+from openwork.index.nodes import IndexVar
+from openwork.loops.plan.assembly import accesses_of
+from openwork.recipes.statement_parts import THREADS, WARP
+from openwork.tensor.statement import Statement
+
+
+def elements(stmt: Statement, threads: int = THREADS) -> Statement:
+    """A thread for each element of the result, in the order in which they are stored."""
+    stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars)
+    return (
+        stmt.split(element, "block", "thread", threads)
+        .parallelize("block", "GPUBlock", "NoRaces")
+        .parallelize("thread", "GPUThread", "NoRaces")
+    )
+
+
+def element_sums(stmt: Statement, group: int = WARP, threads: int = THREADS) -> Statement:
+    """`group` threads for each element of the result, that walk what is summed side by side."""
+    along = summed_last(stmt)
+    if along is None or not stmt.assignment.lhs.vars:
+        raise ScheduleError(
+            f"element_sums is for sums along what lies side by side, which {stmt} has not",
+            code="E316",
+            hint="elements, or element_total",
+        )
+    stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars, along)
+    others = _others(stmt, along)
+    return (
+        stmt.split(element, "block", "warp", threads // group)
+        .split(along, "round", "lane", group)
+        .order("block", "warp", "lane", *others, "round")
+        .parallelize("block", "GPUBlock", "NoRaces")
+        .parallelize("warp", "GPUWarp", "NoRaces")
+        .parallelize("lane", "GPUGroup", group_size=group, reduction="parallel")
+    )
+
+
+def element_shares(stmt: Statement, each: int = 64, threads: int = THREADS) -> Statement:
+    """A thread for each element of the result and each `each` of what is summed outermost.
+
+    For results that are too small to keep a GPU busy, such as sums down the columns of a matrix.
+    """
+    others = _others(stmt)
+    if not others:
+        raise ScheduleError(
+            f"element_shares is for sums, which {stmt} has not", code="E316", hint="elements"
+        )
+    first, *rest = others
+    stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars)
+    return (
+        stmt.split(element, "block", "thread", threads)
+        .split(first, "share", "row", each)
+        .order("share", "block", "thread", "row", *rest)
+        .parallelize("share", "GPUBlock", "IgnoreRaces")
+        .parallelize("block", "GPUBlock", "IgnoreRaces")
+        .parallelize("thread", "GPUThread", "Atomics")
+    )
+
+
+def element_total(stmt: Statement, each: int = 16, threads: int = THREADS) -> Statement:
+    """Threads side by side take `each` elements, a block apart, of what adds up to one number."""
+    stmt, element = _fused(stmt, tuple(_others(stmt)))
+    return (
+        stmt.split(element, "block", "tile", threads * each)
+        .split("tile", "round", "thread", threads)
+        .order("block", "thread", "round")
+        .parallelize("block", "GPUBlock", "Atomics")
+        .parallelize("thread", "GPUThread", "ParallelReduction")
+    )
+
+
+def summed_last(stmt: Statement) -> IndexVar | None:
+    """A variable that is summed, and along which operands lie side by side; none along others."""
+    kept = stmt.assignment.lhs.level_vars
+    lasts = [a.level_vars[-1] for a in accesses_of(stmt.assignment.rhs) if a.level_vars]
+    if kept and kept[-1] in lasts:
+        return None
+    return next((var for var in lasts if var not in kept), None)
+
+
+def _others(stmt: Statement, *known: IndexVar) -> list[IndexVar]:
+    """What is summed beside."""
+    seen = {*stmt.assignment.lhs.vars, *known}
+    reads = accesses_of(stmt.assignment.rhs)
+    return list(dict.fromkeys(v for a in reads for v in a.vars if v not in seen))
+
+
+def _fused(
+    stmt: Statement, variables: tuple[IndexVar, ...], *last: IndexVar
+) -> tuple[Statement, IndexVar | str]:
+    """The loops of the result as one, and those of what is summed within."""
+    if not variables:
+        raise ScheduleError(
+            f"{stmt} has no loops to fuse", code="E316", hint="leave it to the default"
+        )
+    stmt = stmt.order(*variables, *_others(stmt, *variables, *last), *last)
+    fused: IndexVar | str = variables[0]
+    for n, var in enumerate(variables[1:], 2):
+        new = "element" if n == len(variables) else f"element{n}"
+        stmt, fused = stmt.fuse(fused, var, new), new
+    return stmt, fused

@@ -1,0 +1,389 @@
+"""Recipes: schedules for a GPU as plain functions from a statement to a statement.
+
+Each is a few lines of the scheduling language, to be read, copied and changed. They look at a
+statement for three things: the sparse operand, whose variables are its rows and what lies inside
+of them; the columns, which are variables of the result that the sparse operand has not; and
+variables that are summed and that the sparse operand has not.
+"""
+
+from __future__ import annotations
+
+from openwork.errors import ScheduleError
+from openwork.format.levels import Compressed
+from openwork.index.nodes import IndexVar
+from openwork.recipes.statement_parts import (
+    SHARED,
+    THREADS,
+    VECTOR,
+    WARP,
+    Parts,
+    ordered,
+    positions,
+)
+from openwork.tensor.statement import Statement
+
+# Of a tensor: rows at once in a block; entries of each at once; and threads of a multiprocessor,
+# which are few, so that each has the registers for so many loads. As measured on an H200.
+_ROWS, _ENTRIES, _RESIDENT = 8, 8, 768
+
+
+def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
+    """A thread for each row (thesis, A.9): best where rows are short and alike."""
+    parts = Parts(stmt)
+    row = parts.inside[0]
+    return (
+        ordered(stmt, parts)
+        .split(row, "block", "thread", threads)
+        .parallelize("block", "GPUBlock", "NoRaces")
+        .parallelize("thread", "GPUThread", "NoRaces")
+    )
+
+
+def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> Statement:
+    """`group` threads for each row, that walk it together and combine their sums at its end.
+
+    Where a row adds to more than one place of the result, as in `y(j) = A(i,j) * x(i)`, threads add
+    to them at once.
+    """
+    parts = Parts(stmt)
+    row, inner, *more = parts.inside
+    if more or parts.columns or parts.summed:
+        raise ScheduleError(
+            f"group_per_row is for a matrix times a vector, not for {stmt}",
+            code="E316",
+            hint="spmm_rows, or position_split",
+        )
+    walked = (
+        ordered(stmt, parts)
+        .split(row, "block", "warp", threads // group)
+        .pos(inner, "place", parts.sparse)
+        .split("place", "round", "lane", group)
+        .order("block", "warp", "lane", "round")
+        .unroll("round", 2)
+    )
+    if not parts.one_row:
+        return (
+            walked.parallelize("block", "GPUBlock", "IgnoreRaces")
+            .parallelize("warp", "GPUWarp", "IgnoreRaces")
+            .parallelize("lane", "GPUThread", "Atomics")
+        )
+    return (
+        walked.parallelize("block", "GPUBlock", "NoRaces")
+        .parallelize("warp", "GPUWarp", "NoRaces")
+        .parallelize("lane", "GPUGroup", group_size=group, reduction="parallel")
+    )
+
+
+def warp_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
+    """A warp for each row (thesis, A.10)."""
+    return group_per_row(stmt, WARP, threads)
+
+
+def position_split(stmt: Statement, each: int = 8, threads: int = THREADS) -> Statement:
+    """Threads take `each` entries, however they lie in rows, and keep track of the row (A.11)."""
+    parts = _without_columns(stmt, "position_split")
+    return (
+        positions(ordered(stmt, parts), parts)
+        .split("place", "block", "tile", threads * each)
+        .split("tile", "thread", "entry", each)
+        .parallelize("block", "GPUBlock", "IgnoreRaces")
+        .parallelize("thread", "GPUThread", "Atomics")
+    )
+
+
+def position_strided(stmt: Statement, each: int = 4, threads: int = THREADS) -> Statement:
+    """Threads side by side take entries side by side, `each` of them, a block apart.
+
+    For results with a place for each entry, and for those that entries add to in no order; what
+    adds up to one number is combined by the threads of a block.
+    """
+    parts = _without_columns(stmt, "position_strided")
+    stmt = (
+        positions(ordered(stmt, parts), parts)
+        .split("place", "block", "tile", threads * each)
+        .split("tile", "entry", "thread", threads)
+        .order("block", "thread", "entry")
+        .unroll("entry", each)
+    )
+    if parts.apart:
+        stmt = stmt.parallelize("block", "GPUBlock", "NoRaces")
+        return stmt.parallelize("thread", "GPUThread", "NoRaces")
+    if not _has_rows(stmt, parts):
+        stmt = stmt.parallelize("block", "GPUBlock", "Atomics")
+        return stmt.parallelize("thread", "GPUThread", "ParallelReduction")
+    stmt = stmt.parallelize("block", "GPUBlock", "IgnoreRaces")
+    return stmt.parallelize("thread", "GPUThread", "Atomics")
+
+
+def position_segments(
+    stmt: Statement, each: int = 1, group: int = WARP, threads: int = THREADS
+) -> Statement:
+    """Threads take `each` entries, and groups of them combine what belongs to one row (Sgap)."""
+    parts = _without_columns(stmt, "position_segments")
+    split = positions(ordered(stmt, parts), parts).split("place", "block", "tile", threads * each)
+    if each > 1:
+        split = split.split("tile", "thread", "entry", each)
+    return split.parallelize("block", "GPUBlock", "IgnoreRaces").parallelize(
+        "thread" if each > 1 else "tile", "GPUGroup", group_size=group, reduction="segment"
+    )
+
+
+def position_staged(
+    stmt: Statement, each: int = 8, group: int = 8, threads: int = THREADS
+) -> Statement:
+    """Blocks compute the terms of a tile of entries into shared memory, side by side.
+
+    Then groups of threads sum up the segments of it that belong to one row. Best where rows are
+    uneven, or few. A sum without rows has nothing to be staged for: `position_segments`.
+    """
+    parts = _without_columns(stmt, "position_staged")
+    if not _has_rows(stmt, parts):
+        return position_segments(stmt, each, WARP, threads)
+    terms = stmt.assignment.rhs
+    return (
+        positions(ordered(stmt, parts), parts)
+        .split("place", "block", "tile", threads * each)
+        .precompute(terms, "tile", "stage")
+        .unroll("stage", each)
+        .parallelize("block", "GPUBlock", "IgnoreRaces")
+        .parallelize("stage", "GPUThread", "NoRaces")
+        .parallelize("tile", "GPUGroup", group_size=group, reduction="segment")
+    )
+
+
+def _has_rows(stmt: Statement, parts: Parts) -> bool:
+    """Whether entries have places of their own in the result; else all tiles add to the same."""
+    return bool(set(stmt.assignment.lhs.vars) & set(parts.sparse.vars))
+
+
+def _without_columns(stmt: Statement, recipe: str) -> Parts:
+    parts = Parts(stmt)
+    if parts.columns or parts.summed:
+        raise ScheduleError(
+            f"{recipe} is for results without columns, not for {stmt}",
+            code="E316",
+            hint="spmm_positions",
+        )
+    return parts
+
+
+# -- results with columns -----------------------------------------------------------------------
+
+
+def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
+    """The number of columns, how many a thread takes, and how many threads are side by side."""
+    columns = parts.extent(parts.one_column)
+    most = VECTOR // _size(parts.stmt)
+    each = vector or most
+    if vector is None and columns is not None:
+        while each > 1 and columns % each:
+            each //= 2
+    units = WARP if columns is None else -(-columns // each)
+    lanes = 1
+    while lanes < min(units, WARP):
+        lanes *= 2
+    return columns, each, lanes
+
+
+def _size(stmt: Statement) -> int:
+    return stmt.assignment.lhs.dtype.itemsize
+
+
+def _columns(stmt: Statement, parts: Parts, vector: int | None) -> tuple[Statement, list[str], int]:
+    """Columns as tiles of a warp, threads, and elements of a vector; the loops, and the threads."""
+    columns, each, lanes = _lanes(parts, vector)
+    column: IndexVar | str = parts.one_column
+    if columns is not None:
+        stmt, column = stmt.bound(column, "column", columns, "MaxExact"), "column"
+    stmt = stmt.split(column, "unit", "part", each)
+    if columns is not None and columns <= each * lanes:
+        return stmt, ["unit", "part"], lanes
+    return stmt.split("unit", "strip", "lane", lanes), ["strip", "lane", "part"], lanes
+
+
+def spmm_rows(
+    stmt: Statement,
+    vector: int | None = None,
+    unroll: int | None = None,
+    threads: int = THREADS,
+    resident: int | None = None,
+) -> Statement:
+    """Some threads for each row, side by side along the columns, that walk it together.
+
+    All of a tensor that adds to one row of the result is walked as one, along positions.
+    """
+    parts = Parts(stmt)
+    row, inner = parts.inside[0], list[IndexVar | str](parts.inside[1:])
+    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
+    *strip, lane, part = columns
+    product, rows = stmt.assignment.rhs, threads // lanes
+    levels = parts.sparse.tensor.format.levels
+    if len(inner) > 1 and parts.one_row and all(level == Compressed for level in levels[1:]):
+        stmt, inner = positions(stmt, parts, above=1), ["place"]
+        rows = min(rows, _ROWS)
+        unroll, resident = unroll or _ENTRIES, resident or _RESIDENT
+    stmt = stmt.split(row, "block", "warp", rows)
+    stmt = stmt.order("block", *strip, "warp", lane, *inner, part)
+    stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
+    stmt = stmt.unroll(inner[-1], unroll or 4)
+    for tile in strip:
+        stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
+    return (
+        stmt.parallelize("block", "GPUBlock", "NoRaces", resident=resident)
+        .parallelize("warp", "GPUWarp", "NoRaces")
+        .parallelize(lane, "GPUThread", "NoRaces")
+    )
+
+
+def spmm_positions(
+    stmt: Statement,
+    each: int = 32,
+    vector: int | None = None,
+    unroll: int = 4,
+    threads: int = THREADS,
+) -> Statement:
+    """Units of threads take `each` entries, side by side along the columns (A.4 and A.8)."""
+    parts = Parts(stmt)
+    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
+    *strip, lane, part = columns
+    stmt = positions(stmt, parts)
+    stmt = stmt.split("place", "block", "tile", threads // lanes * each)
+    stmt = stmt.split("tile", "warp", "entry", each)
+    stmt = stmt.order("block", *strip, "warp", lane, "entry", part)
+    stmt = stmt.unroll(part).unroll("entry", unroll)
+    if parts.apart:
+        for tile in ("block", *strip):
+            stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
+        stmt = stmt.parallelize("warp", "GPUWarp", "NoRaces")
+        return stmt.parallelize(lane, "GPUThread", "NoRaces")
+    return _added(stmt.parallelize("block", "GPUBlock", "IgnoreRaces"), strip, lane)
+
+
+def spmm_tiles(
+    stmt: Statement,
+    across: int = 256,
+    vector: int | None = None,
+    unroll: int = 4,
+    threads: int = 4 * THREADS,
+) -> Statement:
+    """Blocks take `across` rows of the dense operand, for all rows of the sparse one.
+
+    Units of threads walk their share of the rows, each from where the tile begins in it, and find
+    in the cache what others have loaded. Best where rows are few and long.
+    """
+    parts = Parts(stmt)
+    if len(parts.inside) != 2 or not parts.one_row:
+        raise ScheduleError(
+            f"spmm_tiles is for a matrix stored by rows of the result, not for {stmt}",
+            code="E316",
+            hint="spmm_rows, or spmm_positions",
+        )
+    row, inner = parts.inside
+    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
+    *strip, lane, part = columns
+    stmt = stmt.split(inner, "block", "tile", across).divide(row, "warp", "share", threads // lanes)
+    stmt = stmt.order("block", *strip, "warp", lane, "share", "tile", part)
+    product = stmt.assignment.rhs
+    stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
+    stmt = stmt.unroll("tile", unroll).parallelize("block", "GPUBlock", "IgnoreRaces")
+    return _added(stmt, strip, lane)
+
+
+def _added(stmt: Statement, strip: list[str], lane: str) -> Statement:
+    """Blocks and warps that add to the same rows, by threads side by side along the columns."""
+    for tile in strip:
+        stmt = stmt.parallelize(tile, "GPUBlock", "IgnoreRaces")
+    return stmt.parallelize("warp", "GPUWarp", "IgnoreRaces").parallelize(
+        lane, "GPUThread", "Atomics"
+    )
+
+
+def spmm_staged(
+    stmt: Statement,
+    each: int = 4,
+    group: int = 4,
+    threads: int = THREADS,
+    resident: int | None = None,
+) -> Statement:
+    """Blocks compute the terms of a tile of entries into shared memory, all columns of each.
+
+    Then groups of threads sum up the segments of it that belong to one row. Best where there are
+    few columns, and rows are uneven or few.
+    """
+    parts = Parts(stmt)
+    if not _has_rows(stmt, parts):
+        raise ScheduleError(
+            f"spmm_staged is for results with rows, not for {stmt}",
+            code="E316",
+            hint="spmm_positions",
+        )
+    columns = parts.extent(parts.one_column)
+    if columns is None or threads * each * columns * _size(stmt) > SHARED:
+        raise ScheduleError(
+            f"spmm_staged keeps the terms of {threads * each} entries in shared memory, which "
+            f"{'an unknown number of' if columns is None else columns} columns do not fit",
+            code="E316",
+            hint="spmm_positions, or a smaller each",
+        )
+    stmt = ordered(stmt, parts).bound(parts.one_column, "column", columns, "MaxExact")
+    terms = stmt.assignment.rhs
+    return (
+        positions(stmt, parts)
+        .split("place", "block", "tile", threads * each)
+        .order("block", "tile", "column")
+        .precompute(terms, ["tile", "column"], ["stage", "staged"])
+        .unroll("stage", each)
+        .unroll("staged")
+        .unroll("column")
+        .parallelize("block", "GPUBlock", "IgnoreRaces", resident=resident)
+        .parallelize("stage", "GPUThread", "NoRaces")
+        .parallelize("tile", "GPUGroup", group_size=group, reduction="segment")
+    )
+
+
+def sddmm(
+    stmt: Statement, each: int = 4, vector: int | None = None, threads: int = THREADS // 2
+) -> Statement:
+    """Some threads for each entry of the pattern, that combine their parts of the dot product.
+
+    Each loads twice: with half of the threads, an entry takes fewer steps to combine their sums.
+    """
+    parts = Parts(stmt)
+    if len(parts.summed) != 1 or parts.columns:
+        raise ScheduleError(
+            f"sddmm is for dot products at the entries of a pattern, not for {stmt}",
+            code="E316",
+            hint="such as C(i,k) = S(i,k) * A(i,j) * B(k,j)",
+        )
+    (inner,) = parts.summed
+    length = parts.extent(inner)
+    part = vector or VECTOR // _size(stmt)
+    while length is not None and part > 1 and length % part:
+        part //= 2
+    group = 2
+    while group < WARP and (length is None or 2 * group * part < length):
+        group *= 2
+    summed: IndexVar | str = inner
+    stmt = ordered(stmt, parts)
+    if length is not None:
+        stmt, summed = stmt.bound(inner, "term", length, "MaxExact"), "term"
+    stmt = positions(stmt, parts)
+    stmt = stmt.split("place", "block", "tile", threads // group * each)
+    stmt = stmt.split("tile", "warp", "entry", each)
+    stmt = stmt.split(summed, "unit", "part", part)
+    if length is not None and length == group * part:
+        lane, order = "unit", ["block", "warp", "entry", "unit", "part"]
+    else:
+        stmt = stmt.split("unit", "round", "lane", group)
+        lane, order = "lane", ["block", "warp", "entry", "lane", "round", "part"]
+    stmt = stmt.order(*order)
+    if lane == "lane" and length is not None and length == 2 * group * part:
+        stmt = stmt.unroll("round")
+    if _size(stmt) <= 4:  # 5 % faster on an H200; float64 was not
+        stmt = stmt.unroll("entry")
+    return (
+        stmt.unroll("part")
+        .parallelize("block", "GPUBlock", "NoRaces")
+        .parallelize("warp", "GPUWarp", "NoRaces")
+        .parallelize(lane, "GPUGroup", group_size=group, reduction="parallel")
+    )

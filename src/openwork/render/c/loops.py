@@ -1,0 +1,108 @@
+"""Loops of one thread in C, and what they may promise to the compiler."""
+
+from __future__ import annotations
+
+from openwork.program import nodes as p
+from openwork.render.c.allocation import may_fail
+from openwork.render.c.stores import needs_lock
+from openwork.render.spelling import is_complex, is_float
+from openwork.render.writer import Writer, indent, remark
+from openwork.tree import walk
+
+POLL = "if (*stop) break;"
+# How many iterations of a vectorized loop pass between two looks at the interrupt flag.
+RUN = 4096
+
+# What OpenMP calls the operators that it combines lanes by; on bools those of arithmetic are logic.
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_LANES = {"add": "+", "mul": "*", "min": "min", "max": "max", **_BITS}
+_LOGIC = {
+    "add": "||", "or": "||", "max": "||", "mul": "&&", "and": "&&", "min": "&&", "xor": "^",
+    **_BITS,
+}  # fmt: skip
+
+
+def while_loop(w: Writer, s: p.While) -> list[str]:
+    """`while (condition) { body }`"""
+    head = f"while ({w.text(s.condition)})"
+    before = ['__asm__("");  // few iterations: neither vectors nor a call'] if s.brief else []
+    before += [POLL] if s.polls else []
+    return [*remark(s.comment), *_unroll(s.unroll), *_loop(w, head, s.body, before)]
+
+
+def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
+    """`for (var = begin; var < end; var++) { body }`, a whole loop or a thread's part of one."""
+    if s.unrolled:
+        pragma = [f"#pragma GCC unroll {w.text(end)}"]
+        return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
+    vectors = _simd(w, s) if s.simd else []
+    # Compilers take one pragma or the other.
+    pragma = vectors or _unroll(s.unroll)
+    run = RUN if vectors and s.polls else s.polls
+    if run > 1 and (vectors or s.parallel or run >= RUN):
+        return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma, run)]
+    return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
+
+
+def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
+    var = s.var.name
+    more = w.text(p.compare("<", s.var, end))
+    head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
+    # The flag is looked at where the lowest bits are zero, which costs little to test.
+    seldom = f"if (!({var} & {s.polls - 1}) && *stop) break;"
+    return _loop(w, head, s.body, [seldom if s.polls > 1 else POLL] if polls else [])
+
+
+def _loop(w: Writer, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
+    return [f"{head} {{", *indent([*poll, *w.stmt(body)]), "}"]
+
+
+def _in_runs(
+    w: Writer, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str], length: int
+) -> list[str]:
+    """Runs of iterations, with a look at the flag in between.
+
+    A vectorized loop cannot be left; and a thread's rows may be short, so that a test for each of
+    them would cost some percent.
+    """
+    var = s.var.name
+    run, run_end, all_end = (p.Name(f"{var}_{side}") for side in ("run", "run_end", "runs_end"))
+    first = f"int64_t {run.name} = {w.text(begin)}, {all_end.name} = {w.text(end)}"
+    return [
+        f"for ({first}; {run.name} < {all_end.name}; {run.name} += {length}) {{",
+        f"  {POLL}",
+        f"  const int64_t {run_end.name} = {w.text(p.arithmetic('min', run + length, all_end))};",
+        *pragma,
+        *indent(_plain(w, s, run, run_end, polls=False)),
+        "}",
+    ]
+
+
+def _unroll(times: int) -> list[str]:
+    return [f"#pragma GCC unroll {times}"] if times > 1 else []
+
+
+def _simd(w: Writer, s: p.For) -> list[str]:
+    """The pragma that vectorizes, unless the loop does what no vector can."""
+    if may_fail(s.body) or any(isinstance(n, p.Stmt) and needs_lock(n) for n in walk(s.body)):
+        return []
+    clauses = ""
+    for reduction in s.reductions:
+        sign = _lanes(w, reduction)
+        if sign is None:
+            return []
+        clauses += f" reduction({sign} : {reduction.name.name})"
+    return [f"#pragma omp simd{clauses}"]
+
+
+def _lanes(w: Writer, reduction: p.Reduction) -> str | None:
+    """What OpenMP calls the operator, None if it has no name for it."""
+    op, type = reduction.op, reduction.name.type
+    if op.definition is not None or is_complex(type):
+        return None
+    if type == "bool":
+        return _LOGIC.get(op.name)
+    if op.name in ("min", "max") and is_float(type):  # OpenMP's own lose NaN
+        w.use(op.name, type)
+        return w.use(f"lanes_{op.name}", type)
+    return _LANES.get(op.name)

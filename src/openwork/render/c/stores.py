@@ -1,0 +1,97 @@
+"""Stores that are more than an assignment: indivisible ones, and those that bypass the cache."""
+
+from __future__ import annotations
+
+from openwork.program import nodes as p
+from openwork.program.elements import applied
+from openwork.render.spelling import CTYPES, half_of, is_complex, is_float, size_of
+from openwork.render.writer import Writer, indent
+
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def is_streamed(s: p.Stmt) -> bool:
+    """Whether `s` bypasses the cache; an update has to read its element, and gains nothing."""
+    return isinstance(s, p.Store) and s.stream and s.op is None and not s.atomic
+
+
+def needs_lock(s: p.Stmt) -> bool:
+    """Whether `s` is an atomic update of more bytes than a processor exchanges at once."""
+    return isinstance(s, p.Store) and s.atomic and size_of(s.array.type) > 8 and not _splits(s)
+
+
+def store(w: Writer, s: p.Store) -> list[str]:
+    """`s` as C."""
+    if s.atomic:
+        return _atomic(w, s)
+    if is_streamed(s):
+        type = s.array.type
+        if is_complex(type):
+            w.use("stream", half_of(type))
+        place = w.text(p.Load(s.array, s.index))
+        return [f"{w.use('stream', type)}(&{place}, {w.text(s.value)});"]
+    return [f"{w.update(p.Load(s.array, s.index), s.value, s.op)};"]
+
+
+def _atomic(w: Writer, s: p.Store) -> list[str]:
+    """An update that OpenMP or the compiler knows, or else one by compare and exchange."""
+    type, place, value = s.array.type, p.Load(s.array, s.index), w.text(s.value)
+    name = "write" if s.op is None else s.op.name if s.op.definition is None else ""
+    if name == "write" and not is_complex(type):
+        return ["#pragma omp atomic write", f"{w.text(place)} = {value};"]
+    if name in _ARITHMETIC and is_float(type):
+        return ["#pragma omp atomic", f"{w.text(place)} {_ARITHMETIC[name]}= {value};"]
+    if name in ("add", "sub") and type.startswith(("int", "uint")):
+        # As the pragma would, but sure to wrap.
+        return [f"__atomic_fetch_{name}(&{w.text(place)}, {value}, __ATOMIC_RELAXED);"]
+    if _splits(s):
+        return _halves(w, s)
+    if size_of(type) > 8:
+        line = f"{w.update(place, s.value, s.op)};"
+        return ["#pragma omp critical (openwork_update)", f"{{ {line} }}"]
+    return _exchange(w, s)
+
+
+def _splits(s: p.Store) -> bool:
+    """Whether the real and the imaginary part may be updated one after the other."""
+    return s.op is not None and s.op.name in ("add", "sub") and s.array.type == "complex128"
+
+
+def _halves(w: Writer, s: p.Store) -> list[str]:
+    """Two atomic updates: each part of a sum depends on the parts of its kind alone."""
+    name, ctype = s.array.name, CTYPES[s.array.type]
+    sign = "+" if s.op is not None and s.op.name == "add" else "-"
+    lines = [
+        f"double *const {name}_at = (double *)&{w.text(p.Load(s.array, s.index))};",
+        f"const {ctype} {name}_given = {w.text(s.value)};",
+    ]
+    for n, part in enumerate(("real", "imag")):
+        lines += ["#pragma omp atomic", f"{name}_at[{n}] {sign}= __{part}__ {name}_given;"]
+    return ["{", *indent(lines), "}"]
+
+
+def _exchange(w: Writer, s: p.Store) -> list[str]:
+    """Compute the new element from the old one until nobody has changed it in the meantime."""
+    type, array = s.array.type, s.array.name
+    bits, ctype = f"uint{8 * size_of(type)}", CTYPES[type]
+    word = w.use("word", bits)
+    old, given = p.Name(f"{array}_old", type), p.Name(f"{array}_given", type)
+    new = given if s.op is None else applied(s.op, old, given)
+    orders = "__ATOMIC_RELAXED, __ATOMIC_RELAXED"
+    compute = [
+        f"__builtin_memcpy(&{array}_old, &{array}_seen, sizeof {array}_old);",
+        f"const {ctype} {array}_new = {w.text(new)};",
+        f"__builtin_memcpy(&{array}_next, &{array}_new, sizeof {array}_next);",
+    ]
+    lines = [
+        f"{word} *const {array}_at = ({word} *)&{w.text(p.Load(s.array, s.index))};",
+        f"const {ctype} {array}_given = {w.text(s.value)};",
+        f"{CTYPES[bits]} {array}_seen = __atomic_load_n({array}_at, __ATOMIC_RELAXED);",
+        f"{CTYPES[bits]} {array}_next;",
+        f"{ctype} {array}_old;",
+        "do {",
+        *indent(compute),
+        f"}} while (!__atomic_compare_exchange_n({array}_at, &{array}_seen, {array}_next, 1,",
+        f"                                       {orders}));",
+    ]
+    return ["{", *indent(lines), "}"]

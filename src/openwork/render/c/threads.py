@@ -1,0 +1,300 @@
+"""Loops that threads share, in C.
+
+The parts of a loop are the iterations of another one, a thread for each, or, where a thread has
+nothing for itself, several for whichever thread is free:
+
+    #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      what the thread has for itself
+      its iterations: a contiguous run, or the next chunk as long as there is one
+    leave_1:
+      what it gives back
+    }
+    what the threads have found is combined
+
+No thread may jump out of its part. What fails jumps to the end of the part instead, and after the
+loop the function is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from openwork.program import nodes as p
+from openwork.program.contract import INTERRUPTED, NO_MEMORY
+from openwork.program.lower.base.workspace import is_blank
+from openwork.render.c.allocation import (
+    may_fail,
+    memory,
+    owned_arrays,
+    private_arrays,
+    sequence,
+)
+from openwork.render.c.loops import for_loop
+from openwork.render.c.stores import is_streamed
+from openwork.render.spelling import CTYPES
+from openwork.render.writer import Writer, indent
+from openwork.tree import Node, children, walk
+
+SHARES = 8  # parts for each thread, where anybody may do any of them
+
+_PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
+_PART = p.Name("part")
+_PARTS = "for (int64_t part = 0; part < threads; part++)"
+
+
+def fails_late(program: p.Program, s: p.For) -> bool:
+    """Whether `s` can fail in its first allocations only, and nothing that follows builds on it.
+
+    Then it is enough to tell at the end of the function.
+    """
+    simple = all(isinstance(each, (p.Allocate, p.Declare)) for each in s.private)
+    return (
+        bool(s.private) and simple and not s.copies and not may_fail(s.body) and _last(program, s)
+    )
+
+
+def parallel_for(w: Writer, s: p.For) -> list[str]:
+    """`s` as described above."""
+    late = fails_late(w.program, s)
+    guarded = not late and bool(s.copies or any(map(may_fail, (*s.private, s.body))))
+    before = _shared(w, s)
+    part = _guarded_part(w, s) if guarded else _part(w, s, late)
+    after = [line for copy in s.copies for line in _merged(w, copy)]
+    if guarded:
+        after += _leave_if(w, "failed", "failed")
+    for reduction in s.reductions:
+        own = p.Array(f"{reduction.name.name}_parts", reduction.name.type)
+        after.append(f"{_PARTS} {w.update(reduction.name, own[_PART], reduction.op)};")
+    if s.polls and not _last(w.program, s):
+        after += _leave_if(w, "*stop", str(INTERRUPTED))
+    fence = [f"{w.use('fence', '')}();"] if streams(w.program.body, by_threads=False) else []
+    pragma = _PRAGMA.replace("static", "dynamic") if _for_anybody(s) else _PRAGMA
+    parts = f"for (int64_t part = 0; part < {_count(s)}; part++)"
+    lines = [*fence, *before, _remark(s), pragma, f"{parts} {{", *indent(part), "}", *after]
+    # No jump may pass by an array that is as long as there are threads; so it has its own scope.
+    return ["{", *indent(lines), "}"] if before else lines
+
+
+def streams(node: Node, by_threads: bool) -> bool:
+    """Whether something below `node` bypasses the cache, in parallel loops or outside of them."""
+    if isinstance(node, p.For) and node.parallel and not by_threads:
+        return False
+    if isinstance(node, p.Stmt) and is_streamed(node):
+        return True
+    return any(streams(child, by_threads) for child in children(node))
+
+
+def _last(program: p.Program, s: p.For) -> bool:
+    """Whether the program has no more work after `s`."""
+    return any(each is s for each in _last_in(program.body))
+
+
+def _last_in(stmt: p.Stmt) -> Iterator[p.Stmt]:
+    """What may be the last of the work in `stmt`."""
+    match stmt:
+        case p.Block(body=body):
+            for n, each in enumerate(body):
+                if not any(map(_works, body[n + 1 :])):
+                    yield from _last_in(each)
+        case p.If(then=then, otherwise=otherwise):
+            yield from _last_in(then)
+            yield from _last_in(p.Block(()) if otherwise is None else otherwise)
+        case _:
+            yield stmt
+
+
+def _works(stmt: p.Stmt) -> bool:
+    return any(isinstance(n, (p.For, p.While, p.Allocate, p.Grow)) for n in walk(stmt))
+
+
+def _remark(s: p.For) -> str:
+    if s.chunk is not None:
+        return f"// threads take {s.chunk} iterations at a time"
+    return "// threads take contiguous parts" + (" with equal work" if s.balance else "")
+
+
+def _for_anybody(s: p.For) -> bool:
+    """Whether it makes no difference which thread does a part.
+
+    Then there are more parts than threads: equal work does not take equal time where rows differ
+    in how much of them is in the cache, or where a core has something else to do as well.
+    """
+    return not (s.private or s.cleanup or s.copies or s.reductions or s.chunk is not None)
+
+
+def _count(s: p.For) -> str:
+    """The number of parts."""
+    return "shares" if _for_anybody(s) else "threads"
+
+
+def _leave_if(w: Writer, condition: str, status: str) -> list[str]:
+    return [f"if ({condition}) {{", f"  status = {status};", f"  {w.leave()}", "}"]
+
+
+# -- what threads share -------------------------------------------------------------------------
+
+
+def _shared(w: Writer, s: p.For) -> list[str]:
+    """What there is once for all threads: the next iteration, and where each leaves its results."""
+    lines = []
+    if s.chunk is not None:
+        var = s.var.name
+        lines.append(f"int64_t {var}_next_chunk = {w.text(s.begin)};")
+        lines.append(f"const int64_t {var}_chunks_end = {w.text(s.end)};")
+    for reduction in s.reductions:
+        name = reduction.name
+        lines.append(f"{CTYPES[name.type]} {name.name}_parts[threads];")
+    for copy in s.copies:
+        array = copy.array
+        lines.append(f"const int64_t {array.name}_count = {w.text(copy.count)};")
+        lines.append(f"{CTYPES[array.type]} *{array.name}_copies[threads];")
+    return lines
+
+
+def _merged(w: Writer, copy: p.Copy) -> list[str]:
+    """Each thread combines a run of elements from all copies, one copy after the other."""
+    name, type = copy.array.name, copy.array.type
+    own, at = p.Array(f"{name}_own", type), p.Name(f"{name}_at")
+    cut = w.use("cut_even", "")
+    combine = w.update(copy.array[at], own[at], copy.op)
+    from_one = [
+        f"const {CTYPES[type]} *restrict {own.name} = {name}_copies[other];",
+        f"for (int64_t {at.name} = {name}_first; {at.name} < {name}_limit; {at.name}++)",
+        f"  {combine};",
+    ]
+    from_all = [
+        f"const int64_t {name}_first = {cut}(0, {name}_count, part, threads);",
+        f"const int64_t {name}_limit = {cut}(0, {name}_count, part + 1, threads);",
+        "for (int64_t other = 0; other < threads; other++) {",
+        *indent(from_one),
+        "}",
+    ]
+    return [
+        "if (threads > 1) {",
+        "  if (!failed) {",
+        "    // their copies are combined in order",
+        _PRAGMA,
+        f"    {_PARTS} {{",
+        *indent(indent(indent(from_all))),
+        "    }",
+        "  }",
+        f"  {_PARTS} __builtin_free({name}_copies[part]);",
+        "}",
+    ]
+
+
+# -- what each thread does ----------------------------------------------------------------------
+
+
+def _part(w: Writer, s: p.For, late: bool) -> list[str]:
+    """The part of a thread in which nothing fails, or only its first allocations."""
+    cuts = _cuts(w, s)
+    private = [line for stmt in s.private for line in _private(w, stmt)]
+    cleanup, loop = _cleanup(w, s), _iterations(w, s)
+    if late:
+        private.insert(0, "int32_t status = 0;")
+        failed = ["#pragma omp atomic write", f"failed = {NO_MEMORY};"]
+        loop = ["if (status == 0) {", *indent(loop), "} else {", *indent(failed), "}"]
+    return [*cuts, *private, *loop, *cleanup]
+
+
+def _private(w: Writer, s: p.Stmt) -> list[str]:
+    if isinstance(s, p.Allocate):
+        return [f"{CTYPES[s.array.type]} *{s.array.name} = {memory(w, s)};"]
+    return w.stmt(s)
+
+
+def _guarded_part(w: Writer, s: p.For) -> list[str]:
+    """The part of a thread in which anything can fail, and then jumps to the end of the part."""
+    outside, w.exit = w.exit, f"leave_{len(w.jumps | {w.exit})}"
+    owned = owned_arrays(s)
+    lines = [
+        *_cuts(w, s),
+        "int32_t status = 0;",
+        *(f"{CTYPES[array.type]} *{array.name} = 0;" for array in owned),
+        *_copies(w, s),
+        *sequence(w, s.private),
+        *_iterations(w, s),
+    ]
+    if w.exit in w.jumps:
+        lines.append(f"{w.exit}:;")
+    w.exit = outside
+    throughout = private_arrays(s)
+    report = ["#pragma omp atomic write", "failed = status;"]
+    return [
+        *lines,
+        *_cleanup(w, s),
+        *(f"__builtin_free({array.name});" for array in owned if array not in throughout),
+        "if (status) {",
+        *indent(report),
+        "}",
+    ]
+
+
+def _copies(w: Writer, s: p.For) -> list[str]:
+    """The thread's own arrays under the names of the shared ones, and filled."""
+    lines, fill = [], []
+    for copy in s.copies:
+        name, ctype = copy.array.name, CTYPES[copy.array.type]
+        blank = is_blank(copy.identity)
+        own = memory(w, p.Allocate(copy.array, p.Name(f"{name}_count"), zeroed=blank))
+        lines.append(f"{name}_copies[part] = threads > 1 ? {own} : {name};")
+        fill.append(f"{ctype} *restrict {name} = {name}_copies[part];")
+        if not blank:
+            at = f"{name}_at"
+            loop = f"for (int64_t {at} = 0; {at} < {name}_count; {at}++)"
+            fill.append("if (threads > 1)")
+            fill.append(f"  {loop} {name}[{at}] = {w.text(copy.identity)};")
+    return [*lines, f"if (status) {w.leave()}", *fill] if lines else []
+
+
+def _iterations(w: Writer, s: p.For) -> list[str]:
+    """The loop over the iterations of a part, around which a thread has its own reductions."""
+    first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
+    seen = s.chunk is not None and s.chunk <= s.polls  # the flag is looked at before each chunk
+    loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
+    if s.chunk is not None:
+        chunks_end = p.Name(f"{s.var.name}_chunks_end")
+        taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {s.chunk}, __ATOMIC_RELAXED)"
+        limited = w.text(p.arithmetic("min", first + s.chunk, chunks_end))
+        loop = [
+            "for (;;) {",
+            f"  const int64_t {first.name} = {taken};",
+            f"  if ({first.name} >= {chunks_end.name}{' || *stop' if s.polls else ''}) break;",
+            f"  const int64_t {limit.name} = {limited};",
+            *indent(loop),
+            "}",
+        ]
+    start = [f"{CTYPES[r.name.type]} {r.name.name} = {w.text(r.identity)};" for r in s.reductions]
+    return [*start, *loop, *(f"{r.name.name}_parts[part] = {r.name.name};" for r in s.reductions)]
+
+
+def _cuts(w: Writer, s: p.For) -> list[str]:
+    """Where the part begins and ends."""
+    if s.chunk is not None:
+        return []
+    begin, end, balance = w.text(s.begin), w.text(s.end), s.balance
+    if balance is not None:
+        cut = f"{w.use('cut', balance.pos.type)}({balance.pos.name}, "
+    else:
+        cut = f"{w.use('cut_even', '')}("
+    found = []
+    for side, part in (("first", "part"), ("limit", "part + 1")):
+        share = f"{part}, threads"
+        if _for_anybody(s):
+            share = f"{w.use('shrinking', '')}({part}, shares, threads), 1 << 20"
+        at = f"{cut}{begin}, {end}, {share})"
+        if balance is not None and balance.count is not None:
+            # The cut between single runs, moved on to the next iteration that begins with a run.
+            run = f"{cut}0, {w.text(balance.count)}, {share})"
+            at = f"({run} + {balance.length - 1}) / {balance.length}"
+        found.append(f"const int64_t {s.var.name}_{side} = {at};")
+    return found
+
+
+def _cleanup(w: Writer, s: p.For) -> list[str]:
+    """What was streamed is there, and memory is given back."""
+    fence = [f"{w.use('fence', '')}();"] if streams(s.body, by_threads=True) else []
+    return [*fence, *(line for stmt in s.cleanup for line in w.stmt(stmt))]

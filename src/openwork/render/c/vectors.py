@@ -1,0 +1,98 @@
+"""Vectors of the processor in C: by the extensions that gcc and clang share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from openwork.program import nodes as p
+from openwork.program.vectorize import InVectors, SumLanes
+from openwork.render.c.store_helpers import vector_kind
+from openwork.render.spelling import ATOM, CTYPES, PLUS, TIMES, Spelled, paren
+from openwork.render.writer import Writer, indent, remark
+from openwork.tree import walk
+
+_SIGNS = {"add": ("+", PLUS), "sub": ("-", PLUS), "mul": ("*", TIMES), "div": ("/", TIMES)}
+
+
+def local(w: Writer, s: p.Local) -> list[str]:
+    """The declaration of a small array."""
+    array = s.array
+    if not array.vectors:
+        return [f"{CTYPES[array.type]} {array.name}[{s.count}];"]
+    kind = vector_kind(array.type, array.vectors)
+    return [f"{w.use('vector', kind)} {array.name}[{s.count} / LANES_{kind}];"]
+
+
+def in_vectors(w: Writer, s: InVectors) -> list[str]:
+    """A loop over whole vectors, written out."""
+    kind = vector_kind(s.type, s.bytes)
+    w.use("vector", kind)
+    var, step = s.var.name, f"LANES_{kind}"
+    head = f"for (int64_t {var} = 0; {var} < {s.count}; {var} += {step}) {{"
+    body = s.body.body if isinstance(s.body, p.Block) else (s.body,)
+    lines = [line for one in body for line in _stmt(w, one, _Varying(s))]
+    return [*remark(s.comment), f"#pragma GCC unroll {s.count}", head, *indent(lines), "}"]
+
+
+def sum_lanes(w: Writer, s: SumLanes) -> list[str]:
+    """All elements into one."""
+    kind = vector_kind(s.array.type, s.array.vectors)
+    w.use("vector", kind)
+    total = w.use("sum", kind)
+    return [f"{s.name.name} += {total}({s.array.name}, {s.count} / LANES_{kind});"]
+
+
+@dataclass
+class _Varying:
+    """What differs from lane to lane in a loop."""
+
+    loop: InVectors
+
+    def __post_init__(self) -> None:
+        self.kind = vector_kind(self.loop.type, self.loop.bytes)
+        declared = (n.name for n in walk(self.loop.body) if isinstance(n, p.Declare))
+        self.names = {self.loop.var, *declared}
+
+    def among(self, e: p.Expr) -> bool:
+        """Whether `e` has any of it."""
+        return any(n in self.names for n in walk(e))
+
+
+def _stmt(w: Writer, s: p.Stmt, varying: _Varying) -> list[str]:
+    if not isinstance(s, p.Store):
+        return w.stmt(s)
+    load = p.Load(s.array, s.index)
+    value = _vector(w, s.value, varying)
+    place = _place(w, load, varying)
+    if s.op is None:
+        if not varying.among(s.value):
+            zeros = f"(vector_{varying.kind}){{0}}"
+            if isinstance(s.value, p.Value) and s.value.value == 0:
+                value = ("-" if str(s.value.value)[0] == "-" else "") + zeros, PLUS
+            else:
+                value = f"{paren(value, PLUS)} - {zeros}", PLUS
+        return [f"{place} = {value[0]};"]
+    return [f"{place} {_SIGNS[s.op.name][0]}= {value[0]};"]
+
+
+def _place(w: Writer, load: p.Load, varying: _Varying) -> str:
+    """Where a vector stands."""
+    array, index = load.array, load.index
+    if array.vectors:
+        return f"{array.name}[{paren(w.expr(index), TIMES)} / LANES_{varying.kind}]"
+    return f"*(near_{varying.kind} *)&{array.name}[{w.text(index)}]"
+
+
+def _vector(w: Writer, e: p.Expr, varying: _Varying) -> Spelled:
+    """`e` for all lanes of a vector; a scalar where all lanes have the same."""
+    if not varying.among(e):
+        return w.expr(e)
+    if isinstance(e, p.Load):
+        if e.array.vectors:
+            return _place(w, e, varying), ATOM
+        return f"*(const near_{varying.kind} *)&{e.array.name}[{w.text(e.index)}]", ATOM
+    apply = cast(p.Apply, e)
+    sign, level = _SIGNS[apply.op.name]
+    left, right = (_vector(w, arg, varying) for arg in apply.args)
+    return f"{paren(left, level)} {sign} {paren(right, level + 1)}", level

@@ -1,0 +1,1 @@
+"""The GPU: devices, the steps of a call, graphs, and the emulator."""

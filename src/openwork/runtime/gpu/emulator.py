@@ -1,0 +1,254 @@
+"""Running CUDA text without a GPU: compiled by a C++ compiler under `emulator.hpp`.
+
+For tests and for readers, not for speed. The text is the one that NVRTC gets; only functions
+through which kernels are called come with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import ToolchainError
+from openwork.program.gpu_nodes import Kernel
+from openwork.render.cuda.cuda import parameters
+from openwork.runtime import cache
+from openwork.runtime.host.toolchain import Toolchain, find_toolchain, no_toolchain, run_compiler
+from openwork.runtime.storage import Array
+
+HEADER, _RACES = (Path(__file__).with_name(name) for name in ("emulator.hpp", "races.hpp"))
+# Out-of-range indices of shared and local arrays are reported; nothing of C++'s library is needed.
+_FLAGS = (
+    "-x", "c++", "-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fsanitize=bounds",
+    "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics",
+)  # fmt: skip
+# The compiler calls what races.hpp has ahead of each access, which is told if it is volatile.
+_SEEN = ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
+_SEEN_CLANG = ("-fsanitize=thread", "-mllvm", "-tsan-distinguish-volatile=1")
+OPTIMIZE = "-O1"  # tests, which compile much and run little, take less
+_OBJECT = "kernel.o"
+ORDERS = 3  # forwards, backwards, shuffled
+races = os.environ.get("OPENWORK_EMULATED_RACES", "") not in ("", "0")  # are looked for; slowly
+_lock = threading.RLock()  # fibres and shared memory are there once in a process
+_loaded: dict[str, ctypes.CDLL] = {}
+
+
+def header() -> str:
+    """What goes ahead of CUDA text, for a C++ compiler."""
+    text = HEADER.read_text()
+    if not races:
+        return text
+    before, _, rest = text.partition("// {\n")
+    return before + _RACES.read_text() + rest.partition("// }\n")[2]
+
+
+def emulated_source(texts: Sequence[tuple[str, Sequence[Kernel]]]) -> str:
+    """C++ for CUDA texts, each with its kernels; text n is in the namespace `text_n`."""
+    parts = [header()]
+    for n, (text, kernels) in enumerate(texts):
+        parts += [f"namespace text_{n} {{", text, *(_entry(n, k) for k in kernels), "}"]
+    return "\n".join(parts).replace('extern "C" __global__', "static __global__")
+
+
+def _entry(n: int, kernel: Kernel) -> str:
+    """A function that calls a kernel for every thread of a grid."""
+    types = [type.replace("*__restrict__", "*") for type, _ in parameters(kernel)]
+    args = ", ".join(f"*({type} *)a[{at}]" for at, type in enumerate(types))
+    return (
+        f"static void call_{kernel.name}(void *g) {{ void **a = (void **)g; "
+        f"{kernel.name}({args}); }}\n"
+        f'extern "C" int enter_{n}_{kernel.name}(void **a, unsigned x, unsigned y, int order) {{\n'
+        f"  return emulated::launch(x, y, {kernel.threads}, order, call_{kernel.name}, a);\n}}"
+    )
+
+
+def load_emulated(source: str) -> ctypes.CDLL:
+    """The library of an emulated text.
+
+    Raises:
+        ToolchainError: E601 without a compiler, E602 if it refuses the text.
+    """
+    toolchain = find_toolchain()
+    if toolchain is None:
+        raise no_toolchain()
+    with _lock:
+        if source not in _loaded:
+            flags: tuple[str, ...] = (*_FLAGS, OPTIMIZE)
+            if _RACES.read_text() in source:
+                flags += _SEEN_CLANG if "clang" in toolchain.version else _SEEN
+            key = cache.CacheKey(source, toolchain.version, flags, toolchain.cpu)
+            path = cache.lookup_or_build(key, lambda folder: _compile(toolchain, folder, flags))
+            library = ctypes.CDLL(str(path))
+            library.emulated_message.restype = ctypes.c_char_p
+            _loaded[source] = library
+        return _loaded[source]
+
+
+def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...]) -> None:
+    steps = (
+        (*toolchain.command, *flags, "-c", "-o", _OBJECT, cache.SOURCE),
+        (*toolchain.command, "-shared", "-o", cache.LIBRARY, _OBJECT, "-lm"),
+    )
+    for step in steps:
+        problem = run_compiler(step, folder)
+        if problem is not None:
+            kept = cache.keep_failed((folder / cache.SOURCE).read_text())
+            raise ToolchainError(
+                f"{' '.join(toolchain.command)} refused the generated CUDA:\n{problem}",
+                code="E602",
+                hint=f"it needs a C++ compiler (g++); the source is kept in {kept}",
+            )
+    (folder / _OBJECT).unlink()
+
+
+class Emulator:
+    """The CPU in the place of a GPU: arrays are NumPy's."""
+
+    name = "cuda-emulated"
+
+    def __init__(self) -> None:
+        self.order = int(os.environ.get("OPENWORK_EMULATED_ORDER", "0")) % ORDERS
+
+    def load(self, source: str, kernels: Sequence[Kernel]) -> Any:
+        """Something that `launch` takes for a kernel of this text, by name."""
+        library = load_emulated(emulated_source([(source, kernels)]))
+        return {k.name: (library, getattr(library, f"enter_0_{k.name}")) for k in kernels}
+
+    def upload(self, array: Array) -> Array:
+        """An array of the host, on the device."""
+        return array
+
+    def empty(self, count: int, dtype: np.dtype[Any], zeroed: bool = False) -> Array:
+        """A new array."""
+        return np.zeros(max(count, 1), dtype) if zeroed else _poisoned(count, dtype)
+
+    def fill(self, array: Array, value: Any) -> None:
+        """Put `value` everywhere."""
+        array.fill(value)
+
+    def scan(self, array: Array) -> None:
+        """Each element is added to all that come after it."""
+        np.cumsum(array, out=array)
+
+    def numbers(self, array: Array, index: int, count: int) -> list[int]:
+        """Elements of an index array, for the host."""
+        return [int(n) for n in array[index : index + count]]
+
+    def download(self, array: Array) -> Array:
+        """An array of the device, on the host."""
+        return array
+
+    def launch(
+        self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
+    ) -> Any:
+        """Run a kernel; what `ready` takes to run it again.
+
+        Raises:
+            ToolchainError: E608 with what was wrong, and in which block and thread.
+        """
+        library, enter = function
+        held = [
+            _held(arg, name.type, wide) for arg, name in zip(args, kernel.scalars, strict=False)
+        ]
+        held += [ctypes.c_void_p(_address(arg)) for arg in args[len(held) :]]
+        pointers = (ctypes.c_void_p * max(1, len(held)))(*(ctypes.addressof(h) for h in held))
+        with _lock:
+            seen = hasattr(library, "emulated_watch")
+            for array in args[len(kernel.scalars) :] if seen else ():
+                if array is not None and array.size:
+                    given = (ctypes.c_void_p(_address(array)), ctypes.c_size_t(array.nbytes))
+                    library.emulated_watch(*given, ctypes.c_size_t(array.itemsize))
+            failed = enter(pointers, grid[0], grid[1], self.order)
+            message = library.emulated_message().decode() if failed else ""
+            if seen:
+                library.emulated_forget()
+        if failed:
+            raise ToolchainError(
+                f"{kernel.name} failed under the emulator: {message}",
+                code="E608",
+                hint="please report this, with kernel.source",
+            )
+        return function, grid, kernel, args, wide
+
+    def another(self, array: Any) -> Another:
+        """What gives places for arrays like one there is."""
+        return Another(self, array)
+
+    def ready(self, launched: Sequence[Any], old: Any, stream: Any) -> Ready:
+        """What runs kernels again, with another array in the place of one."""
+        return Ready(self, launched, old)
+
+    def stream(self) -> Any:
+        """The current stream: there is but one."""
+        return None
+
+    @property
+    def current(self) -> int:
+        """Which of several it is: there is one."""
+        return 0
+
+    @property
+    def most_scratch(self) -> int:
+        """Bytes that the units of a kernel may have for themselves, together."""
+        return 1 << 28
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a grid has that only the GPU knows the size of."""
+        return 3
+
+
+class Another:
+    """New arrays like one there is; each is its own place."""
+
+    def __init__(self, emulator: Emulator, array: Any) -> None:
+        self._emulator, self._like = emulator, array
+
+    def __call__(self) -> Any:
+        return self._emulator.empty(self._like.size, self._like.dtype)
+
+    def array(self, place: Any) -> Any:
+        """The array at a place."""
+        return place
+
+
+class Ready:
+    """Launches whose result may be put elsewhere each time."""
+
+    stream = None
+
+    def __init__(self, emulator: Emulator, launched: Sequence[Any], old: Any) -> None:
+        self._emulator, self._launched, self._old = emulator, launched, old
+        self.place = old
+
+    def into(self, place: Any) -> None:
+        """Where the next result goes."""
+        self.place = place
+
+    def go(self) -> None:
+        """Launch them."""
+        for function, grid, kernel, args, wide in self._launched:
+            given = [self.place if arg is self._old else arg for arg in args]
+            self._emulator.launch(function, grid, kernel, given, wide)
+
+
+def _poisoned(count: int, dtype: np.dtype[Any]) -> Array:
+    array = np.empty(max(count, 1), dtype)
+    array.view(np.uint8).fill(0xA5)
+    return array
+
+
+def _held(value: Any, type: str, wide: bool) -> Any:
+    if type == "int64":
+        return (ctypes.c_int64 if wide else ctypes.c_int32)(int(value))
+    return np.ctypeslib.as_ctypes_type(np.dtype(type))(value)
+
+
+def _address(array: Any) -> int:
+    return 0 if array is None else int(array.__array_interface__["data"][0])

@@ -1,0 +1,1 @@
+"""The CPU: toolchain, shared libraries, launch, threads, Ctrl-C."""

@@ -1,0 +1,98 @@
+"""From C text to a loaded library: the one door between generated code and the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+from openwork.errors import ToolchainError
+from openwork.runtime import cache
+from openwork.runtime.host.toolchain import Toolchain, find_toolchain, no_toolchain
+
+_Request = tuple[str, bool, str, tuple[str, ...], Toolchain]
+
+_TRIES = 3
+
+_loaded: dict[_Request, ctypes.CDLL] = {}
+_locks: dict[_Request, threading.Lock] = {}
+_guard = threading.Lock()
+
+
+def load(
+    source: str,
+    *,
+    associative: bool = False,
+    optimize: str = "-O3",
+    sanitize: tuple[str, ...] = (),
+) -> ctypes.CDLL:
+    """The library compiled from `source`: from memory, else from the cache, else from a compiler.
+
+    Calls into it release the interpreter's lock. Threads that ask for the same library at the same
+    time share one compilation.
+
+    Args:
+        source: C that needs no header but the compiler's own.
+        associative: whether sums may be taken in another order.
+        optimize: the optimization level.
+        sanitize: sanitizers to build in.
+
+    Raises:
+        ToolchainError: E601 without a compiler, E602 if it refuses, E604 if the result
+            does not load.
+    """
+    toolchain = find_toolchain()
+    if toolchain is None:
+        raise no_toolchain()
+    request = (source, associative, optimize, sanitize, toolchain)
+    library = _loaded.get(request)
+    if library is not None:
+        return library
+    with _guard:
+        lock = _locks.setdefault(request, threading.Lock())
+    try:
+        with lock:
+            library = _loaded.get(request)
+            if library is None:
+                library = _loaded[request] = _open(request)
+    finally:
+        with _guard:
+            _locks.pop(request, None)
+    return library
+
+
+def _open(request: _Request) -> ctypes.CDLL:
+    source, associative, optimize, sanitize, toolchain = request
+    flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
+    key = cache.CacheKey(
+        source=source,
+        compiler=toolchain.version,
+        flags=(*flags, *toolchain.libraries),
+        cpu=toolchain.cpu,
+    )
+    for _ in range(_TRIES):
+        path = cache.lookup_or_build(key, lambda folder: toolchain.compile(folder, flags))
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            problem = error
+            # Another process may have cleared the cache between the look and the load.
+            if path.exists():
+                break
+    raise ToolchainError(
+        f"the compiled kernel {path} does not load: {problem}",
+        code="E604",
+        hint="if its file system forbids execution, set OPENWORK_CACHE_DIR to another; if the "
+        "compiler's libraries have changed, run `python -m openwork cache clear`",
+    )
+
+
+def _forget_locks() -> None:
+    """A thread that held a lock at the time of a fork does not exist in the child."""
+    global _guard
+    _guard = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)

@@ -1,0 +1,400 @@
+"""Finding a C compiler, learning what it can do, and running it.
+
+What a compiler can do is tried out, never guessed from its name: the flag for this very CPU, an
+OpenMP program that links and also loads, the faster rules for complex products. The answers are
+noted in the kernel cache, so that a second process starts no compiler to find them again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, cast
+
+from openwork.errors import InternalError, ToolchainError
+from openwork.runtime import cache
+from openwork.runtime.host.cpu import cpu_identity, jumps_are_picky
+from openwork.runtime.host.spin import shorten_waits
+
+Kind = Literal["gcc", "clang", "zig"]
+
+OPTIMIZE = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Og")
+SANITIZERS = ("address", "undefined", "thread", "leak")
+HOW_TO_GET_ONE = "install gcc or clang, or `pip install openwork[zig]`"
+
+_NAMES = ("cc", "gcc", "clang")
+_BASE = ("-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
+_OPENMP = "-fopenmp"
+_COMPLEX = "-fcx-fortran-rules"
+_SECONDS = 300.0
+_SHOWN_LINES = 12
+
+# What a compiler may learn from our environment. Variables that add flags, headers or libraries
+# behind our back (CFLAGS, CPATH, LIBRARY_PATH, LD_PRELOAD, ...) would change the compiled file
+# without changing its key, so they do not pass.
+_PASSED = (
+    *("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("SDKROOT", "DEVELOPER_DIR", "MACOSX_DEPLOYMENT_TARGET", "CONDA_BUILD_SYSROOT"),
+    *("XDG_CACHE_HOME", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"),
+)
+
+# What a compiler says when nothing is wrong with the source, but it cannot be written.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+_PROBE = """
+int openwork_probe(int n) {
+  int sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+  for (int i = 0; i < n; i++) sum += i;
+  return sum;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C compiler that works, and what it was found to accept."""
+
+    command: tuple[str, ...]
+    kind: Kind
+    version: str  # all that `--version` says
+    cpu: str  # a digest of the features that the native flag turns on
+    native: tuple[str, ...]  # the flags for this CPU, or nothing
+    openmp: bool
+    complex_fast: bool
+
+    def flags(
+        self, *, optimize: str = "-O3", associative: bool = False, sanitize: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
+        """The flags for one kernel.
+
+        Args:
+            optimize: `-O3` for what users run; less for tests that compile much.
+            associative: whether sums may be taken in another order. NaN and Inf keep their meaning.
+            sanitize: names of sanitizers; a finding ends the process.
+        """
+        if optimize not in OPTIMIZE or not set(sanitize) <= set(SANITIZERS):
+            raise InternalError(f"no such compiler option: {optimize} {sanitize}")
+        flags = [*_BASE, *_extra(self.kind), optimize, *self.native]
+        if self.openmp:
+            flags.append(_OPENMP)
+        if self.complex_fast:
+            flags.append(_COMPLEX)
+        if associative:
+            flags += ["-fassociative-math", "-fno-signed-zeros"]
+        if sanitize:
+            flags += [f"-fsanitize={','.join(sanitize)}", "-fno-sanitize-recover=all", "-g"]
+        return tuple(flags)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What is linked, after the source."""
+        return _libraries(self.kind)
+
+    def compile(self, folder: Path, flags: tuple[str, ...]) -> None:
+        """Make `kernel.so` from `source.c`, both in `folder`.
+
+        Raises:
+            ToolchainError: E602, with the compiler's first words and where the source is kept.
+        """
+        problem = _compile(self.command, folder, flags, self.libraries)
+        if problem is None:
+            return
+        kept = cache.keep_failed((folder / cache.SOURCE).read_text())
+        raise ToolchainError(
+            f"{' '.join(self.command)} refused the generated code:\n{problem}",
+            code="E602",
+            hint=f"please report this, with the source kept in {kept}" if kept else None,
+        )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One place where a compiler was looked for, and what was found: a compiler or a problem."""
+
+    name: str
+    toolchain: Toolchain | None = None
+    problem: str = ""
+
+
+def find_toolchain() -> Toolchain | None:
+    """The compiler to use: `$OPENWORK_CC`, else cc, gcc, clang, else the ziglang package.
+
+    Returns None when there is none, in which case results come from the reference evaluator.
+
+    Raises:
+        ToolchainError: E601, when `OPENWORK_CC` names something that is not a usable compiler.
+    """
+    asked = (os.environ.get("OPENWORK_CC", ""), os.environ.get("PATH", ""))
+    found = _found.get(asked)
+    if found is not None:
+        return found
+    shorten_waits()  # before a compiler is tried, which may load OpenMP
+    for candidate in candidates():
+        if candidate.toolchain is not None:
+            _found[asked] = candidate.toolchain
+            return candidate.toolchain
+        if asked[0]:
+            raise ToolchainError(
+                f"OPENWORK_CC={asked[0]} is not a usable C compiler: {candidate.problem}",
+                code="E601",
+                hint="correct OPENWORK_CC, or unset it to let Openwork look for a compiler",
+            )
+    return None
+
+
+def candidates() -> Iterator[Candidate]:
+    """Every place where a compiler is looked for, in order; each is tried when it is reached."""
+    asked = os.environ.get("OPENWORK_CC")
+    if asked:
+        yield _candidate(asked, _named_command(asked))
+        return
+    if os.name != "posix":
+        return
+    for name in _NAMES:
+        path = shutil.which(name)
+        yield _candidate(name, (path,) if path else None)
+    zig = _ziglang()
+    if zig is None:
+        yield Candidate("ziglang", problem="the package is not installed")
+    else:
+        yield _candidate("ziglang", zig)
+
+
+def no_toolchain() -> ToolchainError:
+    """The error for a caller that cannot do without a compiler."""
+    return ToolchainError("no C compiler was found", code="E601", hint=HOW_TO_GET_ONE)
+
+
+# In-process memory. `_found` is by what the environment asks for, `_probes` by the compiler's
+# files; a failure is remembered as its text, and only until the file changes.
+_found: dict[tuple[str, str], Toolchain] = {}
+_probes: dict[str, Toolchain | str] = {}
+
+
+def _named_command(asked: str) -> tuple[str, ...] | None:
+    """The argument list for the text of OPENWORK_CC: one path, or a command with arguments."""
+    try:
+        words = [asked] if os.path.isfile(asked) else shlex.split(asked)
+    except ValueError:
+        return None
+    path = shutil.which(words[0]) if words else None
+    return (path, *words[1:]) if path else None
+
+
+def _ziglang() -> tuple[str, ...] | None:
+    """The compiler of the ziglang package: its program itself, without a Python around it."""
+    spec = find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        return None
+    program = Path(spec.origin).with_name("zig")
+    if program.is_file():
+        return (str(program), "cc")
+    return (sys.executable, "-m", "ziglang", "cc")
+
+
+def _candidate(name: str, command: tuple[str, ...] | None) -> Candidate:
+    if command is None:
+        return Candidate(name, problem="there is no such program")
+    mark = _fingerprint(command)
+    result = _probes.get(mark)
+    if result is None:
+        result = _probes[mark] = _recall(command, mark) or _probe(command, mark)
+    if isinstance(result, str):
+        return Candidate(name, problem=result)
+    return Candidate(name, result)
+
+
+def _fingerprint(command: tuple[str, ...]) -> str:
+    """A digest that changes when the compiler, the CPU or our own demands change."""
+    tried = (_BASE, _native_flags(), _jump_flags(), _OPENMP, _COMPLEX, _PROBE)
+    facts: list[object] = [cache.ABI, cpu_identity(), command, tried]
+    for path in map(shutil.which, command):
+        if path is not None:
+            status = os.stat(path)
+            facts.append((os.path.realpath(path), status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def _recall(command: tuple[str, ...], mark: str) -> Toolchain | None:
+    """What an earlier process noted about this very compiler."""
+    facts = cache.read_note(f"toolchain-{mark}")
+    if facts is None:
+        return None
+    try:
+        # The command is not taken from the file: a note may say what we know, not what we run.
+        return Toolchain(
+            command=command,
+            kind=cast(Kind, str(facts["kind"])),
+            version=str(facts["version"]),
+            cpu=str(facts["cpu"]),
+            native=tuple(map(str, cast(list[object], facts["native"]))),
+            openmp=bool(facts["openmp"]),
+            complex_fast=bool(facts["complex_fast"]),
+        )
+    except (LookupError, TypeError):
+        return None
+
+
+def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
+    """Try `command` out; what it can do, or why it cannot be used."""
+    version = _run((*command, "--version"))
+    if isinstance(version, str):
+        return version
+    macros = ""
+    for native in _native_flags():
+        answer = _run((*command, *native, "-E", "-dM", "-x", "c", os.devnull))
+        if not isinstance(answer, str):
+            macros = answer.stdout
+            break
+    else:
+        return f"it cannot preprocess an empty file: {answer}"
+    kind = _kind(command, macros)
+    for jumps in _jump_flags():
+        extras = _accepted(command, kind, (*native, *jumps))
+        if not isinstance(extras, str):
+            break
+    if isinstance(extras, str):
+        return extras
+    features = f"{macros}\n{cpu_identity()}"
+    found = Toolchain(
+        command=command,
+        kind=kind,
+        version=version.stdout,
+        cpu=hashlib.sha256(features.encode()).hexdigest(),
+        native=(*native, *jumps),
+        openmp=_OPENMP in extras,
+        complex_fast=_COMPLEX in extras,
+    )
+    facts = asdict(found)
+    del facts["command"]
+    cache.write_note(f"toolchain-{mark}", {**facts, "native": list(found.native)})
+    return found
+
+
+def _native_flags() -> tuple[tuple[str, ...], ...]:
+    """Spellings of "for this CPU", the best first: on Arm only -mcpu also tunes for it."""
+    names = ("-march=native", "-mcpu=native")
+    arm = platform.machine().lower() in ("aarch64", "arm64")
+    return (*((name,) for name in (reversed(names) if arm else names)), ())
+
+
+def _jump_flags() -> tuple[tuple[str, ...], ...]:
+    """Spellings of "no jump across a line of 32 bytes", where that makes a difference."""
+    name = "-mbranches-within-32B-boundaries"
+    return ((f"-Wa,{name}",), (name,), ()) if jumps_are_picky() else ((),)
+
+
+def _kind(command: tuple[str, ...], macros: str) -> Kind:
+    if any(Path(word).name in ("zig", "ziglang") for word in command):
+        return "zig"
+    return "clang" if "#define __clang__ " in macros else "gcc"
+
+
+def _accepted(
+    command: tuple[str, ...], kind: Kind, native: tuple[str, ...]
+) -> tuple[str, ...] | str:
+    """The most extras with which a small program compiles and loads, or why none does."""
+    problem: str | None = None
+    for extras in ((_OPENMP, _COMPLEX), (_COMPLEX,), (_OPENMP,), ()):
+        # -Werror, because a flag that is ignored with a warning is not a flag that works.
+        flags = (*_BASE, *_extra(kind), *native, *extras, "-Werror", "-Wno-unknown-pragmas")
+        problem = cache.in_scratch(partial(_tried, command, flags, _libraries(kind)))
+        if problem is None:
+            return extras
+    return f"it cannot make a library that loads: {problem}"
+
+
+def _tried(
+    command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path
+) -> str | None:
+    """Why a small program cannot be compiled and loaded, None if it can."""
+    (folder / cache.SOURCE).write_text(_PROBE)
+    problem = _compile(command, folder, flags, libraries)
+    return _load_problem(folder / cache.LIBRARY) if problem is None else problem
+
+
+def _load_problem(path: Path) -> str | None:
+    # The function is not called: a parallel region here would start threads in every process
+    # that only wanted to know, and libgomp's do not survive a fork.
+    try:
+        ctypes.CDLL(str(path)).openwork_probe  # noqa: B018
+    except (OSError, AttributeError) as error:
+        return str(error)
+    return None
+
+
+def _extra(kind: Kind) -> tuple[str, ...]:
+    # Zig would first build a C library of its own, which takes many seconds, though all that
+    # generated code calls is in the process already; and at low optimization it calls a sanitizer
+    # that is not.
+    return ("-nostdlib", "-fno-sanitize=undefined") if kind == "zig" else ()
+
+
+def _libraries(kind: Kind) -> tuple[str, ...]:
+    return () if kind == "zig" else ("-lm",)
+
+
+def _compile(
+    command: tuple[str, ...], folder: Path, flags: tuple[str, ...], libraries: tuple[str, ...]
+) -> str | None:
+    """Compile the source in `folder`; the compiler's first words if it failed."""
+    # Names without their folder, so that the same source gives the same file everywhere.
+    files = ("-o", cache.LIBRARY, cache.SOURCE)
+    answer = _run((*command, *flags, *files, *libraries), folder)
+    return answer if isinstance(answer, str) else None
+
+
+def run_compiler(arguments: tuple[str, ...], folder: Path) -> str | None:
+    """Run a compiler in `folder`; its first words if it failed."""
+    answer = _run(arguments, folder)
+    return answer if isinstance(answer, str) else None
+
+
+def _run(
+    arguments: tuple[str, ...], folder: Path | None = None
+) -> subprocess.CompletedProcess[str] | str:
+    """Run a compiler; its answer, or why there is none.
+
+    Raises:
+        OSError: there is no room for what it writes.
+    """
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    if folder is not None:  # what it writes on the way goes where the library goes
+        environment["TMPDIR"] = str(folder)
+    try:
+        answer = subprocess.run(
+            arguments,
+            cwd=folder,
+            env={**environment, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        return f"{arguments[0]} does not start: {error.strerror or error}"
+    except subprocess.TimeoutExpired:
+        return f"{arguments[0]} did not finish within {_SECONDS:.0f} s"
+    if answer.returncode == 0:
+        return answer
+    for number in _NO_ROOM:
+        if os.strerror(number) in answer.stderr:
+            raise OSError(number, os.strerror(number))
+    lines = (answer.stderr or answer.stdout).strip().splitlines()[:_SHOWN_LINES]
+    return "\n".join(lines) or f"{arguments[0]} ended with status {answer.returncode}"

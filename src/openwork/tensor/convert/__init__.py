@@ -1,0 +1,1 @@
+"""From one storage to another."""

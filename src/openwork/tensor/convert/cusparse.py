@@ -1,0 +1,46 @@
+"""Conversions of cuSPARSE, on arrays: CuPy's matrices look at their indices, and wait for the GPU.
+
+For 32-bit indices, on CuPy's current stream.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from openwork.runtime.gpu.cuda import Cuda
+
+ELEMENTS = {"f": 0, "d": 1, "F": 4, "D": 5}  # NumPy's letters of types, and CUDA's numbers
+_VALUES_TOO, _FROM_ZERO, _IN_ORDER = 1, 0, 1  # what is moved, where indices begin, and how
+
+
+def row_of_each(pos: Any, entries: int) -> Any:
+    """The row of each entry of a matrix whose rows begin at `pos`."""
+    library, handle = _library()
+    rows = Cuda().cp.empty(entries, dtype=pos.dtype)
+    if entries:
+        count = int(pos.size) - 1
+        library.xcsr2coo(handle, pos.data.ptr, entries, count, rows.data.ptr, _FROM_ZERO)
+    return rows
+
+
+def transposed(pos: Any, crd: Any, values: Any, extent: int) -> tuple[Any, Any, Any]:
+    """Where the columns of a matrix begin, of which there are `extent`; their rows, and values."""
+    library, handle = _library()
+    cp, count, entries = Cuda().cp, int(pos.size) - 1, int(crd.size)
+    if not entries:
+        return cp.zeros(extent + 1, dtype=pos.dtype), crd, values
+    made = [cp.empty(n, dtype=t) for n, t in
+            ((extent + 1, pos.dtype), (entries, crd.dtype), (entries, values.dtype))]  # fmt: skip
+    first, rows, moved = made
+    matrix = [handle, count, extent, entries, *(a.data.ptr for a in (values, pos, crd))]
+    result = [a.data.ptr for a in (moved, first, rows)]
+    kind = [ELEMENTS[values.dtype.char], _VALUES_TOO, _FROM_ZERO, _IN_ORDER]
+    room = cp.empty(library.csr2cscEx2_bufferSize(*matrix, *result, *kind), dtype="int8")
+    library.csr2cscEx2(*matrix, *result, *kind, room.data.ptr)
+    return first, rows, moved
+
+
+def _library() -> tuple[Any, Any]:
+    library = importlib.import_module("cupy_backends.cuda.libs.cusparse")
+    return library, Cuda().cp.cuda.device.get_cusparse_handle()

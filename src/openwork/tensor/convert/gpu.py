@@ -1,0 +1,120 @@
+"""Conversions on a GPU between rows, columns and lists, and from dense arrays, by CuPy.
+
+cuSPARSE does them where it knows the element type, else they are sorted and counted. Others are
+generated, or go through main memory: see `tensor.generated`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from openwork.format.formats import COO, Format
+from openwork.format.levels.width import index_dtype
+from openwork.runtime.gpu.cuda import Cuda, DeviceStorage
+from openwork.runtime.gpu.streams import callers_stream
+from openwork.tensor.convert import cusparse
+from openwork.tensor.convert.rows import is_rows, rows_of
+
+
+def is_converted_on_gpu(source: Format, format: Format) -> bool:
+    """Whether both are rows, or one of them is and the other is the list of its entries; or a dense
+    array becomes one of these.
+    """
+    if source.is_dense:
+        return is_rows(format) or _is_list(format)
+    if is_rows(source) and is_rows(format):
+        return source.order != format.order
+    pairs = (is_rows(source), _is_list(format)), (is_rows(format), _is_list(source))
+    return source.order == format.order and any(all(pair) for pair in pairs)
+
+
+def _is_list(format: Format) -> bool:
+    return not format.tiled and format.levels == COO(format.ndim).levels
+
+
+def converted_on_gpu(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
+    """The same in another format; None for what is not converted so."""
+    source = storage.format
+    if not is_converted_on_gpu(source, format) or (source.is_dense and storage.fill != 0):
+        return None
+    with callers_stream(storage.of_torch):
+        if source.is_dense:
+            storage = _found(storage, format.order)
+            return storage if _is_list(format) else _unlisted(storage, format)
+        if not is_rows(source):
+            return _unlisted(storage, format)
+        return _transposed(storage, format) if is_rows(format) else _listed(storage, format)
+
+
+def _found(storage: DeviceStorage, order: tuple[int, ...]) -> DeviceStorage:
+    """A list of the elements of a dense array that are not 0."""
+    cp, stored = Cuda().cp, storage.format.order
+    array = storage.values.reshape(tuple(storage.shape[mode] for mode in stored))
+    array = array.transpose([stored.index(mode) for mode in order])
+    places = cp.nonzero(array)
+    values = array[places]
+    widths = [index_dtype(extent - 1) for extent in array.shape]
+    first, *rest = (at.astype(width, copy=False) for at, width in zip(places, widths, strict=True))
+    ends = _ends(values.size, index_dtype(values.size))
+    levels = ({"pos": ends, "crd": first}, *({"crd": at} for at in rest))
+    return replace(storage, format=COO(len(order), order), levels=levels, values=values)
+
+
+def _ends(count: int, width: Any) -> Any:
+    """Where a list begins and ends; made on the GPU, which need not wait for it."""
+    cp = Cuda().cp
+    return cp.arange(0, count + 1, count, dtype=width) if count else cp.zeros(2, dtype=width)
+
+
+def _is_known(storage: DeviceStorage) -> bool:
+    """Whether cuSPARSE knows the types of the indices and values of rows."""
+    pos, crd, values = rows_of(storage)
+    return values.dtype.char in cusparse.ELEMENTS and pos.dtype == crd.dtype == np.int32
+
+
+def _rows(storage: DeviceStorage) -> Any:
+    """The row of each entry."""
+    cp, (pos, crd, _) = Cuda().cp, rows_of(storage)
+    if _is_known(storage):
+        return cusparse.row_of_each(pos, int(crd.size))
+    return cp.searchsorted(pos[1:], cp.arange(crd.size, dtype=pos.dtype), side="right")
+
+
+def _listed(storage: DeviceStorage, format: Format) -> DeviceStorage:
+    """CSR as COO: with the row of each entry beside it."""
+    pos, crd, values = rows_of(storage)
+    width = index_dtype(storage.shape[format.order[0]] - 1)
+    ends = _ends(crd.size, pos.dtype)
+    levels = ({"pos": ends, "crd": _rows(storage).astype(width, copy=False)}, {"crd": crd})
+    return replace(storage, format=format, levels=levels, values=values.copy())
+
+
+def _unlisted(storage: DeviceStorage, format: Format) -> DeviceStorage:
+    """COO as CSR: rows begin where their first entries are."""
+    cp, (outer, inner) = Cuda().cp, storage.levels
+    count = storage.shape[format.order[0]]
+    starts = cp.arange(count + 1, dtype=outer["crd"].dtype)
+    first = cp.searchsorted(outer["crd"], starts).astype(index_dtype(outer["crd"].size))
+    arrays = {"pos": first, "crd": inner["crd"]}
+    return replace(storage, format=format, levels=({}, arrays), values=storage.values.copy())
+
+
+def _transposed(storage: DeviceStorage, format: Format) -> DeviceStorage:
+    """CSR as CSC, or back; without cuSPARSE by a stable sort of the coordinates."""
+    cp, (pos, crd, values) = Cuda().cp, rows_of(storage)
+    count, extent = (storage.shape[mode] for mode in format.order)
+    if _is_known(storage):
+        first, rows, moved = cusparse.transposed(pos, crd, values, count)
+        arrays = {"pos": first, "crd": rows}
+        return replace(storage, format=format, levels=({}, arrays), values=moved)
+    row = _rows(storage)
+    order = cp.argsort(crd)
+    first = cp.zeros(count + 1, dtype=pos.dtype)
+    if crd.size:
+        first[1:] = cp.cumsum(cp.bincount(crd, minlength=count))
+    width = index_dtype(extent - 1)  # rows that append have coordinates of the usual width
+    arrays = {"pos": first, "crd": row[order].astype(width)}
+    return replace(storage, format=format, levels=({}, arrays), values=values[order])

@@ -1,0 +1,116 @@
+"""Conversions through a list of entries, by programs that the formulas of levels give.
+
+Any storage is listed; the list is sorted by counting, unless it is in the right order; and it is
+packed into levels. Levels whose arrays do not follow from a single walk along the list get them
+first; runs side by side are made of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openwork.format.formats import Format
+from openwork.format.levels import Compressed, Dense, Diagonals, NumberedDiagonals, Range
+from openwork.format.levels.width import countable, index_dtype
+from openwork.runtime.host.toolchain import find_toolchain
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.convert.list_kernels import (
+    Entries,
+    diagonals,
+    keys_of,
+    listed,
+    packed,
+    sorted_by,
+)
+from openwork.tensor.convert.pack_entries import Packing, single
+from openwork.tensor.convert.rows import direct, is_direct, is_rows
+
+# Below so many entries, NumPy is done before a compiler would be.
+LEAST_ENTRIES = 1 << 18
+
+
+def by_lists(storage: Storage, format: Format, exact: bool) -> Storage | None:
+    """`storage` in another format, if it is worth compiled code and there is a way.
+
+    Out of levels that store more than was asked for, only what differs from the fill is taken,
+    unless the pattern is to be `exact`.
+    """
+    source, rows = storage.format, _rows_like(format)
+    if storage.values.size < LEAST_ENTRIES or find_toolchain() is None:
+        return None
+    if not _is_unique(source) or not _has_way(format):
+        return None
+    drops = source.levels[-1].stuffs and not exact
+    if rows is not None and is_rows(source) and source.order != format.order:
+        storage = direct(storage, rows) or storage  # rows are turned faster than lists
+    entries = listed(storage, drops)
+    if entries is not None:
+        entries = sorted_by(entries, keys_of(format), storage.shape)
+    return None if entries is None else _packed(entries, storage, format)
+
+
+def _is_unique(format: Format) -> bool:
+    """Whether no entry is there twice: what repeats coordinates has single entries below it."""
+    levels = format.levels
+    first = next((n for n, level in enumerate(levels) if not level.unique), len(levels))
+    return bool(levels) and levels[-1].unique and all(map(single, levels[first + 1 :]))
+
+
+def _rows_like(format: Format) -> Format | None:
+    """Rows of runs in the order of a matrix without blocks."""
+    if format.ndim != 2 or format.tiled:
+        return None
+    return Format([Dense, Compressed], format.order)
+
+
+def _has_way(format: Format) -> bool:
+    """Whether a list can be packed into a format, by formulas or through rows."""
+    rows = _rows_like(format)
+    framed = any(level in (Range, Diagonals) for level in format.levels)
+    if framed:
+        return rows is not None and format.levels[0] == Dense
+    return Packing.suits(format) or (rows is not None and is_direct(rows, format))
+
+
+def _packed(entries: Entries, storage: Storage, format: Format) -> Storage | None:
+    """A sorted list as levels."""
+    shape, fill, last = storage.shape, storage.fill, format.levels[-1]
+    if last == Diagonals:
+        numbered = Format([Dense, NumberedDiagonals], format.order)
+        made = packed(entries, shape, numbered, fill, {1: _diagonals(entries, shape, format)})
+        arrays = {fact.name: made.levels[1][fact.name] for fact in last.arrays}
+        return Storage(shape, format, made.dtype, ({}, arrays), made.values, fill)
+    if last != Range and Packing.suits(format):
+        return packed(entries, shape, format, fill)
+    through = _rows_like(format)
+    if through is None:
+        return None
+    rows = packed(entries, shape, through, fill)
+    if last != Range:
+        return direct(rows, format)
+    return packed(entries, shape, format, fill, {1: _range(rows)})
+
+
+def _range(rows: Storage) -> Mapping[str, Array]:
+    """Where the runs of a range begin, and at which coordinates, for rows of runs."""
+    pos, crd = rows.levels[1]["pos"], rows.levels[1]["crd"]
+    some = np.flatnonzero(np.diff(pos))
+    lo, hi = np.zeros((2, len(pos) - 1), np.int64)
+    lo[some], hi[some] = crd[pos[some]], crd[pos[some + 1] - 1].astype(np.int64) + 1
+    total = countable(int((hi - lo).sum(dtype=np.float64)))
+    begin = np.zeros(len(pos), index_dtype(total))
+    np.cumsum(hi - lo, out=begin[1:])
+    extent = rows.shape[rows.format.order[1]]
+    return {"pos": begin, "lo": lo.astype(index_dtype(extent))}
+
+
+def _diagonals(entries: Entries, shape: tuple[int, ...], format: Format) -> Mapping[str, Array]:
+    """The diagonals that have an entry, and the number of each that there could be."""
+    rows, extent = (shape[mode] for mode in format.order)
+    marks = diagonals(entries, (format.order[0], format.order[1]), shape)
+    offset = np.flatnonzero(marks) - rows
+    return Diagonals.among(offset, rows, extent) | {
+        "number": np.cumsum(marks, dtype=np.int64) - 1,
+    }

@@ -1,0 +1,314 @@
+"""From coordinates to levels and back: packing, unpacking, and conversion between formats.
+
+Everything here asks levels for their properties, arrays and formulas, never for their names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import numpy as np
+from scipy import sparse
+
+from openwork.algebra.types import DType, Number, as_dtype, number
+from openwork.errors import FormatError, InternalError
+from openwork.format.formats import Format
+from openwork.format.levels import Entries, Level
+from openwork.format.levels.width import index_dtype
+from openwork.runtime.gpu.cuda import DeviceStorage
+from openwork.runtime.memory import check_memory, filled
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.convert.gpu import converted_on_gpu
+from openwork.tensor.convert.lists import by_lists
+from openwork.tensor.convert.moves import gathered
+from openwork.tensor.convert.order import add_up, first_of_each, in_order
+from openwork.tensor.convert.rows import as_rows, direct, is_rows
+
+S = TypeVar("S", bound=Storage)
+Levels = tuple[Mapping[str, Array], ...]
+# The most bytes that arrays of a level take for each place above it, while it is packed.
+_BYTES_EACH = 16
+
+
+def pack(
+    coords: Array, values: Array, shape: Sequence[int], format: Format, fill: Number = 0
+) -> Storage:
+    """The storage that holds `values` at `coords`. Duplicates are summed, explicit zeros kept.
+
+    Args:
+        coords: integers of shape (order, entries), each within its mode: see `check_coords`.
+        values: one value per entry.
+        shape: the extent of each mode.
+        format: how to store the entries.
+        fill: the value of absent entries, also in dense blocks that hold an entry.
+
+    >>> from openwork.format.formats import CSR
+    >>> storage = pack(np.array([[1, 0, 1], [2, 0, 2]]), np.array([1.0, 2.0, 3.0]), (2, 3), CSR)
+    >>> storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
+    (array([0, 1, 2], dtype=int32), array([0, 2], dtype=int32), array([2., 4.]))
+    """
+    shape = tuple(int(extent) for extent in shape)
+    check_order(format, len(shape))
+    if is_rows(format) and len(values):
+        return _pack_rows(coords, values, shape, format, fill)
+    extents = format.extents(shape)
+    columns = _columns(coords, format)
+    order, repeated = in_order(columns, extents)
+    if order is not None:
+        columns, values = [column[order] for column in columns], values[order]
+    if repeated:
+        first = first_of_each(columns)
+        columns, values = [column[first] for column in columns], add_up(values, first)
+    if not shape and len(values) > 1:
+        values = add_up(values, np.arange(len(values)) == 0)
+    return _pack_sorted(columns, values, shape, format, fill)
+
+
+def _columns(coords: Array, format: Format) -> list[Array]:
+    """The coordinate that each level stores: the mode's, its block, or the one in the block."""
+    columns = []
+    for mode, part in format.parts:
+        tile = format.tiles[mode]
+        column = coords[mode]
+        if tile > np.iinfo(column.dtype).max:
+            column = column.astype(np.int64)
+        columns.append(column if part is None else column // tile if part == 0 else column % tile)
+    return columns
+
+
+def check_order(format: Format, order: int) -> None:
+    """Refuse a format for another number of modes."""
+    if format.ndim != order:
+        raise FormatError(
+            f"{format!r} stores {format.ndim} modes, and the tensor has {order}",
+            code="E401",
+            hint=f"for example format=ow.CSF({order}), or ow.dense({order})",
+        )
+
+
+def _pack_rows(
+    coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
+) -> Storage:
+    """A matrix with rows (or columns) of runs, in linear time."""
+    outer, inner = format.order
+    fill = number(fill, as_dtype(values.dtype))
+    check_memory(_BYTES_EACH * shape[outer], f"{format!r} of shape {shape}")
+    rows = gathered(coords[outer], coords[inner], values, (shape[outer], shape[inner]))
+    if rows is not None:
+        return as_rows(rows, shape, format, fill)
+    # Some entries are there twice, or there is no compiler: SciPy counts and adds up.
+    triplets = sparse.coo_array(
+        (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])
+    )
+    made = triplets.tocsr()
+    made.sort_indices()
+    pos = narrow(made.indptr, len(made.data))
+    crd = narrow(made.indices, shape[inner] - 1)
+    return as_rows((pos, crd, cast(Array, made.data)), shape, format, fill)
+
+
+def narrow(array: Array, largest: int) -> Array:
+    """`array` in the index width that numbers up to `largest` get."""
+    return np.ascontiguousarray(array, dtype=index_dtype(largest))
+
+
+def _told_apart(levels: Sequence[Level], n: int) -> int:
+    """The level whose coordinates tell the positions of level `n` apart: itself, or one below."""
+    if levels[n].unique:
+        return n
+    sparse = [m for m in range(n, len(levels)) if not levels[m].full]
+    return next((m for m in sparse if levels[m].unique), sparse[-1])
+
+
+def _pack_sorted(
+    columns: Sequence[Array],
+    values: Array,
+    shape: tuple[int, ...],
+    format: Format,
+    fill: Number,
+) -> Storage:
+    """Build the levels, outermost first, for entries in storage order without duplicates.
+
+    `parent` is the place of each entry on the level above, and `first` marks the entries whose
+    coordinates on the levels so far differ from those of the entry before.
+    """
+    count = len(values)
+    columns = list(columns)
+    parent = np.zeros(count, dtype=np.int64)
+    first = np.arange(count) == 0
+    parents = 1
+    levels: list[Mapping[str, Array]] = []
+    for n, (level, extent) in enumerate(zip(format.levels, format.extents(shape), strict=True)):
+        if (parent[1:] < parent[:-1]).any():  # the level above did not keep the order
+            order = np.argsort(parent, kind="stable")
+            columns, values = [column[order] for column in columns], values[order]
+            first, parent = first[order], parent[order]
+        column = columns[n]
+        first[1:] |= column[1:] != column[:-1]
+        for other in columns[n + 1 : _told_apart(format.levels, n) + 1]:
+            first[1:] |= other[1:] != other[:-1]
+        starts = np.flatnonzero(first)
+        below = np.diff(starts, append=count)
+        entries = Entries(
+            parent[starts], column[starts].astype(np.int64), below, parents, int(extent)
+        )
+        if any(fact.per == "parent" for fact in level.arrays):
+            check_memory(_BYTES_EACH * parents, f"{format!r} of shape {shape}")
+        packed = level.pack(entries)
+        levels.append(packed.arrays)
+        parent = packed.places[np.cumsum(first, dtype=np.int64) - 1] if count else parent
+        parents = packed.count
+    dtype = as_dtype(values.dtype)
+    fill = number(fill, dtype)
+    if parents != count or (parent != np.arange(count)).any():
+        blocks = filled(parents, fill, dtype, f"{format!r} of shape {shape}")
+        blocks[parent] = values
+        values = blocks
+    return Storage(shape, format, dtype, tuple(levels), np.ascontiguousarray(values), fill)
+
+
+def unpack(storage: Storage) -> tuple[Array, Array]:
+    """The coordinates, of shape (order, entries), and values of all that is stored.
+
+    Entries come in storage order. In a dense level every coordinate is an entry.
+
+    >>> from openwork.format.formats import dense
+    >>> storage = pack(np.array([[1], [0]]), np.array([5]), (2, 2), dense(2))
+    >>> unpack(storage)
+    (array([[0, 0, 1, 1], [0, 1, 0, 1]], dtype=int32), array([0, 0, 5, 0]))
+    """
+    coords, places = storage.coordinates()
+    everything = len(places) == storage.values.size and bool((np.diff(places) == 1).all())
+    return coords, storage.values if everything else storage.values[places]
+
+
+def convert_blocks(storage: Storage, format: Format) -> Storage:
+    """The tensor with two modes for each that is stored in blocks, in the `format` of that.
+
+    Blocks may reach beyond the shape. What is stored there is no entry, and as long as the modes
+    are whole this can be seen: so they are taken apart after the conversion.
+    """
+    modes = _seen(storage.format)
+    order = tuple(modes[mode][0] for mode in format.order)
+    found = convert(storage, Format(format.levels, order, storage.format.tiles), exact=True)
+    extents = dict(zip(found.format.parts, found.extents, strict=True))
+    shape = tuple(extents[part] for part in modes)
+    order = tuple(modes.index(part) for part in found.format.parts)
+    if order != format.order:
+        raise InternalError(f"{storage.format!r} cannot be seen as {format!r}")
+    return replace(found, shape=shape, format=format)
+
+
+def _seen(format: Format) -> list[tuple[int, int | None]]:
+    """What the modes of a tensor are once those in blocks are taken apart."""
+    return sorted(format.parts, key=lambda part: (part[0], part[1] or 0))
+
+
+def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage:
+    """The same tensor in another format.
+
+    Explicit zeros stay entries; out of dense levels only what differs from the fill is taken,
+    unless the pattern is to be `exact`.
+
+    >>> from openwork.format.formats import CSC, CSR
+    >>> storage = pack(np.array([[0, 1], [2, 0]]), np.array([1.0, 2.0]), (2, 3), CSR)
+    >>> convert(storage, CSC).levels[1]["crd"]
+    array([1, 0], dtype=int32)
+    """
+    check_order(format, len(storage.shape))
+    if format == storage.format:
+        return storage
+    made = _converted(storage, format, exact)
+    made.borrowed = storage.borrowed  # arrays that both formats have are shared
+    return made
+
+
+def _converted(storage: Storage, format: Format, exact: bool) -> Storage:
+    if isinstance(storage, DeviceStorage):
+        made = converted_on_gpu(storage, format)
+        if made is not None:
+            return made
+        there = DeviceStorage.of(convert(storage.host(), format, exact=exact))
+        return replace(there, of_torch=storage.of_torch)
+    found = direct(storage, format)
+    if found is None and not (storage.format.is_dense and format.is_dense):
+        found = by_lists(storage, format, exact)
+    if found is not None:
+        return found
+    if storage.format.is_dense and not exact:
+        return from_dense(to_dense(storage), format, storage.fill)
+    coords, values = unpack(storage)
+    if storage.format.levels[-1].stuffs and not exact:
+        kept = differs(values, storage.fill)
+        coords, values = coords[:, kept], values[kept]
+    return pack(coords, values, storage.shape, format, storage.fill)
+
+
+def to_dense(storage: Storage) -> Array:
+    """The tensor written out; no copy is made of what is dense already."""
+    if storage.format.plain:
+        extents = [storage.shape[mode] for mode in storage.format.order]
+        axes = [storage.format.level_of(mode) for mode in range(len(extents))]
+        return storage.values.reshape(extents).transpose(axes)
+    count = math.prod(storage.shape)
+    check_memory(count * storage.dtype.itemsize, f"a dense array of shape {storage.shape}")
+    array = np.full(storage.shape, storage.fill, dtype=storage.dtype)
+    coords, values = unpack(storage)
+    array[tuple(coords)] = values
+    return array
+
+
+def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
+    """The storage of a dense array; sparse levels take only what differs from `fill`.
+
+    >>> from openwork.format.formats import CSR
+    >>> from_dense(np.array([[0.0, np.nan], [3.0, 0.0]]), CSR).values
+    array([nan,  3.])
+    """
+    check_order(format, array.ndim)
+    dtype = as_dtype(array.dtype)
+    fill = number(fill, dtype)
+    order = format.order if not format.tiled else tuple(dict.fromkeys(format.order))
+    stored = array.transpose(order)
+    if format.plain:
+        values = np.ascontiguousarray(stored, dtype=dtype).reshape(-1)
+        return Storage(array.shape, format, dtype, ({},) * array.ndim, values, fill)
+    kept = np.nonzero(np.ones(stored.shape, bool) if format.is_dense else differs(stored, fill))
+    columns = [kept[order.index(mode)] for mode in range(array.ndim)]
+    return pack(np.array(columns), stored[kept].astype(dtype), array.shape, format, fill)
+
+
+def differs(values: Array, fill: Number) -> Array:
+    """Where `values` are not `fill`; a NaN is the same as a NaN."""
+    if fill != fill:
+        return cast(Array, values == values)
+    return cast(Array, values != fill)
+
+
+def cast_values(storage: Storage, dtype: DType) -> Storage:
+    """`storage` with values of another element type, and the same index arrays."""
+    if dtype == storage.dtype:
+        return storage
+    with np.errstate(all="ignore"):
+        values = _real_if_needed(storage.values, dtype).astype(dtype)
+    fill = number(storage.fill, dtype)
+    return replace(storage, dtype=dtype, values=values, fill=fill)
+
+
+def copied(storage: S) -> S:
+    """`storage` with arrays of its own."""
+    levels = copied_levels(storage.levels)
+    return replace(storage, levels=levels, values=storage.values.copy(), borrowed=False)
+
+
+def copied_levels(levels: Levels) -> Levels:
+    """Index arrays like these."""
+    return tuple({name: a.copy() for name, a in arrays.items()} for arrays in levels)
+
+
+def _real_if_needed(values: Array, dtype: DType) -> Array:
+    """The real parts, where complex numbers become real ones: what a cast in C keeps."""
+    return values.real if values.dtype.kind == "c" and dtype.kind not in "cb" else values

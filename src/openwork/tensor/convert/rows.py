@@ -1,0 +1,138 @@
+"""Conversions of rows of runs (CSR, CSC) in compiled code, linear in the number of entries.
+
+What is not here goes through lists of entries (`tensor.lists`), or NumPy (`tensor.pack`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openwork.algebra.types import Number
+from openwork.errors import InternalError
+from openwork.format.formats import BSR, COO, LIL, Format
+from openwork.format.levels import Dense, Entries, SideBySide
+from openwork.format.levels.base import coordinates
+from openwork.format.levels.width import index_dtype
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.convert.moves import (
+    Rows,
+    blocked,
+    list_of_runs,
+    runs_of_list,
+    spread,
+    transposed,
+)
+
+_LISTED = COO(2).levels
+
+
+def is_rows(format: Format) -> bool:
+    """Whether a format is a dense level above a plain compressed one: CSR or CSC."""
+    return (
+        format.ndim == len(format.levels) == 2
+        and format.levels[0] == Dense
+        and format.levels[1].appends
+    )
+
+
+def rows_of(storage: Storage) -> Rows:
+    """The arrays of a storage that `is_rows`."""
+    return storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
+
+
+def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage:
+    """A storage around the arrays of rows."""
+    pos, crd, values = rows
+    arrays = {"pos": pos, "crd": crd}
+    return Storage(shape, format, values.dtype, ({}, arrays), values, fill)
+
+
+def is_direct(source: Format, format: Format) -> bool:
+    """Whether there is a direct way from one format to another, given a compiler."""
+    if format.ndim != 2 or not (is_rows(source) or source.levels == _LISTED):
+        return False
+    if is_rows(format) or format.levels in (_LISTED, LIL.levels):
+        return True
+    if len(format.levels) == 2 and isinstance(format.levels[1], SideBySide):
+        return format.levels[0].full
+    return all(format.tiles) and format == BSR(*format.tiles)
+
+
+def direct(storage: Storage, format: Format) -> Storage | None:
+    """`storage` in another format, if there is a direct way."""
+    if not is_direct(storage.format, format):
+        return None
+    rows: Rows | None = None
+    if storage.format.levels == _LISTED:
+        rows = _listed_rows(storage)
+    elif is_rows(storage.format):
+        rows = rows_of(storage)
+    if rows is None:
+        return None
+    shape = storage.shape
+    if storage.format.order != tuple(dict.fromkeys(format.order)):
+        turned = transposed(rows, shape[storage.format.order[1]])
+        if turned is None:
+            return None
+        rows = turned
+    if is_rows(format):
+        return as_rows(rows, shape, format, storage.fill)
+    if format.levels == _LISTED:
+        return _listed(rows, shape, format, storage.fill)
+    if format.levels == LIL.levels:
+        pos, crd, values = rows
+        arrays = {"len": np.diff(pos), "pos": pos, "crd": crd}
+        return Storage(shape, format, values.dtype, ({}, arrays), values.copy(), storage.fill)
+    if not format.tiled:
+        return _side_by_side(rows, shape, format, storage.fill)
+    made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)
+    if made is None:
+        return None
+    arrays = {"pos": made[0], "crd": made[1]}
+    levels: tuple[Mapping[str, Array], ...] = ({}, arrays, {}, {})
+    return Storage(shape, format, storage.dtype, levels, made[2], storage.fill)
+
+
+def _listed_rows(storage: Storage) -> Rows | None:
+    """A sorted list of coordinates as rows of runs: only where they begin has to be found."""
+    count = storage.shape[storage.format.order[0]]
+    row, column = storage.levels[0]["crd"], storage.levels[1]["crd"]
+    found = runs_of_list(row, storage.values, count)
+    return None if found is None else (found[0], column, found[1])
+
+
+def _listed(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage | None:
+    """Rows of runs as a list of coordinates."""
+    found = list_of_runs(rows, index_dtype(shape[format.order[0]] - 1))
+    if found is None:
+        return None
+    row, values = found
+    ends = np.array([0, len(values)], dtype=index_dtype(len(values)))
+    levels = ({"pos": ends, "crd": row}, {"crd": rows[1]})
+    return Storage(shape, format, values.dtype, levels, values, fill)
+
+
+def _side_by_side(
+    rows: Rows, shape: tuple[int, ...], format: Format, fill: Number
+) -> Storage | None:
+    """Rows of runs as runs that lie beside one another, perhaps sorted by length."""
+    outer, inner = format.levels
+    if not isinstance(inner, SideBySide):
+        raise InternalError(f"{format!r} has no runs side by side")
+    count, extent = (shape[mode] for mode in format.order)
+    lengths, place = np.diff(rows[0]), None
+    above: Mapping[str, Array] = {}
+    if outer != Dense:
+        zeros, every = np.zeros(count, dtype=np.int64), np.arange(count)
+        packed = outer.pack(Entries(zeros, every, lengths.astype(np.int64), 1, count))
+        above, place = packed.arrays, packed.places
+        lengths, given = np.empty_like(lengths), lengths
+        lengths[place] = given
+    arrays, _ = inner.runs(lengths, extent)
+    width = coordinates(np.zeros(0), extent, inner.bits).dtype
+    made = spread(rows, place, inner.slices(arrays, count), width, fill)
+    if made is None:
+        return None
+    return Storage(shape, format, rows[2].dtype, (above, {**arrays, "crd": made[0]}), made[1], fill)

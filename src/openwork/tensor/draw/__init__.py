@@ -1,0 +1,1 @@
+"""Storage as pictures, in text and SVG."""

@@ -1,0 +1,146 @@
+"""Arrays and matrices of CuPy and torch in a GPU's memory, as storage, checked there.
+
+Others are known by their protocols: CUDA's array interface, or DLPack.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from openwork.algebra.types import as_dtype
+from openwork.errors import DataError, FormatError
+from openwork.format.formats import CSC, CSR, Format, dense
+from openwork.runtime.gpu.cuda import DeviceStorage, cupy, is_on_gpu
+from openwork.runtime.gpu.streams import callers_stream
+from openwork.tensor.exchange.torch import is_torch, layout_of, plain
+
+_CUDA = 2  # what DLPack calls it
+
+
+def is_gpu_object(obj: Any) -> bool:
+    """Whether `obj` is an array or a compressed matrix on a GPU."""
+    if isinstance(obj, type):
+        return False
+    if is_torch(obj):
+        return bool(obj.is_cuda)
+    return is_on_gpu(obj) or _compressed(obj) is not None or _has_dlpack(obj)
+
+
+def _has_dlpack(obj: Any) -> bool:
+    where = getattr(obj, "__dlpack_device__", None)
+    return hasattr(obj, "__dlpack__") and where is not None and where()[0] == _CUDA
+
+
+def _compressed(obj: Any) -> tuple[Format, Any, Any, Any] | None:
+    """The format and the arrays of a compressed matrix of CuPy or torch."""
+    module = type(obj).__module__
+    if module.startswith("cupyx.scipy.sparse") and getattr(obj, "format", "") in ("csr", "csc"):
+        return (CSR if obj.format == "csr" else CSC), obj.indptr, obj.indices, obj.data
+    if is_torch(obj) and layout_of(obj) != "strided":
+        return _of_torch(obj)
+    return None
+
+
+def _of_torch(obj: Any) -> tuple[Format, Any, Any, Any]:
+    """A sparse tensor of torch's; coordinates become rows, by torch."""
+    layout, ordinary = layout_of(obj), obj.ndim == 2 and not obj.dense_dim()
+    if ordinary and layout == "sparse_coo":
+        obj, layout = obj.coalesce().to_sparse_csr(), "sparse_csr"
+    if ordinary and layout == "sparse_csr":
+        return CSR, obj.crow_indices(), obj.col_indices(), obj.values()
+    if ordinary and layout == "sparse_csc":
+        return CSC, obj.ccol_indices(), obj.row_indices(), obj.values()
+    raise FormatError(
+        f"a tensor of torch on a GPU cannot become a tensor: it is {layout}, of {obj.ndim} modes",
+        code="E405",
+        hint="matrices can in torch.sparse_csr, sparse_csc and sparse_coo; others by .cpu()",
+    )
+
+
+def from_gpu(obj: Any, name: str, share: bool) -> DeviceStorage:
+    """The storage that shares the values of `obj`; its index arrays, too, if they are to be shared.
+
+    Raises:
+        DataError: E502 to E504 if index arrays break what they promise.
+        FormatError: E405 for a tensor of torch that has no place here.
+    """
+    cp, of_torch = cupy(), is_torch(obj)
+    with callers_stream(of_torch):
+        made = _taken(cp, plain(obj) if of_torch else obj, name, share)
+    made.of_torch = of_torch
+    return made
+
+
+def _taken(cp: Any, obj: Any, name: str, share: bool) -> DeviceStorage:
+    parts = _compressed(obj)
+    if parts is None:
+        array = _array(cp, obj)
+        order = tuple(range(array.ndim))
+        if array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous:
+            order = order[::-1]
+        format = dense(array.ndim) if order == tuple(range(array.ndim)) else _reversed(array.ndim)
+        values = cp.ascontiguousarray(array.transpose(order)).reshape(-1)
+        shape = tuple(int(n) for n in array.shape)
+        return DeviceStorage(shape, format, as_dtype(values.dtype), ({},) * array.ndim, values)
+    format, pos, crd, values = parts
+    pos, crd, values = (cp.ascontiguousarray(_array(cp, a)) for a in (pos, crd, values))
+    if not share:  # copied before they are checked, so that nobody changes what was checked
+        pos, crd = pos.copy(), crd.copy()
+    shape = tuple(int(n) for n in obj.shape)
+    _check(cp, name, format, pos, crd, values, shape)
+    levels: tuple[dict[str, Any], ...] = ({}, {"pos": pos, "crd": crd})
+    dtype = as_dtype(values.dtype)
+    return DeviceStorage(shape, format, dtype, levels, values, borrowed=share)
+
+
+def _array(cp: Any, obj: Any) -> Any:
+    """`obj` as an array of CuPy's."""
+    return cp.asarray(obj) if is_on_gpu(obj) else cp.from_dlpack(obj)
+
+
+def _reversed(ndim: int) -> Format:
+    return Format(dense(ndim).levels, order=tuple(range(ndim))[::-1])
+
+
+def _check(
+    cp: Any, name: str, format: Format, pos: Any, crd: Any, values: Any, shape: tuple[int, ...]
+) -> None:
+    """What is asked of index arrays from outside, answered on the GPU."""
+    rows, columns = (shape[mode] for mode in format.order)
+    if pos.size != rows + 1 or crd.size != values.size:
+        raise DataError(f"{name} has arrays that do not fit its shape", code="E501")
+    if int(pos[0]) != 0 or int(pos[-1]) != crd.size or bool((pos[1:] < pos[:-1]).any()):
+        raise DataError(f"the positions of {name} do not rise from 0 to {crd.size}", code="E502")
+    if crd.size and (int(crd.min()) < 0 or int(crd.max()) >= columns):
+        raise DataError(f"a coordinate of {name} is outside of its mode", code="E503")
+    if crd.size > 1:
+        starts = cp.zeros(crd.size + 1, dtype=bool)
+        starts[pos] = True  # a coordinate may fall where a row begins
+        if bool(((crd[1:] <= crd[:-1]) & ~starts[1:-1]).any()):
+            raise DataError(
+                f"the coordinates of {name} are out of order, or come twice",
+                code="E504",
+                hint="sort them first: matrix.sort_indices(), matrix.sum_duplicates()",
+            )
+
+
+def to_cupy_matrix(storage: DeviceStorage, name: str) -> Any:
+    """CSR and CSC as the matrices of CuPy around the arrays of `storage`."""
+    if storage.format not in (CSR, CSC) or storage.fill != 0:
+        raise FormatError(
+            f"{name} is {storage.format!r}, and CuPy's matrices are CSR and CSC, of zeros beside",
+            code="E404",
+            hint="convert it: .to(ow.CSR)",
+        )
+    arrays = storage.levels[1]
+    sparse = importlib.import_module("cupyx.scipy.sparse")
+    make = sparse.csr_matrix if storage.format == CSR else sparse.csc_matrix
+    try:
+        return make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
+    except ValueError as error:
+        raise FormatError(
+            f"{name} cannot become a matrix of CuPy: {error}",
+            code="E404",
+            hint="its elements are bool, float32, float64, complex64 or complex128: .astype(...)",
+        ) from None

@@ -1,0 +1,1 @@
+"""Compiled kernels: bind arrays, call, call again."""

@@ -1,0 +1,108 @@
+"""Which loops of a kernel take so long that they have to look at the flag of Ctrl-C themselves.
+
+It depends on the data, and is known when a kernel is bound: kernels for usual sizes pay nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from openwork.index.nodes import IndexVar, TensorVar
+from openwork.loops.nodes import Forall, relations_of
+from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.kernel.result_size import steps
+from openwork.tree import walk
+
+Marks = tuple[tuple[tuple[str, int, str], str], ...]
+
+# A loop of at least so many iterations may take longer than somebody who pressed Ctrl-C waits, and
+# so may all loops of a kernel together.
+_LOOP, _KERNEL = 1 << 17, 1 << 26
+
+
+class LongLoops:
+    """What is asked about the loops of a plan, given its operands."""
+
+    def __init__(self, plan: Plan, operands: Sequence[TensorVar]) -> None:
+        self._assignment, self._operands = plan.assignment, tuple(operands)
+        self._reads = tuple(accesses_of(plan.assignment.rhs))
+        self._innermost = _innermost(plan)
+        self._wanted = {*self._innermost, *(var for access in self._reads for var in access.vars)}
+        self._counted: tuple[object, float] = (None, 0.0)  # for which sizes, and how many steps
+
+    def marks(
+        self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int] | None = None
+    ) -> Marks:
+        """Innermost loops of which one alone takes long, and whether all loops together do.
+
+        Without `extents`, as far as operands tell.
+        """
+        held = dict(zip(self._operands, operands, strict=True))
+        known = self._extents(held) if extents is None else extents
+        whole = self.steps(operands, known)
+        if whole < _LOOP:
+            return ()
+        loops = [((var.name, -1, "loop"), "long") for var in self._innermost if known[var] >= _LOOP]
+        runs = {
+            ((var.name, -1, "run"), "long")
+            for access in self._reads
+            for level, var in enumerate(access.level_vars)
+            if var in self._innermost and _has_long_run(held[access.tensor], level)
+        }
+        kernel = [(("", -1, "kernel"), "long")] if whole >= _KERNEL else []
+        return (*loops, *sorted(runs), *kernel)
+
+    def steps(self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int]) -> float:
+        """About how many iterations all loops have, at most; 0 if that is not known yet."""
+        space = math.prod(extents.values())
+        if space < _LOOP:
+            return float(space)
+        key = tuple(s and s.values.size for s in operands), tuple(extents.items())
+        known, count = self._counted
+        if known != key:  # most calls are like the one before
+            pairs = zip(self._operands, operands, strict=True)
+            held = {var.name: storage for var, storage in pairs if storage is not None}
+            complete = len(held) == len(self._operands) and self._wanted <= extents.keys()
+            count = steps(self._assignment, held, extents) if complete else 0.0
+            self._counted = key, count
+        return count
+
+    def _extents(self, held: Mapping[TensorVar, Storage | None]) -> dict[IndexVar, int]:
+        found: dict[IndexVar, int] = {}
+        for access in self._reads:
+            storage = held[access.tensor]
+            if storage is not None and len(storage.extents) == len(access.level_vars):
+                found.update(zip(access.level_vars, storage.extents, strict=True))
+        return found
+
+
+def _innermost(plan: Plan) -> tuple[IndexVar, ...]:
+    """The variables of loops that have no others inside."""
+    provenance = Provenance(relations_of(plan.loops))
+    loops = (loop for loop in walk(plan.loops) if isinstance(loop, Forall))
+    alone = (n for n in loops if not any(isinstance(each, Forall) for each in walk(n.body)))
+    return tuple(dict.fromkeys(var for n in alone for var in provenance.underived(n.var)))
+
+
+def _has_long_run(storage: Storage | None, level: int) -> bool:
+    """Whether a run of stored entries alone takes long."""
+    if storage is None or level >= len(storage.levels):
+        return False
+    known = storage.asked.get((_has_long_run, level))
+    if known is None:
+        known = storage.asked[_has_long_run, level] = _looked_for(storage.levels[level].get("pos"))
+    return known
+
+
+def _looked_for(pos: Array | None) -> bool:
+    if pos is None or len(pos) < 2 or pos[-1] < _LOOP:
+        return False
+    # Such a run is where one of every so many entries is.
+    rows = np.searchsorted(pos, np.arange(0, int(pos[-1]), _LOOP, dtype=pos.dtype), "right") - 1
+    return bool((pos[rows + 1] - pos[rows] >= _LOOP).any())

@@ -1,0 +1,178 @@
+"""What a schedule promises about the data, checked before a kernel runs, and its cut points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import DataError, InternalError, OpenworkError
+from openwork.index.nodes import IndexVar, TensorVar
+from openwork.loops.nodes import relations_of
+from openwork.loops.plan.plan import Plan
+from openwork.loops.provenance import Provenance
+from openwork.loops.relations import (
+    Bound,
+    BoundType,
+    Coord,
+    Divide,
+    Fuse,
+    Pos,
+    Precompute,
+    Relation,
+)
+from openwork.runtime.storage import Array, Storage
+
+_MOST_PAIRS = 2**62
+
+
+def _by_position(fused: IndexVar, relations: Sequence[Relation]) -> bool:
+    """Whether only the positions of an operand are walked, so that pairs are never counted."""
+    for relation in relations:
+        if isinstance(relation, Pos) and relation.parent == fused:
+            return True
+        if isinstance(relation, Fuse) and fused in relation.parents:
+            return _by_position(relation.fused, relations)
+    return False
+
+
+class Promises:
+    """The bounds, cut points and fused loops of a plan."""
+
+    def __init__(self, plan: Plan, templates: Mapping[str, Any]) -> None:
+        self._templates = dict(templates)
+        self._provenance = Provenance(relations_of(plan.loops))
+        relations = self._provenance.relations
+        self._bounds = [r for r in relations if isinstance(r, Bound)]
+        self._divides = [r for r in relations if isinstance(r, Divide) and r.points is not None]
+        self._fused = [r.fused for r in relations if isinstance(r, Fuse)]
+        if not any(isinstance(r, Coord) for r in relations):
+            self._fused = [var for var in self._fused if not _by_position(var, relations)]
+        self._none = not (self._bounds or self._divides or self._fused)
+
+    def keep(
+        self,
+        extents: Mapping[IndexVar, int],
+        given: tuple[Storage, ...],
+        operands: tuple[Storage, ...],
+        names: tuple[TensorVar, ...],
+    ) -> tuple[Array, ...]:
+        """Check what can be checked before the kernel runs; the cut points.
+
+        Raises:
+            DataError: E507 if the data breaks a bound, E508 if cut points do not cut.
+        """
+        if self._none:
+            return ()
+        for fused in self._fused:
+            pairs = math.prod(extents[u] for u in self._provenance.underived(fused))
+            if pairs >= _MOST_PAIRS:
+                raise DataError(
+                    f"{fused} would run over {pairs} pairs, more than can be counted",
+                    code="E507",
+                    hint="fuse fewer variables",
+                )
+        for bound in self._bounds:
+            self._check(bound, extents)
+        by_name = dict(zip((var.name for var in names), operands, strict=True))
+        return tuple(self._cut(divide, extents, given, by_name) for divide in self._divides)
+
+    def hold(self, extents: Mapping[IndexVar, int]) -> bool:
+        """Whether the bounds hold, as far as that is known before the kernel runs."""
+        try:
+            for bound in self._bounds:
+                self._check(bound, extents)
+        except DataError:
+            return False
+        return True
+
+    def _check(self, bound: Bound, extents: Mapping[IndexVar, int]) -> None:
+        var = bound.parent
+        while isinstance(above := self._provenance.above.get(var), (Bound, Precompute)):
+            var = above.parent
+        if above is not None:
+            return  # known only inside the kernel, which checks it
+        size, value = extents[var], bound.value
+        holds = {
+            BoundType.MaxExact: size == value,
+            BoundType.MaxConstraint: size <= value,
+            BoundType.MinExact: value == 0,
+            BoundType.MinConstraint: value <= 0,
+            BoundType.Divisible: size % max(value, 1) == 0,
+        }[bound.kind]
+        if not holds:
+            raise DataError(
+                f"{bound} does not hold: {var} runs from 0 up to below {size}",
+                code="E507",
+                hint="compile the statement for this data without the bound",
+            )
+
+    def _cut(
+        self,
+        divide: Divide,
+        extents: Mapping[IndexVar, int],
+        given: tuple[Storage, ...],
+        operands: Mapping[str, Storage],
+    ) -> Array:
+        """The cut points that the user's function gives."""
+        if divide.points is None:
+            raise InternalError(f"{divide} has no function")
+        tensors = {
+            name: template.__openwork_result__(storage)
+            for (name, template), storage in zip(self._templates.items(), given, strict=True)
+        }
+        size = self._size(divide.parent, extents, operands)
+        hint = f"it must give {divide.parts + 1} rising whole numbers from 0 to {size}"
+        try:
+            found = np.asarray(divide.points(tensors, divide.parts))
+        except OpenworkError:
+            raise
+        except Exception as error:
+            raise DataError(
+                f"split_points of {divide.parent} failed: {type(error).__name__}: {error}",
+                code="E508",
+                hint=hint,
+            ) from error
+        rises = (
+            found.shape == (divide.parts + 1,)
+            and found.dtype.kind in "iu"
+            and found[0] == 0
+            and found[-1] == size
+            and bool(np.all(found[1:] >= found[:-1]))
+        )
+        if not rises:
+            raise DataError(
+                f"split_points of {divide.parent} gave {np.array2string(found, threshold=8)}",
+                code="E508",
+                hint=hint,
+            )
+        return np.ascontiguousarray(found, dtype=np.int64)
+
+    def _size(
+        self, var: IndexVar, extents: Mapping[IndexVar, int], operands: Mapping[str, Storage]
+    ) -> int:
+        """How many values a variable has whose loop is not inside of another's run."""
+        relation = self._provenance.above.get(var)
+        match relation:
+            case None:
+                return extents[var]
+            case Bound(parent=parent) | Precompute(parent=parent):
+                return self._size(parent, extents, operands)
+            case Fuse():
+                return math.prod(extents[u] for u in self._provenance.underived(var))
+            case Pos(access=access, parent=parent):
+                last = self._provenance.underived(parent)[-1]
+                return operands[access.tensor.name].positions(access.level_vars.index(last))
+        raise InternalError(f"the size of {var} is not known before the kernel runs")
+
+
+def broken_bound(plan: Plan) -> DataError:
+    """The error for a bound that a kernel found broken."""
+    bounds = [str(r) for r in relations_of(plan.loops) if isinstance(r, Bound)]
+    return DataError(
+        f"the data breaks a bound of the schedule: {', '.join(bounds)}",
+        code="E507",
+        hint="compile the statement for this data without the bound",
+    )

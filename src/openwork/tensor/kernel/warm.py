@@ -1,0 +1,148 @@
+"""Warm calls: the operands of the call before, and nothing left to decide.
+
+Between two calls a program looks at megabytes of data, so that every line of Python runs from cold
+memory. What a repeated call does is therefore kept to the least.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from ctypes import addressof, c_char
+from typing import Any
+
+import numpy as np
+
+from openwork.index.nodes import TensorVar
+from openwork.loops.plan.assembly import Append
+from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
+from openwork.runtime.memory import allocate
+from openwork.runtime.storage import Storage
+from openwork.tensor.kernel.binding import Binder, Binding
+
+# Results below this many bytes are not counted against the memory that is left.
+_UNCOUNTED = 1 << 16
+
+
+class Repeated(ABC):
+    """A call like the one before, with nothing but the same operands.
+
+    Args:
+        binding: of the call before.
+        templates: the tensors of the statement that are operands.
+        template: the tensor of the statement that is the result.
+    """
+
+    def __init__(self, binding: Binding, templates: Iterable[Any], template: Any) -> None:
+        self._binding, self._template = binding, template
+        self._shape = binding.result_shape
+        self._own = list(zip(binding.given, templates, strict=True))
+
+    def again(self) -> Any:
+        """The result of the statement's own operands, or None if they are others than before."""
+        held: tuple[Any, ...] = ()  # to the end of the call, whoever replaces it meanwhile
+        for reference, template in self._own:
+            storage = template._storage  # a property would take longer than all of this
+            if storage is None or reference() is not storage:
+                return None
+            held = held, storage
+        shape = self._template._shape
+        if shape is not self._shape and shape != self._shape:
+            return None
+        return self._made()
+
+    def __call__(self, given: tuple[Storage, ...]) -> Any:
+        """The result, or None if the operands are others than before, or it was not to be had."""
+        return self._made() if self._binding.fits(given, self._template.shape) else None
+
+    @abstractmethod
+    def _made(self) -> Any:
+        """The result for the operands that `binding` has, which are there."""
+
+
+class Warm(Repeated):
+    """Repeats a call whose result is written in place and need not be initialised."""
+
+    def __init__(
+        self,
+        binding: Binding,
+        binder: Binder,
+        result: TensorVar,
+        templates: Iterable[Any],
+        template: Any,
+    ) -> None:
+        super().__init__(binding, templates, template)
+        self._result, self._levels = result, binder.levels_again
+        self._work = binding.work + binding.count
+        self._steps = binding.steps + binding.count
+        self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
+        self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
+        self._frames: list[Any] = []  # arguments of calls that are over
+
+    @staticmethod
+    def suits(binding: Binding, binder: Binder) -> bool:
+        """Whether calls with the operands of `binding` can be repeated so."""
+        plain = binding.compiled.initial is None and not binding.tight
+        return plain and binder.takes_as_given and not binder.adds
+
+    def _made(self) -> Any:
+        binding, result, work = self._binding, self._result, self._work
+        threads, (known, sizes) = threads_for(work), self._sized
+        executable = binding.executable
+        if threads != known:
+            sizes = executable.sizes(threads, 0, binding.sizes)
+            self._sized = (threads, sizes)
+        dtype, count = result.dtype, binding.count
+        values = np.empty(count, dtype) if self._small else allocate(count, dtype)
+        # Taking and adding are each a single step, so that threads may call at once.
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = executable.frame((*binding.pointers, 0))
+        # The same as the address in `__array_interface__`, for a third of the time.
+        frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
+        executable.call(frame, sizes, self._steps)
+        self._frames.append(frame)
+        levels = self._levels(binding)
+        storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
+        return self._template.__openwork_result__(storage)
+
+
+class WarmAppended(Repeated):
+    """Repeats a call whose result is made of arrays that the kernel allocates."""
+
+    def __init__(
+        self, binding: Binding, result: TensorVar, templates: Iterable[Any], template: Any
+    ) -> None:
+        super().__init__(binding, templates, template)
+        self._result = result
+        self._names = [[fact.name for fact in level.arrays] for level in result.format.levels]
+        self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of calls that are over
+
+    @staticmethod
+    def suits(assembly: Append, binding: Binding, binder: Binder) -> bool:
+        """Whether calls can be repeated so; where memory may be short, it is asked for anew."""
+        short = assembly.strategy == "count" or binding.tight
+        return not short and binder.takes_as_given and not binder.adds
+
+    def _made(self) -> Any:
+        binding, result = self._binding, self._result
+        executable, work = binding.executable, binding.work
+        threads = threads_for(work)
+        try:
+            frame, sizes = self._frames.pop()
+            sizes[0] = threads
+        except IndexError:
+            frame = executable.frame(binding.pointers)
+            sizes = executable.sizes(threads, binding.room, binding.sizes)
+        try:
+            executable.call(frame, sizes, binding.steps)
+        except (BoundBroken, PositionOverflow):
+            return None
+        arrays = executable.collect(frame, sizes)
+        self._frames.append((frame, sizes))
+        values = arrays.pop()
+        made = iter(arrays)
+        levels = tuple([{name: next(made) for name in names} for names in self._names])
+        storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)
+        return self._template.__openwork_result__(storage)

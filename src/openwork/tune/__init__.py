@@ -1,1 +1,0 @@
-"""Automatic choice of schedules and formats."""
