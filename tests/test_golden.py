@@ -16,7 +16,7 @@ import pytest
 import openwork as ow
 from openwork.tensor.exchange.validate import validate
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 
 Array = np.ndarray[Any, Any]
 VECTOR, MATRIX = ow.dense(1), ow.dense(2)

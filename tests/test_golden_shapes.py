@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.optimized
+
 
 def kernel_of(name: str) -> str:
     """The function itself, without the helpers before it."""

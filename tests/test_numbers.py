@@ -27,6 +27,8 @@ from openwork.index.einstein import explicit
 from openwork.runtime.reference import evaluate, to_masked
 from openwork.runtime.storage import Array
 
+pytestmark = pytest.mark.optimized
+
 CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "600"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 4

@@ -36,7 +36,7 @@ from openwork.tensor.tensor import Tensor
 from openwork.tree import Node, bottom_up, walk
 
 CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "800"))
-SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "3000"))
+SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 20
 SANITIZE = ("address", "undefined") if os.environ.get("OPENWORK_SANITIZE") == "1" else ()

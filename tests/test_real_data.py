@@ -13,7 +13,7 @@ from scipy import sparse
 import openwork as ow
 from openwork.tensor.exchange.validate import validate
 
-pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_data]
+pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_data, pytest.mark.optimized]
 
 Find = Callable[[str], Path]
 SMALL = ("karate", "494_bus", "plsk1919")

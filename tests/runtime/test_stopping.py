@@ -12,6 +12,7 @@ import pytest
 import openwork as ow
 
 pytestmark = [
+    pytest.mark.optimized,
     pytest.mark.needs_cc,
     pytest.mark.skipif(os.name != "posix", reason="no POSIX signals here"),
 ]

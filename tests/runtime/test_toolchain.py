@@ -19,6 +19,8 @@ from openwork.runtime import cache
 from openwork.runtime.host import library, toolchain
 from openwork.runtime.host.toolchain import Toolchain, find_toolchain
 
+pytestmark = pytest.mark.optimized
+
 needs_cc = pytest.mark.needs_cc
 
 

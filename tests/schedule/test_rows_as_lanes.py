@@ -9,6 +9,8 @@ import pytest
 
 import openwork as ow
 
+pytestmark = pytest.mark.optimized
+
 ROWS = "split(i,i0,i1,{}), parallelize(i0,CPUThread,NoRaces), parallelize(i1,CPUVector,NoRaces)"
 FORMATS = [ow.SELL(8), ow.SELL(32), ow.SELL(8, 16), ow.SELL(16, 64), ow.DIA, ow.ELL]
 SHAPES = [(0, 3), (1, 1), (7, 9), (8, 8), (64, 40), (131, 77), (40, 300)]

@@ -10,6 +10,8 @@ import scipy.sparse as sp
 
 import openwork as ow
 
+pytestmark = pytest.mark.optimized
+
 SDDMM = "C(i,j) = A(i,j) * U(i,k) * V(j,k)"
 
 

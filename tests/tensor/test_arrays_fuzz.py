@@ -360,7 +360,9 @@ def admit(number: int) -> Case | None:
     finally:
         assert_untouched(given, before)
     others = operands(tensor.shape, tensor.dtype, number)
-    texts = rng.sample(list(STATEMENTS[tensor.order]), 2)
+    # Two for each format and type, so that cases share kernels; all are asked for in the end.
+    few = random.Random(f"{tensor.format} of {tensor.dtype}")
+    texts = few.sample(list(STATEMENTS[tensor.order]), 2)
     kernels = {text: KERNELS.of(tensor, text, others) for text in texts}
     return Case(number, given, before, tensor, others, kernels)
 
