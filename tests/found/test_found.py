@@ -11,7 +11,7 @@ from tests.gpu.batch import Batch as EmulatedBatch
 from tests.test_property import Batch, answer, several_threads
 
 from openwork.errors import ScheduleError
-from openwork.runtime.emulator import ORDERS
+from openwork.runtime.gpu.emulator import ORDERS
 from openwork.runtime.reference import Masked
 
 __all__ = ["several_threads"]  # the fixture
