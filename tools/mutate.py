@@ -37,9 +37,9 @@ FIRST = (
     "tests/render",
     "tests/loops",
     "tests/schedule",
-    "tests/test_interpreter.py",
-    "tests/test_statements.py",
-    "tests/test_kernel_calls.py",
+    "tests/random/test_interpreted.py",
+    "tests/whole/test_statements.py",
+    "tests/tensor/kernel/test_calls.py",
     "tests/assembly",
     "tests/gpu",
 )

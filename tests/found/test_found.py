@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.found.cases import HERE, Found, cases, text_of
-from tests.generate import assert_agrees
 from tests.gpu.batch import Batch as EmulatedBatch
-from tests.test_property import Batch, answer, several_threads
+from tests.random.generate import assert_agrees
+from tests.random.test_property import Batch, answer, several_threads
 
 from openwork.errors import ScheduleError
 from openwork.runtime.gpu.emulator import ORDERS
