@@ -16,6 +16,9 @@ KERNEL_TESTS = tests/random/test_property.py tests/whole/test_numbers.py tests/w
 	tests/loops/schedule/test_corner_cases.py tests/program/lower/base/test_rows_in_registers.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
 	tests/tensor/files/test_files.py tests/tensor/files/test_files_broken.py tests/tensor/files/test_files_fuzz.py \
 	tests/tensor/exchange/test_arrays_fuzz.py
+# The tests that run kernels under the emulator.
+EMULATED_TESTS = tests/found tests/program/device tests/program/lower/result tests/random/test_emulated.py tests/random/test_recipes.py \
+	tests/recipes tests/render/cuda tests/runtime/gpu tests/tensor/kernel/test_told_gpu.py
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
@@ -49,7 +52,7 @@ test: setup ## run the tests, the docstring examples and the examples of the doc
 	$(PYTEST) -n $(JOBS) --dist worksteal
 
 .PHONY: test-optimized
-test-optimized: setup ## the same, with all kernels compiled as users' are: half as long again
+test-optimized: setup ## the same, with every kernel compiled as for users, which takes half as long again
 	OPENWORK_TEST_OPTIMIZE=-O3 $(PYTEST) -n $(JOBS) --dist worksteal
 
 check: setup ## lint, formatting, types
@@ -67,7 +70,7 @@ fuzz-files: setup
 	  $(PYTEST) -s tests/tensor/files/test_files_fuzz.py
 
 .PHONY: fuzz-arrays
-fuzz-arrays: setup guard-library ## arrays with one thing changed, through every door, in memory that is watched (N=20000)
+fuzz-arrays: setup guard-library ## corrupt one array at a time, on every way in, under the guarding allocator (N=20000)
 	LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s -n $(JOBS) tests/tensor/exchange/test_arrays_fuzz.py
 
@@ -86,20 +89,20 @@ sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, rac
 	  --error-exitcode 9 $(PYTEST) tests/gpu/test_real_gpu.py -k "$(GPU_CHECKED)" || exit 1; done
 
 .PHONY: races-gpu
-races-gpu: setup ## run what is emulated of a GPU, and look for races in arrays and in shared memory
-	OPENWORK_EMULATED_RACES=1 $(PYTEST) -n $(JOBS) tests/gpu
+races-gpu: setup ## run the GPU emulator with race detection, in global and shared memory
+	OPENWORK_EMULATED_RACES=1 $(PYTEST) -n $(JOBS) $(EMULATED_TESTS)
 
-bench-gpu: setup ## measure on a GPU, against cuSPARSE by itself, through CuPy and through torch
+bench-gpu: setup ## measure on a GPU against cuSPARSE, called directly, through CuPy and through torch
 	$(PY) bench/gpu.py $(BENCH)
 	$(PY) bench/gpu.py --held-out $(BENCH)
 	$(PY) bench/gpu_results.py
 	$(PY) bench/gpu_moves.py
 
 .PHONY: study-gpu
-study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json draws what was measured
+study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json plots saved measurements
 	$(PY) bench/gpu_studies.py $(FILE)
 
-sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
+sanitize: setup ## run the kernel tests under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
 
 .PHONY: guard-library
@@ -107,14 +110,14 @@ guard-library:
 	mkdir -p build
 	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard/guard.c
 
-guard: setup guard-library ## run random cases in memory that is watched from outside, whoever writes to it
-	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/random/test_property.py tests/found/test_found_schedules.py \
-	  tests/found/test_found_formats.py tests/assembly
+guard: setup guard-library ## run random cases under the guarding allocator
+	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/random/test_property.py tests/found \
+	  tests/program/lower/result
 
-tsan: setup ## run parallel kernels, and races put in, under ThreadSanitizer (CASES=60, CLANG=)
+tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))
 
-golden: setup ## rewrite tests/golden from what the compiler emits now
+golden: setup ## rewrite tests/golden from the current output
 	$(PYTEST) -m golden --update-golden tests
 
 bench: setup ## measure against C and libraries; also: bench-core bench-peers bench-sparse bench-studies bench-formats
@@ -132,7 +135,7 @@ docs: setup ## rewrite the generated pages: docs/errors.md, the tree in docs/arc
 	$(PY) tools/make_errors_page.py
 	$(PY) tools/make_tree.py
 
-doctor: setup ## report the compilers and caches that were found
+doctor: setup ## report compilers and caches
 	$(PY) -m openwork doctor
 
 clean: ## remove caches and build outputs; keeps .venv
