@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.random.test_interpreted import Interpreted, interpreting
+from tests.random.interpreted import Interpreted, interpreting
 from tests.random.unguarded import unguarded_updates
 from tests.tsan import clang
 from tests.tsan.__main__ import verdict

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.random.test_interpreted import Interpreted, interpreting
+from tests.random.interpreted import Interpreted, interpreting
 
 import openwork as ow
 from openwork.runtime.host import launch
