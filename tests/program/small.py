@@ -16,6 +16,7 @@ X, Y = p.Array("x", "float64"), p.Array("y", "float64")
 CRD, KEYS, WORK = p.Array("crd", "int32"), p.Array("keys", "int64"), p.Array("work", "float64")
 TABLE, SLOTS = p.Array("table", "int64"), p.Array("slots", "int64")
 MARKS = p.Array("marks", "uint64")
+VALS = p.Array("A_vals", "float64")  # the elements of an operand, which may be loaded ahead
 ZERO, ONE, TWO = (p.Value(float(number), "float64") for number in range(3))
 MASK, COUNT, ROOM, SLOT = p.Name("mask"), p.Name("count"), p.Name("capacity"), p.Name("slot")
 
@@ -56,11 +57,12 @@ def times(left: p.Expr, right: p.Expr) -> p.Expr:
 
 
 def program(*body: p.Stmt, made: dict[p.Array, p.Expr] | None = None) -> p.Program:
-    """A program over operands x and crd, and a result y of n elements."""
+    """A program over operands x, crd and A, and a result y of n elements."""
     arguments = [
         p.Argument(X, "x", -1, "values", "operand"),
         p.Argument(CRD, "x", 0, "crd", "operand"),
         p.Argument(Y, "y", -1, "values", "result"),
+        p.Argument(VALS, "A", -1, "values", "operand"),
     ]
     for array, count in (made or {}).items():
         arguments.append(p.Argument(array, "z", -1, "values", "made", count))

@@ -55,7 +55,7 @@ def run(
     if checked:
         verify(whole)
     y = np.full(len(x), poison(np.dtype("float64")))
-    arrays = [np.array(x), np.array(crd, np.int32), y, *[None] * len(made or {})]
+    arrays = [np.array(x), np.array(crd, np.int32), y, np.array(x), *[None] * len(made or {})]
     status, arrays_made = interpret(whole, arrays, [threads, 0, len(x)])
     return status, y.tolist(), arrays_made
 
@@ -331,9 +331,9 @@ def test_what_is_handed_back_must_be_there(count: p.Expr, message: str) -> None:
 
 def test_arguments_of_another_type_are_refused() -> None:
     with pytest.raises(InternalError, match="crd has the type int32, but an array of int64"):
-        interpret(program(), [np.ones(1), np.zeros(1, np.int64), np.ones(1)], [1, 0, 1])
+        interpret(program(), [np.ones(1), np.zeros(1, np.int64), np.ones(1), np.ones(1)], [1, 0, 1])
     with pytest.raises(InternalError, match="x has the type float64, but no array"):
-        interpret(program(), [None, np.zeros(1, np.int32), np.ones(1)], [1, 0, 1])
+        interpret(program(), [None, np.zeros(1, np.int32), np.ones(1), np.ones(1)], [1, 0, 1])
 
 
 def test_nodes_it_does_not_know_are_refused() -> None:

@@ -44,7 +44,9 @@ def test_races_are_noticed(race: str, seed: int) -> None:
     whole = program(shared(body))
     verify(whole)
     with pytest.raises(InternalError, match=message):
-        interpret(whole, [np.ones(4), np.zeros(1, np.int32), np.ones(4)], [2, 0, 4], seed)
+        interpret(
+            whole, [np.ones(4), np.zeros(1, np.int32), np.ones(4), np.ones(4)], [2, 0, 4], seed
+        )
 
 
 def test_races_with_copies_and_chunks() -> None:
@@ -56,7 +58,7 @@ def test_races_with_copies_and_chunks() -> None:
             p.Allocate(other, N), shared(body, copies=copies, **more), made={other: p.Value(1)}
         )
         verify(whole)
-        arrays = [np.ones(9), np.zeros(1, np.int32), np.ones(4), None]
+        arrays = [np.ones(9), np.zeros(1, np.int32), np.ones(4), np.ones(9), None]
         with pytest.raises(InternalError, match=r"z\[0\] is written by two threads"):
             interpret(whole, arrays, [3, 0, 9])
 
@@ -65,4 +67,4 @@ def test_a_copy_has_bounds() -> None:
     update = p.Store(Y, p.Convert(CRD[I], "int64"), X[I], ops.ADD)
     whole = program(shared(update, copies=(p.Copy(Y, p.Value(2), ops.ADD, ZERO),)))
     with pytest.raises(InternalError, match=r"y\[3\] is outside of 2"):
-        interpret(whole, [np.ones(4), np.full(4, 3, np.int32), np.ones(4)], [2, 0, 4])
+        interpret(whole, [np.ones(4), np.full(4, 3, np.int32), np.ones(4), np.ones(4)], [2, 0, 4])
