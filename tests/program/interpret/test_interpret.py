@@ -36,6 +36,7 @@ from openwork.algebra import operators as ops
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import OVERFLOWED
+from openwork.program.interpret import interpret as interpreter
 from openwork.program.interpret.interpret import NO_MEMORY, OK, interpret
 from openwork.program.interpret.memory import poison
 from openwork.program.verify import verify
@@ -299,7 +300,8 @@ FAULTS: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_noticed(fault: str) -> None:
+def test_a_planted_fault_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_MOST_TURNS", 1000)  # before a loop is taken for endless
     message, body = FAULTS[fault]
     with pytest.raises(InternalError, match=message):
         run(*body)
