@@ -24,7 +24,7 @@ CACHE = "OPENWORK_CACHE_DIR"
 SANITIZED_THREADS = 3
 # Most of the time goes into compiling kernels, so that only tests marked `optimized` compile them
 # as users do. `make test-optimized` has all of them do it.
-QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O1"), "-O3"
+QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O0"), "-O3"
 
 # Kernels are compiled inside examples, so no deadline; in CI the same cases every time.
 settings.register_profile(
