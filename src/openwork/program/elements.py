@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from openwork.algebra.operators import AND, BUILTIN, NOT, OR, Op
-from openwork.algebra.types import SUPPORTED, number
+from openwork.algebra.types import SUPPORTED, is_integer, is_unsigned, number
 from openwork.errors import InternalError
 from openwork.index import nodes as index
 from openwork.program.nodes import Apply, Convert, Expr, Value
@@ -75,7 +75,7 @@ def _compared_exactly(name: str, left: Expr, right: Expr) -> Expr:
 
     One below zero is less than all that are unsigned: s < 0 || (uint64)s < u.
     """
-    if left.type.startswith("uint"):
+    if is_unsigned(left.type):
         return _compared_exactly(_MIRRORED[name], right, left)
     rest = Apply(BUILTIN[name], (converted(left, right.type), right), "bool")
     below = Apply(BUILTIN["lt"], (left, Value(0, left.type)), "bool")
@@ -89,7 +89,7 @@ def converted(value: Expr, type: str) -> Expr:
     if value.type == type:
         return value
     if isinstance(value, Value) and not isinstance(value.value, complex) and type in SUPPORTED:
-        from_float_to_int = isinstance(value.value, float) and "int" in type
+        from_float_to_int = isinstance(value.value, float) and is_integer(type)
         if not from_float_to_int:
             return Value(number(value.value, SUPPORTED[type]), type)
     return Convert(value, type)

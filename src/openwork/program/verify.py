@@ -7,13 +7,12 @@ it reduces but reduce it, and only plain loops are left early.
 
 from __future__ import annotations
 
+from openwork.algebra.types import is_signed
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM, THREADS
 from openwork.program.gpu_nodes import Ask, ByOne, Scan
 from openwork.tree import Node, children, walk
-
-_INTEGERS = ("int8", "int16", "int32", "int64", "int128")
 
 
 def verify(program: p.Program) -> None:
@@ -206,6 +205,6 @@ def _uses(node: Node, name: p.Name) -> bool:
 
 
 def _agree(type: str, value: p.Expr) -> None:
-    integers = type in _INTEGERS and value.type in (*_INTEGERS, "bool")
+    integers = is_signed(type) and (is_signed(value.type) or value.type == "bool")
     if value.type != type and not integers:
         raise InternalError(f"a {value.type} is stored as {type}")

@@ -6,11 +6,9 @@ least integer divided by -1) give what NumPy gives.
 
 from __future__ import annotations
 
-import numpy as np
-
-from openwork.algebra.types import number
+from openwork.algebra.types import SUPPORTED, is_complex, is_float, is_unsigned, number, size_of
 from openwork.errors import InternalError
-from openwork.render.spelling import constant, is_complex, is_float
+from openwork.render.spelling import constant, unsigned_of
 
 _EXTREME = """\
 // NaN wins, as in NumPy.
@@ -181,12 +179,14 @@ def operator_text(name: str, type: str, ctype: str) -> str:
     """The C text of the function of an operator for an element type, which C calls `ctype`."""
     match name:
         case "min" | "max":
-            text = _EXTREME_COMPLEX if type.startswith("complex") else _EXTREME
+            text = _EXTREME_COMPLEX if is_complex(type) else _EXTREME
             return text.format(name=name, type=type, ctype=ctype, sign="<>"[name == "max"])
         case "add_inf" | "add_minus_inf":
             extreme = float("inf") if name == "add_inf" else -float("inf")
-            far, _ = constant(number(extreme, np.dtype(type)), type)
-            return _ADD_FAR.format(name=name, type=type, ctype=ctype, far=far, wide=_wide(type))
+            far, _ = constant(number(extreme, SUPPORTED[type]), type)
+            return _ADD_FAR.format(
+                name=name, type=type, ctype=ctype, far=far, wide=unsigned_of(type)
+            )
         case "lt" | "le" | "gt" | "ge":
             sign = _SIGNS[name]
             return _LESS_COMPLEX.format(
@@ -207,18 +207,13 @@ def operator_text(name: str, type: str, ctype: str) -> str:
             name=compared, type=type, ctype=ctype, sign=_SIGNS[compared], negative=negative
         )
     if name in _INTEGERS:
-        unsigned = type.startswith("u")
+        unsigned = is_unsigned(type)
         return _INTEGERS[name][unsigned].format(
             type=type,
             ctype=ctype,
-            wide=_wide(type),
+            wide=unsigned_of(type),
             bits=type if unsigned else f"u{type}",
-            width=8 * np.dtype(type).itemsize,
+            width=8 * size_of(type),
             rest="0" if unsigned else f"({ctype})(a < 0 ? -1 : 0)",
         )
     raise InternalError(f"no helper {name}")
-
-
-def _wide(type: str) -> str:
-    """An unsigned type that C computes `type` in: it wraps, where others may do anything."""
-    return "uint64_t" if type.endswith("64") else "uint32_t"

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from openwork.algebra.operators import Op
-from openwork.algebra.types import Number
+from openwork.algebra.types import (
+    Number,
+    half_of,
+    is_complex,
+    is_float,
+    is_integer,
+    is_signed,
+    is_unsigned,
+    size_of,
+)
 from openwork.errors import InternalError
 
 CTYPES = {
@@ -26,24 +33,9 @@ Spelled = tuple[str, int]
 UseHelper = Callable[[str, str], str]  # (helper, type) -> the name to call
 
 
-def is_float(type: str) -> bool:
-    """Whether `type` is real and inexact."""
-    return type in ("float32", "float64")
-
-
-def is_complex(type: str) -> bool:
-    """Whether `type` is complex."""
-    return type in ("complex64", "complex128")
-
-
-def size_of(type: str) -> int:
-    """The bytes of an element."""
-    return np.dtype(type).itemsize
-
-
-def half_of(type: str) -> str:
-    """The type of the real and of the imaginary part."""
-    return "float32" if type == "complex64" else "float64"
+def unsigned_of(type: str) -> str:
+    """The type that C computes integers of `type` in: it wraps, where others may do anything."""
+    return "uint64_t" if size_of(type) == 8 else "uint32_t"
 
 
 def constant(value: Number, type: str) -> Spelled:
@@ -52,8 +44,7 @@ def constant(value: Number, type: str) -> Spelled:
         return ("1" if value else "0"), ATOM
     if is_complex(type):
         number = complex(value)
-        half = "float32" if type == "complex64" else "float64"
-        parts = ", ".join(constant(part, half)[0] for part in (number.real, number.imag))
+        parts = ", ".join(constant(part, half_of(type))[0] for part in (number.real, number.imag))
         return f"__builtin_complex({parts})", ATOM
     if is_float(type):
         return _real(float(value.real if isinstance(value, complex) else value), type)
@@ -114,7 +105,7 @@ _FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 def operator(op: Op, args: list[Spelled], types: list[str], type: str, use: UseHelper) -> Spelled:
     """An application of a built-in operator whose arguments have element types `types`."""
     name = op.name
-    if name == "add" and op.annihilator is not None and type.startswith(("int", "uint")):
+    if name == "add" and op.annihilator is not None and is_integer(type):
         far = "add_inf" if float(op.annihilator.real) > 0 else "add_minus_inf"
         return f"{use(far, type)}({args[0][0]}, {args[1][0]})", ATOM
     if name in _INFIX:
@@ -149,10 +140,9 @@ def _arithmetic(name: str, args: list[Spelled], type: str) -> Spelled:
     sign, level = _INFIX[name]
     if type == "bool":
         return _logic({"add": "or", "mul": "and"}[name], args)
-    if type.startswith(("int", "uint")) and type not in ("uint32", "uint64"):
+    if is_integer(type) and type not in ("uint32", "uint64"):
         # Integers wrap, as NumPy's do; in C only wide unsigned arithmetic does.
-        wide = "uint64_t" if type.endswith("64") else "uint32_t"
-        left, right = (f"({wide}){paren(arg, UNARY)}" for arg in args)
+        left, right = (f"({unsigned_of(type)}){paren(arg, UNARY)}" for arg in args)
         return f"({CTYPES[type]})({left} {sign} {right})", UNARY
     return f"{paren(args[0], level)} {sign} {paren(args[1], level + 1)}", level
 
@@ -168,7 +158,7 @@ def _logic(name: str, args: list[Spelled]) -> Spelled:
 
 def _mixed(name: str, args: list[Spelled], types: list[str], use: UseHelper) -> Spelled:
     """A comparison of a signed and an unsigned number, neither of which is converted."""
-    if types[0].startswith("u"):
+    if is_unsigned(types[0]):
         name, args, types = _MIRRORED[name], args[::-1], types[::-1]
     return f"{use(f'mixed_{name}', types[0])}({args[0][0]}, {args[1][0]})", ATOM
 
@@ -188,9 +178,8 @@ def _suffix(type: str) -> str:
 
 def _unary(name: str, arg: Spelled, source: str, type: str) -> Spelled:
     if name == "neg":
-        if type.startswith(("int", "uint")):
-            wide = "uint64_t" if type.endswith("64") else "uint32_t"
-            return f"({CTYPES[type]})(0 - ({wide}){paren(arg, UNARY)})", UNARY
+        if is_integer(type):
+            return f"({CTYPES[type]})(0 - ({unsigned_of(type)}){paren(arg, UNARY)})", UNARY
         return f"-{paren(arg, ATOM)}", UNARY
     if name == "abs":
         return _absolute(arg, source)
@@ -214,8 +203,8 @@ def _absolute(arg: Spelled, source: str) -> Spelled:
         return f"__builtin_cabs{_suffix(source)}({arg[0]})", ATOM
     if is_float(source):
         return f"__builtin_fabs{_suffix(source)}({arg[0]})", ATOM
-    if source == "bool" or source.startswith("u"):
+    if not is_signed(source):
         return arg
-    wide = "uint64_t" if source.endswith("64") else "uint32_t"
+    wide = unsigned_of(source)
     value = paren(arg, UNARY)
     return f"({CTYPES[source]})({value} < 0 ? 0 - ({wide}){value} : ({wide}){value})", UNARY

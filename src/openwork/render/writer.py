@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from openwork.algebra.operators import Op
+from openwork.algebra.types import is_complex, is_float
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.elements import applied
@@ -26,8 +27,6 @@ from openwork.render.spelling import (
     Spelled,
     constant,
     convert,
-    is_complex,
-    is_float,
     operator,
     paren,
 )

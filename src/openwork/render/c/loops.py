@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from openwork.algebra.types import is_complex, is_float
 from openwork.program import nodes as p
 from openwork.render.c.allocation import may_fail
 from openwork.render.c.stores import needs_lock
-from openwork.render.spelling import is_complex, is_float
 from openwork.render.writer import Writer, indent, remark
 from openwork.tree import walk
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from openwork.algebra.operators import BUILTIN
-from openwork.algebra.types import SUPPORTED
+from openwork.algebra.types import SUPPORTED, half_of, is_complex, size_of
 from openwork.program.vectorize import NARROW, WIDE
-from openwork.render.spelling import CTYPES, constant, half_of, is_complex, size_of
+from openwork.render.spelling import CTYPES, constant
 
 _WORD = """\
 // Any element of this size, as bits.

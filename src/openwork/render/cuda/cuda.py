@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from openwork.algebra.operators import Op
+from openwork.algebra.types import is_complex
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.device.wide_loads import (
@@ -43,7 +44,6 @@ from openwork.render.spelling import (
     LESS,
     UNARY,
     Spelled,
-    is_complex,
     operator,
     paren,
 )

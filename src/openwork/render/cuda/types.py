@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from openwork.algebra.types import Number
+from openwork.algebra.types import Number, is_complex, is_float
 from openwork.program import nodes as p
 from openwork.program.elements import applied
-from openwork.render.spelling import ATOM, CTYPES, Spelled, constant, is_complex, is_float, paren
+from openwork.render.spelling import ATOM, CTYPES, Spelled, constant, paren
 from openwork.render.writer import Writer, indent
 
 CUDA_TYPES = CTYPES | {
