@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from openwork.algebra.operators import AND, BUILTIN, NOT, OR, Op
+from openwork.algebra.operators import AND, LT, NOT, OR, Op
 from openwork.algebra.types import SUPPORTED, is_integer, is_unsigned, number
 from openwork.errors import InternalError
 from openwork.index import nodes as index
@@ -60,26 +60,22 @@ def lower_value(
                 converted(lower_value(arg, coords, read, given), op.argument_type(kinds, n).name)
                 for n, arg in enumerate(args)
             )
-            if op.name in _MIRRORED and lowered[0].type != lowered[1].type:
-                return _compared_exactly(op.name, *lowered)
+            if op.compares and lowered[0].type != lowered[1].type:
+                return _compared_exactly(op, *lowered)
             return Apply(op, lowered, expr.dtype.name)
     raise InternalError(f"no value for {expr}")
 
 
-# Comparisons, and what they are with the arguments exchanged.
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+def _compared_exactly(op: Op, left: Expr, right: Expr) -> Expr:
+    """A comparison of a signed with an unsigned integer: C would convert both to unsigned.
 
-
-def _compared_exactly(name: str, left: Expr, right: Expr) -> Expr:
-    """A comparison of a signed integer with an unsigned one, as which C would take both.
-
-    One below zero is less than all that are unsigned: s < 0 || (uint64)s < u.
+    A negative number is less than every unsigned one: s < 0 || (uint64)s < u.
     """
     if is_unsigned(left.type):
-        return _compared_exactly(_MIRRORED[name], right, left)
-    rest = Apply(BUILTIN[name], (converted(left, right.type), right), "bool")
-    below = Apply(BUILTIN["lt"], (left, Value(0, left.type)), "bool")
-    if name in ("lt", "le", "ne"):
+        return _compared_exactly(op.mirrored, right, left)
+    rest = Apply(op, (converted(left, right.type), right), "bool")
+    below = Apply(LT, (left, Value(0, left.type)), "bool")
+    if op.when_less:
         return Apply(OR, (below, rest), "bool")
     return Apply(AND, (Apply(NOT, (below,), "bool"), rest), "bool")
 

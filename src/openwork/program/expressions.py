@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
+from openwork.errors import InternalError
+from openwork.program.helpers import HELPERS, Facts
 from openwork.tree import Node
 
 INDEX = "int64"
@@ -137,6 +139,14 @@ class Helper(Expr):
     name: str
     args: tuple[Expr | Array, ...]
     type: str = INDEX
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the function."""
+        known = HELPERS.get(self.name)
+        if known is None:
+            raise InternalError(f"no helper {self.name}")
+        return known
 
 
 def expr(value: object) -> Expr:

@@ -208,7 +208,7 @@ def _live(node: Node) -> Node:
 
 def _pure(value: p.Expr) -> bool:
     """Whether nothing happens when a value is computed; a hash table may grow."""
-    return not any(isinstance(n, p.Helper) and n.name == "find" for n in walk(value))
+    return not any(isinstance(n, p.Helper) and n.facts.grows for n in walk(value))
 
 
 def with_promised_extents(

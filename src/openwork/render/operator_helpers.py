@@ -83,13 +83,6 @@ static {ctype} pow_{type}({ctype} base, {ctype} exponent) {{
 }}
 """
 
-_MIXED = """\
-// A signed and an unsigned number, compared as numbers.
-static inline _Bool mixed_{name}_{type}({ctype} a, uint64_t b) {{
-  return {negative} (uint64_t)a {sign} b;
-}}
-"""
-
 _LEFT_SHIFT = """\
 // Bits that are shifted out are gone, also if all are.
 static inline {ctype} left_shift_{type}({ctype} a, {ctype} b) {{
@@ -161,7 +154,6 @@ static inline {ctype} floor_divide_{type}({ctype} a, {ctype} b) {{
 """
 
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_MIXED_NAMES = {f"mixed_{name}": name for name in _SIGNS}
 _INTEGERS = {
     "floor_divide": (_FLOOR_DIVIDE, _FLOOR_DIVIDE_UNSIGNED),
     "remainder": (_REMAINDER, _REMAINDER_UNSIGNED),
@@ -171,7 +163,7 @@ _INTEGERS = {
     "checked_pow": (_CHECKED_POWER, _CHECKED_POWER),
 }
 OPERATOR_HELPERS = frozenset(
-    ("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge", *_INTEGERS, *_MIXED_NAMES)
+    ("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge", *_INTEGERS)
 )
 
 
@@ -200,12 +192,6 @@ def operator_text(name: str, type: str, ctype: str) -> str:
             return _POWER_COMPLEX.format(
                 type=type, ctype=ctype, half=half, suffix="f" if half == "float" else ""
             )
-    if name in _MIXED_NAMES:
-        compared = _MIXED_NAMES[name]
-        negative = "a < 0 ||" if compared in ("lt", "le", "ne") else "a >= 0 &&"
-        return _MIXED.format(
-            name=compared, type=type, ctype=ctype, sign=_SIGNS[compared], negative=negative
-        )
     if name in _INTEGERS:
         unsigned = is_unsigned(type)
         return _INTEGERS[name][unsigned].format(

@@ -13,7 +13,6 @@ from openwork.algebra.types import (
     is_float,
     is_integer,
     is_signed,
-    is_unsigned,
     size_of,
 )
 from openwork.errors import InternalError
@@ -98,7 +97,6 @@ _BITS = {
 }  # fmt: skip
 # Operators that C has not, or leaves undefined for some arguments.
 _CALLED = ("floor_divide", "remainder", "left_shift", "right_shift", "pow")
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 
 
@@ -112,8 +110,6 @@ def operator(op: Op, args: list[Spelled], types: list[str], type: str, use: UseH
         return _arithmetic(name, args, type)
     if name in _COMPARE:
         sign, level = _COMPARE[name]
-        if types[0] != types[1]:
-            return _mixed(name, args, types, use)
         if is_complex(types[0]) and name not in ("eq", "ne"):
             return f"{use(name, types[0])}({args[0][0]}, {args[1][0]})", ATOM
         return f"{paren(args[0], level + 1)} {sign} {paren(args[1], level + 1)}", level
@@ -154,13 +150,6 @@ def _logic(name: str, args: list[Spelled]) -> Spelled:
         return f"!{paren(args[0], UNARY)} != !{paren(args[1], UNARY)}", EQUAL
     sign, level = ("&&", AND) if name == "and" else ("||", OR)
     return f"{paren(args[0], level + 1)} {sign} {paren(args[1], level + 1)}", level
-
-
-def _mixed(name: str, args: list[Spelled], types: list[str], use: UseHelper) -> Spelled:
-    """A comparison of a signed and an unsigned number, neither of which is converted."""
-    if is_unsigned(types[0]):
-        name, args, types = _MIRRORED[name], args[::-1], types[::-1]
-    return f"{use(f'mixed_{name}', types[0])}({args[0][0]}, {args[1][0]})", ATOM
 
 
 def _bitwise(name: str, args: list[Spelled], type: str) -> Spelled:

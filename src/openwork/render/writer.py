@@ -36,11 +36,6 @@ _SIGNS = {
     "+": PLUS, "-": PLUS, "*": TIMES, "/": TIMES, "%": TIMES,
     "<": LESS, "<=": LESS, "==": EQUAL, "!=": EQUAL, "&&": AND, "||": OR,
 }  # fmt: skip
-# Helpers that exist for several element types, and the argument that tells which.
-_TYPED_BY = {
-    "search": 0, "find": 2, "sort_pairs": 0, "put_at": 0,
-    "lower_bound": 0, "last_at_most": 0, "gallop": 0, "balanced_cut": 0, "cut": 0,
-}  # fmt: skip
 
 NEGATIVE = "negative"  # the flag of integers to negative powers
 
@@ -122,10 +117,10 @@ class Writer:
 
     def call(self, call: p.Helper) -> str:
         """A call of a helper."""
-        place = _TYPED_BY.get(call.name)
+        place = call.facts.typed_by
         typed = call.args[place].type if place is not None else ""
         args = [self.text(arg) for arg in call.args]
-        if call.name == "find":  # it may enlarge the table
+        if call.facts.grows:
             args[:2] = [f"&{arg}" for arg in args[:2]]
         if call.name == "in_turn":
             args[2:] = [str(len(args) - 2), f"(int64_t *[]){{{', '.join(args[2:])}}}"]

@@ -117,7 +117,7 @@ class _Vectors:
 
     def _adds(self, store: p.Store) -> bool:
         """Whether it adds to neighbouring elements as GPUs can do at once, outside of blocks."""
-        plus = store.op is not None and store.op.name == "add" and store.op.definition is None
+        plus = store.op is not None and store.op.adds
         here = store.array.type == "float32" and store.array.name not in self.shared
         return store.atomic and plus and here
 

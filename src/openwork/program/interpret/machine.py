@@ -139,7 +139,7 @@ class Machine:
             raise InternalError(f"no helper {call.name}")
         helper = HELPERS[call.name]
         args = [self._argument(arg) for arg in call.args]
-        if call.name == "find":  # it may enlarge the table, and then the mask is another
+        if call.facts.grows:  # and then the mask is another
             return lambda: self._find(call, *(arg() for arg in args))
         return lambda: helper(self.part, *(arg() for arg in args))
 

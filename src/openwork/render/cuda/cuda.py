@@ -25,7 +25,6 @@ from openwork.program.device.wide_loads import (
 )
 from openwork.program.elements import applied
 from openwork.program.gpu_nodes import (
-    COLLECTIVE,
     Address,
     Barrier,
     Combine,
@@ -277,7 +276,7 @@ class _Renderer(Writer):
         return f"__syncwarp({self._mask(s.lanes)});"
 
     def call(self, call: p.Helper) -> str:
-        if call.name not in COLLECTIVE:
+        if not call.facts.collective:
             return super().call(call)
         *given, count = call.args
         lanes = int(count.value.real) if isinstance(count, p.Value) else 0
