@@ -52,6 +52,7 @@ _PLAIN = frozenset(
         "DType",
         "Op",
         "Op | None",
+        "Role",
         "int | None",
         "str | None",
     )

@@ -124,7 +124,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
-                    name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)
+                    name = p.Name(_fresh(f"{load.array.stem}_val", taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
         new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
@@ -144,7 +144,7 @@ def _replace(node: Node, table: dict[Node, Node]) -> Node:
 
 def _values(node: Node) -> Iterator[p.Load]:
     """The loads of elements in `node`; those of index arrays are left where they are."""
-    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.name.endswith("_vals"))
+    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE)
 
 
 def _declared(node: Node, loops: list[set[str]]) -> set[str]:

@@ -69,8 +69,8 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
     after: list[p.Stmt] = []
     body: Node = loop.body
     for copy in loop.copies:
-        base = copy.array.name.removesuffix("_vals")
-        own = Array(_fresh(f"{base}_parts", taken), copy.array.type)
+        name = _fresh(f"{copy.array.stem}_parts", taken)
+        own = Array(name, copy.array.type, p.Role.PARTIAL)
         body = _moved(body, copy.array, own, part * copy.count)
         fill = For(at, Value(0), parts * copy.count, block(Store(own, at, copy.identity)))
         before += [Allocate(own, parts * copy.count), replace(fill, simd=True)]

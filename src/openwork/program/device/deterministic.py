@@ -17,7 +17,7 @@ def is_exact(program: p.Program | DeviceProgram) -> bool:
         bodies += [kernel.body for kernel in program.kernels]
     return not any(
         isinstance(n, Combine)
-        or (isinstance(n, p.Store) and n.atomic and n.array.name.endswith("_vals"))
+        or (isinstance(n, p.Store) and n.atomic and n.array.role is p.Role.VALUE)
         for body in bodies
         for n in walk(body)
     )

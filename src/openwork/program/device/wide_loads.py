@@ -104,7 +104,7 @@ class _Vectors:
             store = stores[0]
             base = self._base(store.index, loop.var, own)
             fits = base is not None and _aligned(base, store.array, count, known)
-            if base is not None and fits and store.array.name.endswith("_vals"):
+            if base is not None and fits and store.array.role is p.Role.VALUE:
                 vector = self._vector(store.array)
                 before.append(MakeVector(vector, count))
                 after.append(StoreVector(vector, store.array, base, count, store.atomic))
@@ -122,7 +122,7 @@ class _Vectors:
         return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
-        base, number = array.name.removesuffix("_vals") + "_vector", 1
+        base, number = f"{array.stem}_vector", 1
         name = base
         while name in self.taken:
             number += 1

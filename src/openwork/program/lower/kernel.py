@@ -105,7 +105,7 @@ def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argu
     for tensor in operands:
         for level, kind in enumerate(tensor.format.levels):
             for fact in sorted(kind.arrays, key=lambda fact: fact.name):
-                array = names.array(tensor, level, fact.name)
+                array = names.array(tensor, level, fact)
                 yield p.Argument(array, tensor.name, level, fact.name, "operand")
         yield p.Argument(names.values(tensor), tensor.name, -1, "values", "operand")
     for relation in ctx.provenance.relations:

@@ -84,9 +84,13 @@ def parameters(k: Kernel) -> list[tuple[str, str]]:
     for array in k.arrays:
         const = "" if array.name in k.written else "const "
         # A hash table is put in another place when it grows.
-        restrict = "*" if array.name.endswith("_table") else "*__restrict__"
+        restrict = "*" if array.role is p.Role.TABLE else "*__restrict__"
         found.append((f"{const}{CUDA_TYPES[array.type]} {restrict}", array.name))
     return found
+
+
+# What arrays of 64-bit numbers may hold of which 32 bits are looked at.
+_INDICES = (p.Role.POSITION, p.Role.COORDINATE, p.Role.CUT)
 
 
 def can_be_narrow(program: p.Program) -> bool:
@@ -95,11 +99,9 @@ def can_be_narrow(program: p.Program) -> bool:
         match node:
             case p.Apply(args=args) if "int64" in (node.type, *(a.type for a in args)):
                 return False
-            case p.Argument(role="made", name="pos", array=p.Array(type="int64")):
+            case p.Argument(role="made", array=p.Array(type="int64", role=p.Role.POSITION)):
                 return False
-            case p.Array(name=name, type="int64" | "int128") if not re.search(
-                r"_((pos|crd)\d+|cuts|first|long|far)$", name
-            ):
+            case p.Array(type="int64" | "int128", role=role) if role not in _INDICES:
                 return False
     return True
 

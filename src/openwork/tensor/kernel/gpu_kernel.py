@@ -264,9 +264,9 @@ class DeviceKernel(Kernel):
         """The operands by their names in the code."""
         given = {var.name: ref(s) for var, s in zip(self._binder.operands, operands, strict=True)}
         return {
-            a.array.name.partition("_")[0]: given[a.tensor]
+            a.array.tensor: given[a.tensor]
             for a in compiled.program.arguments
-            if a.role == "operand" and a.tensor in given
+            if a.role == "operand" and a.array.tensor
         }
 
     def _under(self, result: Storage) -> Kernel:

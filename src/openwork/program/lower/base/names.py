@@ -12,10 +12,11 @@ from functools import cached_property
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
+from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
-from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
+from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
 
 Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
 
@@ -40,6 +41,21 @@ def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
         case Split() | Divide():
             return [f"{base}0", f"{base}1"]
     return [base]
+
+
+# By what a level says that its array holds.
+_ROLES = {"positions": Role.POSITION, "coordinates": Role.COORDINATE}
+
+
+def value_array(tensor: str, type: str) -> Array:
+    """The values of the tensor or workspace that is called `tensor` in the code."""
+    return Array(f"{tensor}_vals", type, Role.VALUE, tensor)
+
+
+def index_array(tensor: str, level: int, fact: ArrayFact, type: str) -> Array:
+    """An index array of a level of the tensor that is called `tensor` in the code."""
+    role = _ROLES.get(fact.holds, Role.NUMBER)
+    return Array(f"{tensor}_{fact.name}{level + 1}", type, role, tensor)
 
 
 class LevelView(SimpleNamespace):
@@ -150,23 +166,24 @@ class Names:
 
     def cuts(self, outer: IndexVar) -> Array:
         """The points at which a user's function cuts, for the runs that `outer` counts."""
-        return Array(f"{self.variables[outer]}_cuts", "int64")
+        return Array(f"{self.variables[outer]}_cuts", "int64", Role.CUT)
 
     def values(self, tensor: TensorVar) -> Array:
         """The values of `tensor`."""
-        name = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{name}_vals", tensor.dtype.name)
+        return value_array(self._name_of_arrays(tensor), tensor.dtype.name)
 
-    def array(self, tensor: TensorVar, level: int, name: str) -> Array:
+    def array(self, tensor: TensorVar, level: int, fact: ArrayFact) -> Array:
         """An index array of `tensor`."""
-        width = self.widths.get((tensor.name, level, name), "int32")
-        base = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{base}_{name}{level + 1}", width)
+        width = self.widths.get((tensor.name, level, fact.name), "int32")
+        return index_array(self._name_of_arrays(tensor), level, fact, width)
+
+    def _name_of_arrays(self, tensor: TensorVar) -> str:
+        return self.standing_in.get(tensor.name) or self.of(tensor)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""
         facts = access.tensor.format.levels[level].arrays
-        arrays = {f.name: self.array(access.tensor, level, f.name) for f in facts}
+        arrays = {f.name: self.array(access.tensor, level, f) for f in facts}
         return LevelView(self, access, level, arrays)
 
     def parents(self, access: Access, level: int) -> Expr:

@@ -35,6 +35,7 @@ from openwork.program.nodes import (
     Load,
     Local,
     Name,
+    Role,
     Set,
     Stmt,
     Store,
@@ -115,7 +116,7 @@ class Workspace:
     @property
     def table(self) -> Array:
         """The hash table: slots, or -1."""
-        return Array(f"{self.name}_table", INDEX)
+        return Array(f"{self.name}_table", INDEX, Role.TABLE, self.name)
 
     @property
     def mask(self) -> Name:

@@ -85,10 +85,10 @@ class Table(Workspace):
             return super().keys.type
         names, result = self.names, self.names.result
         widths = {
-            names.array(result, level, fact.name).type
+            names.array(result, level, fact).type
             for level, kind in enumerate(result.format.levels)
             for fact in kind.arrays
-            if fact.name == "crd"
+            if fact.holds == "coordinates"
         }
         return "int32" if widths == {"int32"} else INDEX
 
