@@ -16,9 +16,8 @@ from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
+from openwork.program.lower.base.specialization import Specialization
 from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
-
-Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -93,7 +92,7 @@ class Names:
     operands: tuple[TensorVar, ...]
     temporaries: tuple[TensorVar, ...]
     loops: Sequence[IndexVar]
-    widths: Widths
+    facts: Specialization
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
     blocks: tuple[Block, ...] = ()
@@ -139,16 +138,16 @@ class Names:
     def ends_early(self, var: IndexVar) -> bool:
         """Whether a mode may end before the last block does within which `var` runs."""
         block = self.inner_blocks.get(var)
-        return block is not None and self.widths.get((block.var.name, -1, "blocks")) != "whole"
+        return block is not None and block.var not in self.facts.whole
 
     @property
     def takes_long(self) -> bool:
         """Whether the whole kernel may take longer than somebody waits who pressed Ctrl-C."""
-        return self.widths.get(("", -1, "kernel")) == "long"
+        return self.facts.long.kernel
 
     def is_long(self, var: IndexVar, run: bool) -> bool:
         """Whether a loop over all values of `var`, or along a run of stored ones, takes long."""
-        return self.widths.get((var.name, -1, "run" if run else "loop")) == "long"
+        return var in (self.facts.long.runs if run else self.facts.long.loops)
 
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
         """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
@@ -174,7 +173,7 @@ class Names:
 
     def array(self, tensor: TensorVar, level: int, fact: ArrayFact) -> Array:
         """An index array of `tensor`."""
-        width = self.widths.get((tensor.name, level, fact.name), "int32")
+        width = self.facts.width(tensor.name, level, fact.name)
         return index_array(self._name_of_arrays(tensor), level, fact, width)
 
     def _name_of_arrays(self, tensor: TensorVar) -> str:

@@ -83,7 +83,7 @@ class Workspace:
     @property
     def keys(self) -> Array:
         """The keys that were written: 64-bit numbers, or where those do not reach, 128-bit ones."""
-        type = self.names.widths.get((self.tensor.name, 0, "keys"), INDEX)
+        type = "int128" if self.tensor.name in self.names.facts.wide_keys else INDEX
         return Array(f"{self.name}_keys", type)
 
     def key(self, coordinates: Sequence[Expr]) -> Expr:
