@@ -30,7 +30,7 @@ from openwork.program.nodes import (
     arithmetic,
     block,
 )
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, fresh_name, map_children, walk
 
 _MOST = 256  # blocks that have copies
 _MOST_ELEMENTS = 1 << 26  # of all copies together
@@ -103,9 +103,6 @@ def _moved(node: Node, array: Array, own: Array, first: Expr) -> Node:
 
 
 def _fresh(base: str, taken: set[str]) -> str:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
+    name = fresh_name(base, taken)
     taken.add(name)
     return name

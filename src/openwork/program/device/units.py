@@ -33,7 +33,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.tree import Node, children, map_children, walk
+from openwork.tree import Node, children, fresh_name, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
@@ -347,10 +347,7 @@ class Distribution:
         return Own(before, after), replace(loop, body=body)
 
     def _fresh(self, base: str) -> str:
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
+        name = fresh_name(base, self.taken)
         self.taken.add(name)
         return name
 

@@ -20,7 +20,7 @@ from openwork.algebra.types import SUPPORTED
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import BLOCK_X, THREAD
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, fresh_name, map_children, walk
 
 VECTOR = 16  # bytes that a thread loads at once
 
@@ -122,11 +122,7 @@ class _Vectors:
         return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
-        base, number = f"{array.stem}_vector", 1
-        name = base
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
+        name = fresh_name(f"{array.stem}_vector", self.taken)
         self.taken.add(name)
         return Array(name, array.type)
 

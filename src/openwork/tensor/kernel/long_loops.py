@@ -97,7 +97,9 @@ def _has_long_run(storage: Storage | None, level: int) -> bool:
         return False
     known = storage.asked.get((_has_long_run, level))
     if known is None:
-        known = storage.asked[_has_long_run, level] = _looked_for(storage.levels[level].get("pos"))
+        name = storage.format.levels[level].boundaries
+        pos = None if name is None else storage.levels[level].get(name)
+        known = storage.asked[_has_long_run, level] = _looked_for(pos)
     return known
 
 

@@ -18,6 +18,7 @@ from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
 from openwork.program.lower.base.specialization import Specialization
 from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
+from openwork.tree import fresh_name
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -114,11 +115,7 @@ class Names:
         table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
         for relation in self.relations:
             for child, name in zip(relation.children, _derived(relation, table), strict=True):
-                taken = set(table.values())
-                number = 1
-                while (name if number == 1 else f"{name}_{number}") in taken:
-                    number += 1
-                table[child] = name if number == 1 else f"{name}_{number}"
+                table[child] = fresh_name(name, set(table.values()))
         return table
 
     def of(self, tensor: TensorVar) -> str:
