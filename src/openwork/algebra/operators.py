@@ -136,7 +136,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _add_beyond(far: float) -> Op:
     """Addition for which an infinity stays what it is, also the extreme value of integers."""
-    return replace(ADD, annihilator=far, adds=False, ufunc=partial(_up_to, far))
+    return replace(ADD, annihilator=far, ufunc=partial(_up_to, far))
 
 
 def _up_to(far: float, a: Any, b: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from openwork.algebra.operators import Op
@@ -113,7 +113,8 @@ class Array(Node):
 
     def of(self, tensor: str) -> Array:
         """The array that is to `tensor` what this one is to its own."""
-        return replace(self, name=tensor + self.name.removeprefix(self.tensor), tensor=tensor)
+        name = tensor + self.name.removeprefix(self.tensor)
+        return Array(name, self.type, self.role, tensor, self.vectors)
 
 
 @dataclass(frozen=True)

@@ -297,16 +297,16 @@ class Binder:
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Executable, Compiled]:
         """The kernel for these operands, compiled if it is new."""
-        facts = Specialization(
+        facts = (
             self._result_widths(extents, wide),
             self._wide_keys(extents),
             self._whole_blocks(extents),
             self._long_loops(operands, extents),
         )
-        key = (tuple(storage.widths for storage in operands), facts)
+        key = (tuple([storage.widths for storage in operands]), facts)
         ready = self._ready.get(key)
         if ready is None:
-            compiled = self.compile(operands, facts)
+            compiled = self.compile(operands, Specialization(*facts))
             ready = (Executable(compiled.program, self._load(compiled)), compiled)
             self._ready[key] = ready
         return ready

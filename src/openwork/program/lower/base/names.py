@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
@@ -47,6 +47,7 @@ def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
 _ROLES = {"positions": Role.POSITION, "coordinates": Role.COORDINATE}
 
 
+@lru_cache(maxsize=1024)  # programs name the same few arrays again and again
 def value_array(tensor: str, type: str) -> Array:
     """The values of the tensor or workspace that is called `tensor` in the code."""
     return Array(f"{tensor}_vals", type, Role.VALUE, tensor)
@@ -54,8 +55,12 @@ def value_array(tensor: str, type: str) -> Array:
 
 def index_array(tensor: str, level: int, fact: ArrayFact, type: str) -> Array:
     """An index array of a level of the tensor that is called `tensor` in the code."""
-    role = _ROLES.get(fact.holds, Role.NUMBER)
-    return Array(f"{tensor}_{fact.name}{level + 1}", type, role, tensor)
+    return _index_array(tensor, level, fact.name, fact.holds, type)
+
+
+@lru_cache(maxsize=1024)
+def _index_array(tensor: str, level: int, name: str, holds: str, type: str) -> Array:
+    return Array(f"{tensor}_{name}{level + 1}", type, _ROLES.get(holds, Role.NUMBER), tensor)
 
 
 class LevelView(SimpleNamespace):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import numpy as np
+
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.levels import is_hashed
@@ -253,7 +255,7 @@ class Workspace:
 
 def is_blank(value: Value) -> bool:
     """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
-    return value.value == 0 and not str(value.value).startswith("-")
+    return not any(np.array(value.value, value.type).tobytes())
 
 
 @dataclass(frozen=True)
