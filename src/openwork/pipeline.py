@@ -16,7 +16,7 @@ from openwork.loops.verify import verify_loops
 from openwork.program.device.block_copies import with_parts
 from openwork.program.device.host import on_device
 from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.lower.base.names import Widths
+from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.kernel import lower_plan
 from openwork.program.nodes import Program
 from openwork.program.powers import check_powers
@@ -86,14 +86,14 @@ def _loops(planned: Plan) -> str:
 
 
 def back_cuda(
-    planned: Plan, widths: Widths, trace: Trace, narrow: bool = True, aligned: bool = True
+    planned: Plan, facts: Specialization, trace: Trace, narrow: bool = True, aligned: bool = True
 ) -> CompiledCuda:
-    """Loops to CUDA, for index arrays of the given widths.
+    """Loops to CUDA, for data of which `facts` hold.
 
     `narrow`: 32 bits count everything. `aligned`: arrays begin where a vector of 16 bytes may.
     """
     verify_loops(planned.loops, names_of(planned.assignment))
-    lowered = trace.run("lowered.c", lambda: lower_plan(planned, widths), lambda made: "")
+    lowered = trace.run("lowered.c", lambda: lower_plan(planned, facts), lambda made: "")
     verify(lowered.program)
     exact = with_promised_extents(lowered.program, planned, lowered.variables)
     program = trace.run("simplified.c", lambda: with_parts(simplify(exact)))
@@ -107,11 +107,11 @@ def back_cuda(
     return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
 
 
-def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:
-    """Loops to C, for index arrays of the given widths."""
+def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel") -> Compiled:
+    """Loops to C, for data of which `facts` hold."""
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
-        "lowered.c", lambda: lower_plan(planned, widths), lambda made: render(made.program, name)
+        "lowered.c", lambda: lower_plan(planned, facts), lambda made: render(made.program, name)
     )
     verify(lowered.program)
     exact = with_promised_extents(lowered.program, planned, lowered.variables)

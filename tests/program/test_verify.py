@@ -152,6 +152,10 @@ BROKEN: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         shelved(p.Take(KEYS, FIRST), p.Take(KEYS, FIRST)),
     ),
     # -- loops
+    "an array of two roles": (
+        "array y holds scratch and values",
+        (p.Store(p.Array("y", "float64", p.Role.VALUE, "y"), FIRST, X[FIRST]),),
+    ),
     "a break outside of loops": ("only a plain loop", (p.Break(),)),
     "a break out of a parallel loop": ("only a plain loop", (shared(p.Break()),)),
     "a break out of a vectorized loop": ("only a plain loop", (vectorized(p.Break()),)),

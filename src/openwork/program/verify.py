@@ -1,25 +1,24 @@
 """The rules of the program representation: run after every stage.
 
 Every name is declared before it is used, no declaration shadows another, only what is not fixed is
-assigned, and the types of elements agree. Parallel loops do not nest, a loop does nothing with what
-it reduces but reduce it, and only plain loops are left early.
+assigned, the types of elements agree, and an array has one role. Parallel loops do not nest, a loop
+does nothing with what it reduces but reduce it, and only plain loops are left early.
 """
 
 from __future__ import annotations
 
+from openwork.algebra.types import is_signed
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM, THREADS
 from openwork.program.gpu_nodes import Ask, ByOne, Scan
 from openwork.tree import Node, children, walk
 
-_INTEGERS = ("int8", "int16", "int32", "int64", "int128")
-
 
 def verify(program: p.Program) -> None:
     """Raise `InternalError` if `program` breaks a rule."""
     scalars = {name.name: False for name in (*program.sizes, ROOM, THREADS)}
-    arrays = {a.array.name for a in program.arguments if a.role != "made"}
+    arrays = {a.array.name: a.array.role for a in program.arguments if a.role != "made"}
     known = _Known(scalars, arrays)
     known.statement(program.body)
     for argument in program.arguments:
@@ -32,9 +31,12 @@ class _Known:
     """The names declared so far, where True marks those that may be assigned; the loops around."""
 
     def __init__(
-        self, scalars: dict[str, bool], arrays: set[str], loops: tuple[p.For | p.While, ...] = ()
+        self,
+        scalars: dict[str, bool],
+        arrays: dict[str, p.Role],
+        loops: tuple[p.For | p.While, ...] = (),
     ) -> None:
-        self.scalars, self.arrays, self.loops = dict(scalars), set(arrays), loops
+        self.scalars, self.arrays, self.loops = dict(scalars), dict(arrays), loops
         self.shelves: set[str] = set()
 
     def inner(self, *loop: p.For | p.While) -> _Known:
@@ -48,8 +50,11 @@ class _Known:
         self.scalars[name.name] = not fixed
 
     def array(self, array: p.Array) -> None:
-        if array.name not in self.arrays:
+        role = self.arrays.get(array.name)
+        if role is None:
             raise InternalError(f"array {array.name} is used before it exists")
+        if role is not array.role:
+            raise InternalError(f"array {array.name} holds {role.value} and {array.role.value}")
 
     def expression(self, node: Node) -> None:
         match node:
@@ -84,12 +89,12 @@ class _Known:
             case p.Local(array=array):
                 if array.name in self.arrays or array.name in self.scalars:
                     raise InternalError(f"array {array.name} is declared twice")
-                self.arrays.add(array.name)
+                self.arrays[array.name] = array.role
             case p.Allocate(array=array, count=count):
                 self.expression(count)
                 if array.name in self.arrays:
                     raise InternalError(f"array {array.name} is allocated twice")
-                self.arrays.add(array.name)
+                self.arrays[array.name] = array.role
             case _:
                 self._nested(node)
 
@@ -131,7 +136,7 @@ class _Known:
                 elif array.name in self.arrays:
                     raise InternalError(f"array {array.name} is taken twice")
                 else:
-                    self.arrays.add(array.name)
+                    self.arrays[array.name] = array.role
             case p.Do(call=call):
                 self.expression(call)
             case Scan(array=array):
@@ -206,6 +211,6 @@ def _uses(node: Node, name: p.Name) -> bool:
 
 
 def _agree(type: str, value: p.Expr) -> None:
-    integers = type in _INTEGERS and value.type in (*_INTEGERS, "bool")
+    integers = is_signed(type) and (is_signed(value.type) or value.type == "bool")
     if value.type != type and not integers:
         raise InternalError(f"a {value.type} is stored as {type}")

@@ -9,6 +9,8 @@ from openwork.program import nodes as p
 from openwork.program.gpu_nodes import Combine, DeviceProgram
 from openwork.tree import Node, walk
 
+_ELEMENTS = (p.Role.VALUE, p.Role.PARTIAL)  # sums depend on their order; counts do not
+
 
 def is_exact(program: p.Program | DeviceProgram) -> bool:
     """Whether no elements are updated in an order that changes from call to call."""
@@ -17,7 +19,7 @@ def is_exact(program: p.Program | DeviceProgram) -> bool:
         bodies += [kernel.body for kernel in program.kernels]
     return not any(
         isinstance(n, Combine)
-        or (isinstance(n, p.Store) and n.atomic and n.array.name.endswith("_vals"))
+        or (isinstance(n, p.Store) and n.atomic and n.array.role in _ELEMENTS)
         for body in bodies
         for n in walk(body)
     )

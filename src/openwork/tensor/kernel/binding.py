@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -17,6 +17,7 @@ from openwork.loops.plan.blocks import extents_of_blocks, whole_vars
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.pipeline import Compiled, back
+from openwork.program.lower.base.specialization import LongLoops, Specialization, Width
 from openwork.program.nodes import Allocate, For, Grow
 from openwork.runtime.host.launch import Executable
 from openwork.runtime.host.library import load
@@ -24,7 +25,7 @@ from openwork.runtime.host.threads import thread_count
 from openwork.runtime.memory import LARGE, address, available
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.pack import convert, convert_blocks, copied_levels
-from openwork.tensor.kernel.long_loops import LongLoops, Marks
+from openwork.tensor.kernel.long_loops import LoopLengths
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for
 from openwork.trace import Trace
@@ -32,7 +33,6 @@ from openwork.tree import Node, walk
 
 Extents = Mapping[IndexVar, int]
 Shape = tuple[int | None, ...]
-Widths = dict[tuple[str, int, str], str]
 Loader = Callable[[Compiled], Any]
 
 _BYTES = 16  # of an element of a workspace, at most
@@ -99,7 +99,7 @@ class Binder:
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
-        self._long = LongLoops(plan, self.operands)
+        self._lengths = LoopLengths(plan, self.operands)
         self._allocating: dict[str, bool] = {}  # by the text of a kernel
         self._keyed = [  # workspaces whose keys are linearised coordinates
             (
@@ -296,77 +296,79 @@ class Binder:
     def _executable(
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Executable, Compiled]:
-        """The kernel for the index widths of these operands, compiled if it is new."""
-        result = (
-            *self._result_widths(extents, wide),
-            *self._whole_blocks(extents),
-            *self._marks(operands, extents),
+        """The kernel for these operands, compiled if it is new."""
+        facts = (
+            self._result_widths(extents, wide),
+            self._wide_keys(extents),
+            self._whole_blocks(extents),
+            self._long_loops(operands, extents),
         )
-        key = (tuple(storage.widths for storage in operands), result)
+        key = (tuple([storage.widths for storage in operands]), facts)
         ready = self._ready.get(key)
         if ready is None:
-            compiled = self.compile(operands, result)
+            compiled = self.compile(operands, Specialization(*facts))
             ready = (Executable(compiled.program, self._load(compiled)), compiled)
             self._ready[key] = ready
         return ready
 
-    def _marks(self, operands: Sequence[Storage | None], extents: Extents | None = None) -> Marks:
-        """Which loops take so long that they have to look at the flag of Ctrl-C themselves."""
-        return self._long.marks(operands, extents)
+    def _long_loops(
+        self, operands: Sequence[Storage | None], extents: Extents | None = None
+    ) -> LongLoops:
+        """The loops that take so long that they have to look at the flag of Ctrl-C themselves."""
+        return self._lengths.long(operands, extents)
 
     def _steps(self, operands: Sequence[Storage | None], extents: Extents) -> float:
         """About how many iterations all loops have, at most."""
-        return self._long.steps(operands, extents)
+        return self._lengths.steps(operands, extents)
 
     def compile(
-        self,
-        operands: tuple[Storage | None, ...],
-        result: tuple[tuple[tuple[str, int, str], str], ...] | None = None,
+        self, operands: tuple[Storage | None, ...], facts: Specialization | None = None
     ) -> Compiled:
-        """The kernel as text; index arrays of operands without data are taken to be int32."""
-        if result is None:
+        """The kernel as text, where `facts` are known but for the index widths of the operands.
+
+        Index arrays of operands without data are taken to be int32.
+        """
+        if facts is None:
             known = {block.var: block.extent for block in self._plan.blocks}
-            result = (
-                *self._result_widths(None),
-                *self._whole_blocks(known),
-                *self._marks(operands),
-            )
-        widths: Widths = dict(result)
+            whole, long = self._whole_blocks(known), self._long_loops(operands)
+            facts = Specialization(self._result_widths(None), whole=whole, long=long)
+        widths = list(facts.widths)
         for var, storage in zip(self.operands, operands, strict=True):
             for level, kind in enumerate(var.format.levels):
                 for n in (fact.name for fact in kind.arrays):
                     array = None if storage is None else storage.levels[level].get(n)
                     usual = f"int{kind.bits or 32}"
-                    widths[var.name, level, n] = usual if array is None else array.dtype.name
-        key = frozenset(widths.items())
-        if key not in self._texts:
-            self._texts[key] = self._back(widths)
-        return self._texts[key]
+                    width = usual if array is None else array.dtype.name
+                    widths.append(((var.name, level, n), width))
+        facts = replace(facts, widths=tuple(widths))
+        if facts not in self._texts:
+            self._texts[facts] = self._back(facts)
+        return self._texts[facts]
 
-    def _whole_blocks(
-        self, extents: Mapping[IndexVar, int | None]
-    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
+    def _whole_blocks(self, extents: Mapping[IndexVar, int | None]) -> frozenset[IndexVar]:
         """The modes that blocks divide without a rest, so that none has to be looked at."""
-        return tuple(
-            ((block.var.name, -1, "blocks"), "whole")
+        return frozenset(
+            block.var
             for block in self._plan.blocks
             if (extents.get(block.var) or 1) % block.size == 0
         )
 
-    def _back(self, widths: Widths) -> Compiled:
-        return back(self._plan, widths, self._trace)
-
-    def _result_widths(
-        self, extents: Extents | None, wide: bool = False
-    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
-        """The element types of the index arrays that the kernel makes, and of workspace keys."""
-        found = [
-            ((name, 0, "keys"), "int128")
+    def _wide_keys(self, extents: Extents) -> frozenset[str]:
+        """The workspaces that have more keys than 64 bits tell apart."""
+        return frozenset(
+            name
             for name, variables in self._keyed
-            if extents is not None and math.prod(extents.get(v, 1) for v in variables) >= 2**63
-        ]
+            if math.prod(extents.get(v, 1) for v in variables) >= 2**63
+        )
+
+    def _back(self, facts: Specialization) -> Compiled:
+        return back(self._plan, facts, self._trace)
+
+    def _result_widths(self, extents: Extents | None, wide: bool = False) -> tuple[Width, ...]:
+        """The element types of the index arrays that the kernel makes."""
         if not isinstance(self._plan.assembly, Append):
-            return tuple(found)
+            return ()
+        found: list[Width] = []
         lhs = self._plan.assignment.lhs
         for level, kind in enumerate(lhs.tensor.format.levels):
             extent = 0 if extents is None else extents[lhs.level_vars[level]]

@@ -18,6 +18,7 @@ from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Fuse, Split
 from openwork.pipeline import Compiled, CompiledCuda, back_cuda
 from openwork.program.device.wide_loads import VECTOR
+from openwork.program.lower.base.specialization import LongLoops, Specialization
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
 from openwork.runtime.gpu.emulator import Emulator
 from openwork.runtime.gpu.inspected import Kept
@@ -32,11 +33,9 @@ from openwork.tensor.kernel.binding import (
     Extents,
     Loader,
     Shape,
-    Widths,
     load_function,
 )
 from openwork.tensor.kernel.kernel import Kernel, checks_results
-from openwork.tensor.kernel.long_loops import Marks
 from openwork.tensor.kernel.promises import broken_bound
 from openwork.tensor.kernel.warm import Repeated
 from openwork.trace import Trace
@@ -75,28 +74,29 @@ class DeviceBinder(Binder):
             raise InternalError("64 bits do not count what there is")
         self._wide = self._all_wide = True
 
-    def _marks(self, operands: Sequence[Storage | None], extents: Extents | None = None) -> Marks:
-        return ()  # no flag stops a GPU
+    def _long_loops(
+        self, operands: Sequence[Storage | None], extents: Extents | None = None
+    ) -> LongLoops:
+        return LongLoops()  # no flag stops a GPU
 
     def _steps(self, operands: Sequence[Storage | None], extents: Extents) -> float:
         return 0.0
 
-    def _back(self, widths: Widths) -> Compiled:
-        return back_cuda(self._plan, widths, self._trace, *self._variant)
+    def _back(self, facts: Specialization) -> Compiled:
+        return back_cuda(self._plan, facts, self._trace, *self._variant)
 
     def _executable(
         self, operands: tuple[Storage, ...], extents: Extents, wide: bool
     ) -> tuple[Any, Compiled]:
         self.choose(self._fits(operands, extents), all(map(_is_aligned, operands)))
-        widths = self._result_widths(extents, wide)
-        if any(width == "int128" for _, width in widths):
+        if self._wide_keys(extents):
             raise ScheduleError(
                 "modes that are summed into have more coordinates together than 64 bits tell "
                 "apart, which is all that a GPU can look for at once",
                 code="E308",
                 hint='compile(target="cpu"), or order the loops so that fewer modes are open',
             )
-        return None, self.compile(operands, widths)
+        return None, self.compile(operands, Specialization(self._result_widths(extents, wide)))
 
     def _fits(self, operands: tuple[Storage, ...], extents: Extents) -> bool:
         """Whether 32-bit numbers count everything that these operands have."""
@@ -264,9 +264,9 @@ class DeviceKernel(Kernel):
         """The operands by their names in the code."""
         given = {var.name: ref(s) for var, s in zip(self._binder.operands, operands, strict=True)}
         return {
-            a.array.name.partition("_")[0]: given[a.tensor]
+            a.array.tensor: given[a.tensor]
             for a in compiled.program.arguments
-            if a.role == "operand" and a.tensor in given
+            if a.role == "operand" and a.array.tensor
         }
 
     def _under(self, result: Storage) -> Kernel:

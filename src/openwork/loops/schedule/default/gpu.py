@@ -32,7 +32,7 @@ from openwork.loops.schedule.commands.split import split
 from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.loops.schedule.legality.parallel import walked_together
 from openwork.trace import Trace
-from openwork.tree import Node, bottom_up, walk
+from openwork.tree import Node, bottom_up, fresh_name, walk
 
 THREADS = 256  # of a block
 SHARE = 32  # rows and entries that a thread merges, if some rows have that many
@@ -254,9 +254,6 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
 
 
 def _fresh(base: str, taken: set[str]) -> IndexVar:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
+    name = fresh_name(base, taken)
     taken.add(name)
     return IndexVar(name)
