@@ -120,6 +120,10 @@ tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (
 golden: setup ## rewrite tests/golden from the current output
 	$(PYTEST) -m golden --update-golden tests
 
+.PHONY: mutate
+mutate: setup ## break the compiler in fifty places, one at a time: a test must fail for each (JOBS=2)
+	$(PY) tools/mutate.py --jobs $(JOBS) --out out/mutations.txt
+
 bench: setup ## measure against C and libraries; also: bench-core bench-peers bench-sparse bench-studies bench-formats
 	$(PY) bench/run.py $(BENCH)
 
