@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.render.c import store_helpers
+from openwork.render import helpers
 
 i, j, k = ow.indices("i j k")
 LOOKS = "if (without_branches() && pA2_end < A2_size && pB2_end < B2_size) {"
@@ -56,7 +56,7 @@ def test_whatever_the_last_runs_are(
 ) -> None:
     """As on processors that would rather branch, and as on those that would rather select."""
     text = f"static inline _Bool without_branches(void) {{ return {int(not branches)}; }}\n"
-    monkeypatch.setattr(store_helpers, "_WITHOUT_BRANCHES", text)
+    monkeypatch.setattr(helpers, "_WITHOUT_BRANCHES", text)
     one, other = PAIRS[name]
     first, second = FORMATS[formats]
     A, B = ow.tensor(one, format=first, name="A"), ow.tensor(other, format=second, name="B")
