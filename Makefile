@@ -111,8 +111,8 @@ guard-library:
 	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard/guard.c
 
 guard: setup guard-library ## run random cases under the guarding allocator
-	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/random/test_property.py tests/found \
-	  tests/program/lower/result
+	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) -k "not gpu" \
+	  tests/random/test_property.py tests/found tests/program/lower/result
 
 tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))
