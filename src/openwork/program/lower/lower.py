@@ -13,11 +13,19 @@ from dataclasses import dataclass, replace
 from openwork.algebra.types import number
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, Expr as IndexExpr, Literal
-from openwork.loops.absent import followers, reads_of, restrict, vanishes
+from openwork.loops.absent import reads_of, restrict, vanishes
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where, written
 from openwork.program import nodes as p
 from openwork.program.elements import combine, converted, lower_value
-from openwork.program.lower.base.accumulate import operator_of, update
+from openwork.program.lower.base.accumulate import (
+    Accumulators,
+    atomically,
+    element,
+    must_begin,
+    operator_of,
+    streamed,
+    update,
+)
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import keeps_sums, separates
 from openwork.program.lower.base.nodes import At
@@ -29,16 +37,15 @@ from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.result.gpu_pieces import pieces_of
 from openwork.program.lower.result.gpu_table import Table
 from openwork.program.lower.walk.branchless import Choice, choose
-from openwork.program.lower.walk.lattice import build
-from openwork.program.lower.walk.rows_as_lanes import Abreast
-from openwork.program.lower.walk.shapes import Loop
-from openwork.program.lower.walk.walkers import participant
-from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
+from openwork.program.lower.walk.cases import Cases, cases_of
+from openwork.program.lower.walk.rows_as_lanes import RowsAsLanes
+from openwork.program.lower.walk.shapes import Shape
+from openwork.program.nodes import Declare, Expr, Set, Value, block
 from openwork.tree import Node, bottom_up, substitute, walk
 
 
 @dataclass(frozen=True)
-class Lowering(Abreast):
+class Lowering:
     """The lowering of one kernel."""
 
     ctx: Context
@@ -53,7 +60,7 @@ class Lowering(Abreast):
             case Choice():
                 return self._choice(stmt, scope)
             case At(value=None):
-                return self._loop(stmt, scope, known=True).point()
+                return cases_of(self.ctx, self.lower, stmt, scope, known=True).point()
             case At(value=Expr() as value):
                 return self._iteration.at(stmt, value, scope)
             case Forall():
@@ -103,26 +110,13 @@ class Lowering(Abreast):
             work = self.ctx.workspaces.table[lhs.tensor]
             return block(*work.insert(self._coordinates(lhs, scope), value, op))
         if op is not None or not scope.whole:
-            self._must_begin(lhs)
-        place = self._element(lhs, scope)
+            must_begin(self.ctx, lhs)
+        place = element(self.ctx, lhs, scope)
         if op is not None and lhs.tensor in scope.atomic:
-            return block(self._atomically(place, value, op))
+            return block(atomically(place, value, op))
         if op is not None:
             value, op = combine(op, place, value)
-        return block(self._streamed(lhs, update(place, value, op)))
-
-    def _must_begin(self, lhs: Access) -> None:
-        """Entries of what `lhs` writes to must hold something before."""
-        if self.ctx.is_result(lhs):
-            self.ctx.needs_initial = True
-        else:
-            self.ctx.unclear.add(lhs.tensor)
-
-    def _streamed(self, lhs: Access, store: p.Stmt) -> p.Stmt:
-        """A store past the cache, if the schedule asks for it."""
-        if self.ctx.plan.streams and self.ctx.is_result(lhs) and isinstance(store, Store):
-            return replace(store, stream=store.op is None)
-        return store
+        return block(streamed(self.ctx, lhs, update(place, value, op)))
 
     def _coordinates(self, access: Access, scope: Scope) -> list[Expr]:
         found = [self.ctx.recover(v, scope) for v in access.vars]
@@ -205,7 +199,7 @@ class Lowering(Abreast):
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
             tile = scope.tiles[loop.var]
-            return self._loop(replace(loop, var=tile.var), scope).tile(tile)
+            return Shape(self._cases(replace(loop, var=tile.var), scope)).tile(tile)
         reduces = not separates(self.ctx, loop, lhs, scope)
         inner = replace(scope, reducing=scope.reducing or reduces)
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
@@ -214,12 +208,8 @@ class Lowering(Abreast):
             return self._shape(loop, inner)
         if not keeps_sums(self.ctx, loop):
             return self._shape(loop, inner)
-        if scope.is_reached(lhs):
-            return self._in_scalar(loop, lhs, scope)
-        column = self._column(loop, lhs, scope)
-        if column is not None:
-            return self._in_tiles(loop, lhs, column, scope)
-        return self._shape(loop, inner)
+        summed = Accumulators(self.ctx, self._shape).around(loop, lhs, scope)
+        return self._shape(loop, inner) if summed is None else summed
 
     def _counts(self, loop: Forall, scope: Scope) -> bool:
         """Whether a loop says anything about which entries the result has."""
@@ -240,80 +230,50 @@ class Lowering(Abreast):
     def _shape(self, loop: Forall, scope: Scope) -> p.Block:
         return self._iteration.forall(loop, scope)
 
-    def _loop(self, loop: Forall, scope: Scope, known: bool = False) -> Loop:
-        found = [participant(a, loop.var, scope, known) for a in self._operands(loop.body)]
-        parts = [part for part in found if part is not None]
-        lattice = build(
-            loop.body,
-            [part.access for part in parts if part.sparse],
-            lambda access: followers(loop.body, access, self.ctx.provenance),
-        )
-        return Loop(self.ctx, self.lower, loop, lattice, parts, scope)
+    def _cases(self, loop: Forall, scope: Scope) -> Cases:
+        return cases_of(self.ctx, self.lower, loop, scope)
 
     def _walk(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
         """Choose the shape of a loop over an underived variable by its lattice."""
-        vectors = self._abreast(loop, window, scope)
+        vectors = RowsAsLanes(self.ctx, self.lower).loop(loop, window, scope)
         if vectors is not None:
             return vectors
-        shape = self._loop(loop, scope)
-        walked = {part.access for part in shape.parts if part.walk is not None}
-        drivers = [point.present & walked for point in shape.cases]
+        cases = self._cases(loop, scope)
+        walked = {part.access for part in cases.parts if part.walk is not None}
+        drivers = [point.present & walked for point in cases.points]
         if not drivers:
             return block()
         if window is not None and window.pos is not None:
-            return self._walk_positions(shape, window, drivers, walked)
-        shape.window = window
-        return self._shaped(shape, drivers, walked)
-
-    def _shaped(
-        self, shape: Loop, drivers: list[frozenset[Access]], walked: set[Access]
-    ) -> p.Block:
-        if not all(drivers):
-            return shape.dimension(walked)
-        if len(set(drivers)) == 1 and len(drivers[0]) == 1:
-            return shape.position(next(iter(drivers[0])))
-        return shape.merge(walked)
+            return self._walk_positions(cases, window, drivers, walked)
+        return _shaped(Shape(cases, window), drivers, walked)
 
     def _walk_positions(
-        self, shape: Loop, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
+        self, cases: Cases, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
     ) -> p.Block:
         """A loop that is confined to some positions of one operand."""
         if window.pos is None:
             raise InternalError("a window of coordinates")
-        access, var, scope = window.pos.access, shape.var, shape.scope
-        shape.positions = window
+        access, var, scope = window.pos.access, cases.var, cases.scope
         if access in walked and all(driver == {access} for driver in drivers):
-            return shape.position(access)
-        if access not in walked and vanishes(shape.loop.body, access, self.ctx.provenance):
+            return Shape(cases, positions=window).position(access)
+        if access not in walked and vanishes(cases.loop.body, access, self.ctx.provenance):
             # What is computed was looked up before, for these positions alone.
             driver = Driver(access, access.level_vars.index(var), (var,), var)
             if not access.tensor.format.levels[driver.first].locates:
-                return Tracked(self.ctx, self.lower).loop(shape.loop, driver, window, scope)
+                return Tracked(self.ctx, self.lower).loop(cases.loop, driver, window, scope)
         code: list[p.Stmt] = []
         level = access.level_vars.index(var)
         kind = access.tensor.format.levels[level]
         if kind.locates:
             view, parent = self.ctx.view(access, level), self.ctx.parent_place(access, level, scope)
             ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
-            shape.window = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
+            own = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
         else:
-            code, shape.window, scope = Recovery(self.ctx).coordinate_window(window, scope)
-        shape.scope = scope
-        return block(*code, self._shaped(shape, drivers, walked))
+            code, own, scope = Recovery(self.ctx).coordinate_window(window, scope)
+        shape = Shape(replace(cases, scope=scope), own, window)
+        return block(*code, _shaped(shape, drivers, walked))
 
     # -- accesses -------------------------------------------------------------------------------
-
-    def _operands(self, stmt: Stmt) -> list[Access]:
-        """The accesses that `stmt` reads, except to temporaries that it makes itself."""
-        made = {n.temporary for n in walk(stmt) if isinstance(n, Where)}
-        reads = [
-            node
-            for assign in walk(stmt)
-            if isinstance(assign, Assign)
-            for node in walk(assign.rhs)
-            if isinstance(node, Access) and node.tensor not in made
-        ]
-        return [a for a in dict.fromkeys(reads) if a.vars]
 
     def _value(self, expr: IndexExpr, scope: Scope) -> Expr:
         return lower_value(expr, scope.coords, lambda access: self._read(access, scope))
@@ -324,15 +284,16 @@ class Lowering(Abreast):
         if access.tensor in self.ctx.workspaces.table:
             scope = self.ctx.reach_further(scope, access)
             return self.ctx.workspaces.element(access, scope.reached(access)[-1])
-        return self._element(access, scope)
+        return element(self.ctx, access, scope)
 
-    def _element(self, access: Access, scope: Scope) -> p.Load:
-        scope = self.ctx.reach_further(scope, access)
-        reached = scope.reached(access)
-        if len(reached) != access.tensor.ndim:
-            raise InternalError(f"{access} is used before all its levels are reached")
-        index = reached[-1].position if reached else Value(0)
-        return p.Load(self.ctx.names.values(access.tensor), index)
+
+def _shaped(shape: Shape, drivers: list[frozenset[Access]], walked: set[Access]) -> p.Block:
+    """The shape of a loop, by which operands have to be walked in each of its cases."""
+    if not all(drivers):
+        return shape.dimension(walked)
+    if len(set(drivers)) == 1 and len(drivers[0]) == 1:
+        return shape.position(next(iter(drivers[0])))
+    return shape.merge(walked)
 
 
 def _sweep(stmt: Where) -> Stmt:
