@@ -10,7 +10,7 @@ from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, BoundType, Precompute
+from openwork.loops.relations import Bound, BoundType
 from openwork.program import nodes as p
 from openwork.program.nodes import Value
 from openwork.tree import (
@@ -231,10 +231,8 @@ def promised_extents(provenance: Provenance) -> dict[IndexVar, int]:
     for relation in provenance.relations:
         if not isinstance(relation, Bound) or relation.kind is not BoundType.MaxExact:
             continue
-        var = relation.parent
-        while isinstance(above := provenance.above.get(var), (Bound, Precompute)):
-            var = above.parent
-        if above is None:
+        var = provenance.unrenamed(relation.parent)
+        if var not in provenance.above:
             found[var] = relation.value
     return found
 

@@ -32,8 +32,10 @@ from openwork.program.lower.base.nodes import At
 from openwork.program.lower.base.scope import Range, Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.iterate import Iteration
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.derived.recovery import Recovery
+from openwork.program.lower.derived.relations.table import LOOPS
 from openwork.program.lower.derived.tracked import Tracked
+from openwork.program.lower.derived.windows import coordinate_window
 from openwork.program.lower.result.gpu_pieces import pieces_of
 from openwork.program.lower.result.gpu_table import Table
 from openwork.program.lower.walk.branchless import Choice, choose
@@ -48,7 +50,12 @@ from openwork.tree import Node, bottom_up, substitute, walk
 class Lowering:
     """The lowering of one kernel."""
 
-    ctx: Context
+    recovery: Recovery
+
+    @property
+    def ctx(self) -> Context:
+        """What stays the same in the kernel."""
+        return self.recovery.ctx
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -61,8 +68,8 @@ class Lowering:
                 return self._choice(stmt, scope)
             case At(value=None):
                 return cases_of(self.ctx, self.lower, stmt, scope, known=True).point()
-            case At(value=Expr() as value):
-                return self._iteration.at(stmt, value, scope)
+            case At(var=var, body=body, value=Expr() as value):
+                return self._iteration.known_value(body, var, value, scope)
             case Forall():
                 return self._forall(stmt, scope)
             case Where():
@@ -191,7 +198,7 @@ class Lowering:
     def _forall(self, loop: Forall, scope: Scope) -> p.Block:
         """Accumulate in registers around the loop where its result stays in place."""
         lhs = written(loop.body)
-        pieces = pieces_of(self.ctx, self.lower)
+        pieces = pieces_of(self.recovery, self.lower)
         if pieces.cut(loop, scope):
             return pieces.loops(loop, scope)
         if self.ctx.counting and not self._counts(loop, scope):
@@ -225,7 +232,7 @@ class Lowering:
 
     @property
     def _iteration(self) -> Iteration:
-        return Iteration(self.ctx, self.lower, self._walk)
+        return Iteration(self.recovery, LOOPS, self.lower, self._walk)
 
     def _shape(self, loop: Forall, scope: Scope) -> p.Block:
         return self._iteration.forall(loop, scope)
@@ -260,7 +267,7 @@ class Lowering:
             # What is computed was looked up before, for these positions alone.
             driver = Driver(access, access.level_vars.index(var), (var,), var)
             if not access.tensor.format.levels[driver.first].locates:
-                return Tracked(self.ctx, self.lower).loop(cases.loop, driver, window, scope)
+                return Tracked(self.recovery, self.lower).loop(cases.loop, driver, window, scope)
         code: list[p.Stmt] = []
         level = access.level_vars.index(var)
         kind = access.tensor.format.levels[level]
@@ -269,7 +276,7 @@ class Lowering:
             ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
             own = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
         else:
-            code, own, scope = Recovery(self.ctx).coordinate_window(window, scope)
+            code, own, scope = coordinate_window(self.recovery, window, scope)
         shape = Shape(replace(cases, scope=scope), own, window)
         return block(*code, _shaped(shape, drivers, walked))
 

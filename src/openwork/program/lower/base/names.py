@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.plan.blocks import Block
-from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
+from openwork.loops.relations import Relation
 from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
 
 Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
@@ -25,21 +25,6 @@ def _letters(letters: str) -> Iterator[str]:
     while True:
         number += 1
         yield from (letter if number == 1 else f"{letter}{number}x" for letter in letters)
-
-
-def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
-    """Names for the variables that a relation makes, from those it replaces."""
-    base = names[relation.parents[0]]
-    match relation:
-        case Fuse():
-            return ["f"]
-        case Pos():
-            return ["p"]
-        case Coord():
-            return ["c"]
-        case Split() | Divide():
-            return [f"{base}0", f"{base}1"]
-    return [base]
 
 
 class LevelView(SimpleNamespace):
@@ -98,7 +83,8 @@ class Names:
         """Each loop variable's name in the code."""
         table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
         for relation in self.relations:
-            for child, name in zip(relation.children, _derived(relation, table), strict=True):
+            names = relation.names(table[relation.parents[0]])
+            for child, name in zip(relation.children, names, strict=True):
                 taken = set(table.values())
                 number = 1
                 while (name if number == 1 else f"{name}_{number}") in taken:

@@ -179,6 +179,12 @@ class Scope:
             self.lasting.add(name)
         return Name(name, type), replace(self, taken=self.taken | {name})
 
+    def fresh_ends(self, base: str) -> tuple[Name, Name, Scope]:
+        """Lasting names for where a range begins, and where it ends."""
+        lo, scope = self.fresh(f"{base}_lo", lasting=True)
+        hi, scope = scope.fresh(f"{base}_hi", lasting=True)
+        return lo, hi, scope
+
     def bind(self, var: IndexVar, value: Expr) -> Scope:
         """With `var` at coordinate `value`."""
         return replace(self, coords=_with(self.coords, var, value))

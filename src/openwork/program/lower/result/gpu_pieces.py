@@ -13,9 +13,9 @@ from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
 from openwork.loops.plan.assembly import Append
 from openwork.program.gpu_nodes import MOST_SHARED, Address, Ask, ByOne, Scan
-from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
 from openwork.program.lower.result.gpu_cut import RowCut, ShareCut
 from openwork.program.lower.result.gpu_sharing import shared_by
@@ -178,8 +178,8 @@ def _noted(tier: int) -> Stmt:
     return If(compare("==", TIER, tier), block(ByOne(block(listed))))
 
 
-def pieces_of(ctx: Context, lower: Lower) -> Pieces:
+def pieces_of(recovery: Recovery, lower: Lower) -> Pieces:
     """Pieces as the plan wants them."""
-    assembly = ctx.plan.assembly
+    assembly = recovery.ctx.plan.assembly
     on_gpu = isinstance(assembly, Append) and assembly.lanes > 0
-    return (DevicePieces if on_gpu else Pieces)(ctx, lower)
+    return (DevicePieces if on_gpu else Pieces)(recovery, lower)

@@ -27,7 +27,7 @@ from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.scope import Range, Scope
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
 from openwork.program.lower.result.passes import (
     OWN,
@@ -73,8 +73,13 @@ _NEAR, _MOST_EACH = 1 << 18, 1024
 class Pieces:
     """The assembly of one result in pieces."""
 
-    ctx: Context
+    recovery: Recovery
     lower: Lower
+
+    @property
+    def ctx(self) -> Context:
+        """What stays the same in the kernel."""
+        return self.recovery.ctx
 
     @property
     def result(self) -> Appender:
@@ -103,7 +108,7 @@ class Pieces:
             # Runs of derived loops may all be empty, and then nobody closes the rows they visit.
             levels = self.ctx.plan.result.format.levels
             result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
-        code, whole, scope = Recovery(self.ctx).values(loop.var, scope)
+        code, whole, scope = self.recovery.values(loop.var, scope)
         cut = self._cut(loop, whole)
         counts = isinstance(assembly, Append) and assembly.strategy == "count"
         begin = [*code, *self._number(cut, counts), *self._firsts(), *cut.prepare()]

@@ -13,7 +13,7 @@ from typing import cast
 
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Sequence as Then, Stmt, Where
-from openwork.loops.relations import Split
+from openwork.loops.relations import Cut
 from openwork.program import nodes as p
 from openwork.program.lower.base.accumulate import element, start_of, streamed, update
 from openwork.program.lower.base.context import Context
@@ -69,7 +69,7 @@ class RowsAsLanes:
         if tag is None or tag.unit is not ParallelUnit.CPUVector or window is None:
             return None
         split = None if window.counts is None else self.ctx.provenance.above.get(window.counts)
-        if not isinstance(split, Split) or split.parent != loop.var:
+        if not isinstance(split, Cut) or split.length is None or split.parent != loop.var:
             return None
         plain = isinstance(sums, Forall) and sums == Forall(sums.var, sums.body)
         if not plain or not isinstance(sums, Forall) or not isinstance(sums.body, Assign):
@@ -85,7 +85,7 @@ class RowsAsLanes:
         known = scope.bind(loop.var, Value(0))
         sparse = [part.access for part in self._cases(sums, known).parts if part.sparse]
         along = [a for a in self._reads(sums) if a.level_vars == (loop.var, sums.var)]
-        found = [a for a in along if a.tensor.format.levels[1].abreast(split.factor)]
+        found = [a for a in along if a.tensor.format.levels[1].abreast(split.length)]
         if len(found) != 1 or sparse not in ([], found):
             return None
         return Rows(loop, sums, found[0], window)
