@@ -72,7 +72,7 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     recovery = Recovery(ctx, VALUES)
     ctx.recover = recovery.value
     names.sizes.update({v: recovery.most(v) for v in provenance.above})
-    body = Lowering(recovery).lower(nest, Scope())
+    body = Lowering(recovery).lower(nest, Scope(appender=appender))
     serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
     if appender is not None and provenance.relations and serial:
         # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.

@@ -79,7 +79,7 @@ class Lowering:
         raise InternalError(f"no lowering for {stmt}")
 
     def _choice(self, stmt: Choice, scope: Scope) -> p.Block:
-        if self.ctx.counting:
+        if scope.counting:
             return self._noted(stmt.assign, scope)
         type = stmt.assign.lhs.dtype.name
         values = [converted(self._value(v, scope), type) for v in stmt.values]
@@ -87,7 +87,7 @@ class Lowering:
         return block(*code, self._write(stmt.assign, value, scope))
 
     def _assign(self, stmt: Assign, scope: Scope) -> p.Block:
-        if self.ctx.counting:
+        if scope.counting:
             return self._noted(stmt, scope)
         type = stmt.lhs.dtype.name
         return self._write(stmt, converted(self._value(stmt.rhs, scope), type), scope)
@@ -143,7 +143,7 @@ class Lowering:
             flag, scope = scope.fresh(base, "bool", lasting=True)
             scope = scope.flag(temporary, flag)
             before.append(Declare(flag, Value(False, "bool")))
-        if temporary.ndim == 0 and self.ctx.counting:
+        if temporary.ndim == 0 and scope.counting:
             return block(
                 *before, self.lower(stmt.producer, scope), self._consume(stmt, flag, scope)
             )
@@ -162,15 +162,15 @@ class Lowering:
         producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
         if isinstance(work, Table) and work.lists:
             consumer = self._consume(stmt, flag, scope)
-            return block(*before, *work.around(producer, consumer, self.ctx.counting))
+            return block(*before, *work.around(producer, consumer, scope.counting))
         return block(
             *before,
-            *(() if self.ctx.counting else work.declare()),
-            *(work.prepare() if temporary in self.ctx.unclear and not self.ctx.counting else ()),
+            *(() if scope.counting else work.declare()),
+            *(work.prepare() if temporary in self.ctx.unclear and not scope.counting else ()),
             producer,
             *work.finish(),
             self._consume(stmt, flag, scope),
-            *work.reset(valued=not self.ctx.counting),
+            *work.reset(valued=not scope.counting),
             self.lower(_sweep(stmt), scope) if stmt.swept else None,
         )
 
@@ -187,7 +187,7 @@ class Lowering:
 
     def _leave_gaps(self, lhs: Access, scope: Scope) -> None:
         """Runs of an appended result that may never be visited are to be closed at the end."""
-        appender = self.ctx.appender
+        appender = scope.appender
         if appender is not None and self.ctx.is_result(lhs):
             levels = lhs.tensor.format.levels
             open_levels = range(max(1, len(scope.reached(lhs))), len(levels))
@@ -201,7 +201,7 @@ class Lowering:
         pieces = pieces_of(self.recovery, self.lower)
         if pieces.cut(loop, scope):
             return pieces.loops(loop, scope)
-        if self.ctx.counting and not self._counts(loop, scope):
+        if scope.counting and not self._counts(loop, scope):
             return block()
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
@@ -211,7 +211,7 @@ class Lowering:
         inner = replace(scope, reducing=scope.reducing or reduces)
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
             return self._shape(loop, inner)
-        if operator_of(loop) is None or self.ctx.lists(lhs) or self.ctx.counting:
+        if operator_of(loop) is None or self.ctx.lists(lhs) or scope.counting:
             return self._shape(loop, inner)
         if not keeps_sums(self.ctx, loop):
             return self._shape(loop, inner)

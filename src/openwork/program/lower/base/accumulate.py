@@ -186,6 +186,8 @@ def element(ctx: Context, access: Access, scope: Scope) -> p.Load:
     if len(reached) != access.tensor.ndim:
         raise InternalError(f"{access} is used before all its levels are reached")
     index = reached[-1].position if reached else Value(0)
+    if scope.appender is not None and ctx.is_result(access):
+        return p.Load(scope.appender.values, index)
     return p.Load(ctx.names.values(access.tensor), index)
 
 

@@ -49,8 +49,7 @@ class Context:
     is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
     each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
     `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
-    asks for. `counting`: entries of the result are counted, and no values computed. `recover` gives
-    the value of a variable where it follows from those that are known.
+    asks for. `recover` gives the value of a variable where it follows from those that are known.
     """
 
     plan: Plan
@@ -64,7 +63,6 @@ class Context:
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
     inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
-    counting: bool = False
 
     @cached_property
     def provenance(self) -> Provenance:

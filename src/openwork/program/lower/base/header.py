@@ -91,7 +91,7 @@ class Header:
         tag = self.loop.tag
         if tag is not None:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
-            valued = not self.ctx.counting
+            valued = not self.scope.counting
         if tag is not None and tag.unit is ParallelUnit.CPUVector:
             # A loop that is cloned has its workspaces once.
             self.ctx.inside += [work for work in private if work not in self.ctx.inside]

@@ -66,7 +66,6 @@ class Names:
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
     blocks: tuple[Block, ...] = ()
-    standing_in: dict[str, str] = field(default_factory=dict)  # other names for a tensor's arrays
 
     @cached_property
     def tensors(self) -> dict[str, str]:
@@ -138,16 +137,15 @@ class Names:
         """The points at which a user's function cuts, for the runs that `outer` counts."""
         return Array(f"{self.variables[outer]}_cuts", "int64")
 
-    def values(self, tensor: TensorVar) -> Array:
-        """The values of `tensor`."""
-        name = self.standing_in.get(tensor.name) or self.of(tensor)
+    def values(self, tensor: TensorVar, base: str | None = None) -> Array:
+        """The values of `tensor`, or of what is called `base` in its place."""
+        name = base or self.of(tensor)
         return Array(f"{name}_vals", tensor.dtype.name)
 
-    def array(self, tensor: TensorVar, level: int, name: str) -> Array:
-        """An index array of `tensor`."""
+    def array(self, tensor: TensorVar, level: int, name: str, base: str | None = None) -> Array:
+        """An index array of `tensor`, or of what is called `base` in its place."""
         width = self.widths.get((tensor.name, level, name), "int32")
-        base = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{base}_{name}{level + 1}", width)
+        return Array(f"{base or self.of(tensor)}_{name}{level + 1}", width)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.relations import Pos
+from openwork.program.lower.base.append import Appender
 from openwork.program.nodes import INDEX, Expr, Name, Value, arithmetic, compare
 
 K = TypeVar("K")
@@ -143,7 +144,7 @@ class Scope:
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.
     `parallel`: threads share a loop around this place. `flags`: what to raise when something is
-    written to a tensor.
+    written to a tensor. `appender` keeps the books of the result, or of the piece of it at hand.
     """
 
     coords: Mapping[IndexVar, Expr] = field(default_factory=dict)
@@ -164,6 +165,12 @@ class Scope:
     reducing: bool = False
     parallel: bool = False
     depth: int = 0
+    appender: Appender | None = None
+
+    @property
+    def counting(self) -> bool:
+        """Whether entries of the result are counted here, and no values computed."""
+        return self.appender is not None and self.appender.counts
 
     def fresh(self, base: str, type: str = INDEX, *, lasting: bool = False) -> tuple[Name, Scope]:
         """A name like `base` that is not in use here, and the scope in which it is.

@@ -68,7 +68,7 @@ def driver_of(
             body, access, ctx.provenance
         ):
             continue
-        if ctx.appender is not None and ctx.is_result(written(body)):
+        if scope.appender is not None and ctx.is_result(written(body)):
             continue  # a result is appended to row by row
         return driver
     return None

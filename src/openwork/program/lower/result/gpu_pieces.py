@@ -30,7 +30,13 @@ from openwork.program.lower.result.gpu_table import (
     Table,
     tables_of,
 )
-from openwork.program.lower.result.passes import PIECE, PIECES, Pass, Rows, first_of
+from openwork.program.lower.result.piece_appenders import (
+    PIECE,
+    PIECES,
+    PieceAppender,
+    Rows,
+    first_of,
+)
 from openwork.program.lower.result.pieces import Lower, Pieces
 from openwork.program.nodes import (
     Allocate,
@@ -89,7 +95,7 @@ class DevicePieces(Pieces):
 
     def _over(
         self,
-        appender: Pass,
+        appender: PieceAppender,
         cut: Cut,
         scope: Scope,
         comment: str,
@@ -97,7 +103,7 @@ class DevicePieces(Pieces):
         after: After,
     ) -> Stmt:
         """All pieces; then those with a row that is too long for a near table, by whole blocks."""
-        counting = self.ctx.counting
+        counting = appender.counts
 
         def start() -> list[Stmt]:
             noted = self._tables and counting

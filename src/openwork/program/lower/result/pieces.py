@@ -29,18 +29,16 @@ from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.scope import Range, Scope
 from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
-from openwork.program.lower.result.passes import (
-    OWN,
+from openwork.program.lower.result.piece_appenders import (
     PIECE,
     PIECES,
     TURNS,
     Counting,
     Filling,
     Owning,
-    Pass,
+    PieceAppender,
     Rows,
     first_of,
-    of_result,
 )
 from openwork.program.nodes import (
     Allocate,
@@ -95,7 +93,7 @@ class Pieces:
             isinstance(assembly, Append)
             and assembly.strategy != "serial"
             and scope.depth == 0
-            and not isinstance(self.ctx.appender, Pass)
+            and not (scope.appender is not None and scope.appender.of_piece)
             and self.ctx.is_result(written(loop.body))
         )
 
@@ -153,7 +151,6 @@ class Pieces:
         result = self.result
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         counting = Counting(result.result, result.names, result.gaps)
-        self.ctx.counting = True
         count = self._over(
             counting,
             cut,
@@ -162,7 +159,6 @@ class Pieces:
             lambda: counting.begin(zeros),
             lambda rows: self._keep_counts(counting),
         )
-        self.ctx.counting = False
         firsts: list[Expr] = [Load(first_of(level), PIECE) for level in result.sparse]
         filling = Filling(result.result, result.names, result.gaps, cut.limit)
         fill = self._over(
@@ -183,10 +179,9 @@ class Pieces:
 
     def _appended(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
         """Compute each piece into arrays of its own, and copy each to its place."""
-        result, names, tensor = self.result, self.ctx.names, self.ctx.plan.result
+        result, names = self.result, self.ctx.names
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         own = Owning(result.result, names, result.gaps)
-        names.standing_in[tensor.name] = OWN
         compute = self._over(
             own,
             cut,
@@ -197,7 +192,6 @@ class Pieces:
         )
         compute = _with_arrays(compute, own)
         arrays = own.arrays
-        del names.standing_in[tensor.name]
         shared = [
             Allocate(array, length, zeroed=result.sparse[0] in result.gaps)
             for array, length, per in self._arrays(result.sparse[0])
@@ -213,7 +207,7 @@ class Pieces:
         ]
         grow = [self._room(level, ROOM + 1) for level in result.sparse]
         room = [self._room(level, result.count(level) + 1) for level in result.sparse]
-        taken = [p.Take(array, Value(0), of_result(array)) for array in arrays]
+        taken = [p.Take(array, Value(0), own.in_result[array]) for array in arrays]
         single = block(*taken, *result.close_gaps())
         several = block(*room, *self._origins(result.sparse[1:]), self._stitched(own, cut, scope))
         return [
@@ -244,7 +238,7 @@ class Pieces:
 
     def _over(
         self,
-        appender: Pass,
+        appender: PieceAppender,
         cut: Cut,
         scope: Scope,
         comment: str,
@@ -255,14 +249,13 @@ class Pieces:
 
         What is done before and after is asked for when it is known which runs are never visited.
         """
-        whole, self.ctx.appender = self.ctx.appender, appender
+        scope = replace(scope, appender=appender)
         header = self._header(cut.loop, scope)
         ends, window, inner = cut.window(header.scope)
         body = self.lower(cut.loop, cut.confine(inner, window))
         made = header.finish(
             block(*ends, *before(), body, *after(cut.rows(window, self.result))), comment
         )
-        self.ctx.appender = whole
         return self._shared(made)
 
     def _header(self, loop: Forall, scope: Scope) -> Header:
@@ -274,7 +267,7 @@ class Pieces:
         """A loop over all pieces, as it is shared."""
         return replace(loop, polls=True, unroll=0)
 
-    def _keep_counts(self, appender: Pass) -> list[p.Stmt]:
+    def _keep_counts(self, appender: PieceAppender) -> list[p.Stmt]:
         return [
             Store(first_of(level), PIECE + 1, appender.count(level)) for level in appender.sparse
         ]
@@ -311,11 +304,9 @@ class Pieces:
 
     def _stitched(self, own: Owning, cut: Cut, scope: Scope) -> p.Stmt:
         """Copy the arrays of the pieces that were shelved to where they begin."""
-        names, tensor, result = self.ctx.names, self.ctx.plan.result, self.result
+        result = self.result
         ends, window, _ = cut.window(scope)
-        names.standing_in[tensor.name] = OWN
         arrays, code = own.arrays, own.shifted(cut.rows(window, result))
-        del names.standing_in[tensor.name]
         body = block(
             *(ends if result.sparse[0] else ()),
             *(p.Take(array, PIECE) for array in arrays),

@@ -158,7 +158,7 @@ class Cases:
     def _case(self, body: Stmt, scope: Scope) -> p.Block:
         """The body of a case, with the result's level reached and kept."""
         lhs = self.lhs
-        plan, appender = self.ctx.plan, self.ctx.appender
+        plan, appender = self.ctx.plan, scope.appender
         level = len(scope.reached(lhs))
         here = level < lhs.tensor.ndim and lhs.level_vars[level] == self.var
         if not here or not self.ctx.is_result(lhs) or lhs.tensor.format.levels[level].full:
@@ -186,7 +186,7 @@ class Cases:
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:
         """Reach the full levels of what is written; afterwards close the runs right below them."""
-        lhs, appender = self.lhs, self.ctx.appender
+        lhs, appender = self.lhs, scope.appender
         start = len(scope.reached(lhs))
         scope = self.ctx.reach_further(scope, lhs)
         level = len(scope.reached(lhs)) - 1

@@ -106,7 +106,7 @@ class Shape:
         ahead = asked_for(ctx, cases.loop, scope, walker) or prefetches(
             ctx, cases.parts, cases.scope, walker, var
         )
-        ahead = [] if ctx.counting else ahead
+        ahead = [] if scope.counting else ahead
         body = block(*recovered, here, visit, *ahead)
         tensor = ctx.names.of(driver.tensor)
         comment = f"stored {cases.name} of {tensor}"
@@ -198,7 +198,7 @@ class Shape:
     def _reserve(self, runs: list[tuple[Expr, Expr]]) -> list[p.Stmt]:
         """Room for all that a loop over `runs` can append to the result."""
         cases, ctx = self.cases, self.cases.ctx
-        lhs, appender = cases.lhs, ctx.appender
+        lhs, appender = cases.lhs, cases.scope.appender
         level = len(cases.scope.reached(lhs))
         if appender is None or not ctx.is_result(lhs) or level not in appender.sparse:
             return []
