@@ -29,7 +29,8 @@ from openwork.program.lower.base.accumulate import (
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import keeps_sums, separates
 from openwork.program.lower.base.nodes import At
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.iterate import Iteration
 from openwork.program.lower.derived.recovery import Recovery
@@ -119,7 +120,7 @@ class Lowering:
         if op is not None or not scope.whole:
             must_begin(self.ctx, lhs)
         place = element(self.ctx, lhs, scope)
-        if op is not None and lhs.tensor in scope.atomic:
+        if op is not None and lhs.tensor in scope.sharing.atomic:
             return block(atomically(place, value, op))
         if op is not None:
             value, op = combine(op, place, value)
@@ -155,7 +156,7 @@ class Lowering:
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
             return block(*before, producer, self._consume(stmt, flag, scope))
         work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept)
-        if scope.parallel:
+        if scope.sharing.parallel:
             self.ctx.private.add(temporary)
             self.ctx.inside += [work] if work not in self.ctx.inside else []
         self.ctx.unclear.discard(temporary)
@@ -274,7 +275,8 @@ class Lowering:
         if kind.locates:
             view, parent = self.ctx.view(access, level), self.ctx.parent_place(access, level, scope)
             ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
-            own = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
+            count = Count(window.count.fixed, window.count.multiple)
+            own = Range(ends[0], ends[1], count)
         else:
             code, own, scope = coordinate_window(self.recovery, window, scope)
         shape = Shape(replace(cases, scope=scope), own, window)

@@ -45,7 +45,7 @@ class Accumulators:
     def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
         """sum = 0; loop { sum += ... } R[p] = sum;"""
         op = operator_of(loop)
-        if lhs.tensor in scope.atomic and op is not None:
+        if lhs.tensor in scope.sharing.atomic and op is not None:
             return self._in_shared_scalar(loop, lhs, op, scope)
         place = element(self.ctx, lhs, scope)
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
@@ -71,8 +71,8 @@ class Accumulators:
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
         columns = self.ctx.everything(column, scope)
-        exact = promised_extents(self.ctx.provenance).get(column) or columns.fixed
-        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.most)
+        exact = promised_extents(self.ctx.provenance).get(column) or columns.count.fixed
+        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.count.most)
         first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
         if exact is not None and exact in widths:
@@ -124,14 +124,13 @@ class Accumulators:
         The loops inside must be over reduction variables, and the innermost over the columns,
         along which no operand is sparse.
         """
-        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.atomic:
+        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.sharing.atomic:
             return None
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
             return None  # the schedule has its own idea of what runs how
         column, inner = lhs.level_vars[-1], loop.body
         bounded = self._bounded(column)
-        confined = {column, bounded} & {*scope.windows, *scope.stretches}
-        if column in self.ctx.provenance.above or confined:
+        if column in self.ctx.provenance.above or scope.bounds.confined(column, bounded):
             return None
         while isinstance(inner, Forall) and inner.var != bounded and inner.var not in lhs.vars:
             inner = inner.body

@@ -19,7 +19,8 @@ from openwork.loops.relations import Divide
 from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.names import Names
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.base.workspace import Workspace, Workspaces
 from openwork.program.nodes import (
     Allocate,
@@ -185,7 +186,8 @@ class Context:
         end = self.names.reach_of(var, outer)
         known = isinstance(end, Value) and block is not None
         most = None if block is None else block.size
-        return Range(Value(0), end, everything=True, fixed=most if known else None, most=most)
+        count = Count(most if known else None, most=most)
+        return Range(Value(0), end, count, everything=True)
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

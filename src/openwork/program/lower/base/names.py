@@ -6,7 +6,7 @@ and loop variables i, j, k, ... from the outermost in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -18,6 +18,15 @@ from openwork.loops.relations import Relation
 from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
 
 Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
+
+
+def numbered(base: str, taken: Set[str]) -> str:
+    """`base`, or where that is taken, the first of `base`_2, `base`_3 and so on that is not."""
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    return name
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -84,11 +93,7 @@ class Names:
         for relation in self.relations:
             names = relation.names(table[relation.parents[0]])
             for child, name in zip(relation.children, names, strict=True):
-                taken = set(table.values())
-                number = 1
-                while (name if number == 1 else f"{name}_{number}") in taken:
-                    number += 1
-                table[child] = name if number == 1 else f"{name}_{number}"
+                table[child] = numbered(name, set(table.values()))
         return table
 
     def of(self, tensor: TensorVar) -> str:

@@ -11,7 +11,8 @@ from openwork.loops.nodes import Stmt, written
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Pos
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.tree import walk
 
 

@@ -20,9 +20,10 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.nodes import At
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Edges, Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
-from openwork.program.lower.derived.recovery import Recovery, ends_there
+from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.derived.segment_groups import SegmentGroups, reads_workspace
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, Value, block, compare
@@ -98,7 +99,7 @@ class Iteration:
             return None
         if not isinstance(relation, Cut) or relation.length is None:
             return None
-        run = scope.runs.get(loop.var)
+        run = scope.bounds.runs.get(loop.var)
         if run is None or run.pos is None or not reads_workspace(self.ctx, loop):
             return None
         variables = self.ctx.provenance.underived(run.pos.parent)
@@ -119,7 +120,7 @@ class Iteration:
 
     def _window(self, var: IndexVar, scope: Scope) -> tuple[list[p.Stmt], Range | None, Scope]:
         """The part of its values that a loop is to run over; None for all."""
-        window, stretch = scope.windows.get(var), scope.stretches.get(var)
+        window, stretch = scope.bounds.windows.get(var), scope.bounds.stretches.get(var)
         if stretch is not None:
             outer = self.recovery.value(stretch.outer, scope)
             if outer is None:
@@ -144,11 +145,8 @@ class Iteration:
         def cut(n: Expr) -> Expr:
             return whole.lo + whole.size / _PARTS * n + whole.size % _PARTS * n / _PARTS
 
-        bounds = replace(
-            whole, lo=first, hi=last, fixed=None, multiple=1,
-            first=ends_there(whole.first, compare("==", part, 0)),
-            last=ends_there(whole.last, compare("==", part, _PARTS - 1)),
-        )  # fmt: skip
+        edges = Edges(compare("==", part, 0), compare("==", part, _PARTS - 1))
+        bounds = replace(whole.part(first, last), edges=edges.within(whole.edges))
         serial = self.iterate(replace(loop, tag=None), loop.var, bounds, inner)
         body = block(
             Declare(first, cut(part), fixed=True), Declare(last, cut(part + 1), fixed=True), serial

@@ -19,8 +19,9 @@ from openwork.index.nodes import IndexVar
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Relation
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
-from openwork.program.nodes import Binary, Declare, Expr, Name, Stmt, Value
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
+from openwork.program.nodes import Declare, Expr, Name, Stmt, Value
 
 R = TypeVar("R", bound=Relation)
 Found = tuple[list[Stmt], Range, Scope]
@@ -51,16 +52,16 @@ class Recovery:
 
     def values(self, var: IndexVar, scope: Scope) -> Found:
         """What `var` runs over at this place: code to work it out, the range, and who knows it."""
-        if var in scope.ranges:
-            return [], scope.ranges[var], scope
+        if var in scope.bounds.ranges:
+            return [], scope.bounds.ranges[var], scope
         code, found, scope = self._values(var, scope)
         more, found, scope = self._named(var, found, scope)
         return [*code, *more], found, scope.remember(var, found)
 
     def known(self, var: IndexVar, scope: Scope) -> Range:
         """What `var` runs over, where the code that works it out is elsewhere."""
-        if var in scope.ranges:
-            return scope.ranges[var]
+        if var in scope.bounds.ranges:
+            return scope.bounds.ranges[var]
         _, found, _ = self._values(var, scope)
         return found
 
@@ -169,16 +170,6 @@ def named_ends(base: str, ends: Ends, scope: Scope) -> tuple[list[Stmt], Ends, S
         code.append(Declare(name, end, fixed=True))
         named.append(name)
     return code, (named[0], named[1]), scope
-
-
-def ends_there(outer: Expr | None, inner: Expr | None) -> Expr | None:
-    """Whether a run of a run is at an end of the whole; None: it is."""
-    return outer if inner is None else both(outer, inner)
-
-
-def both(one: Expr | None, other: Expr) -> Expr:
-    """`one && other`, where nothing is asked of `one` if it is None."""
-    return other if one is None else Binary("&&", one, other)
 
 
 def ceiling(size: Expr, n: int) -> Expr:

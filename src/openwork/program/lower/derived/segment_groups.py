@@ -20,7 +20,8 @@ from openwork.loops.nodes import Assign, Forall
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum, segment_sum, tile_of
 from openwork.program.lower.derived.segments import Segments

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum
 from openwork.program.lower.derived.tracked import Tracked, at_each
@@ -82,9 +83,9 @@ class Segments:
             at_each(variables, replace(summed.original, rhs=summed.total)),
             replace(here, reducing=True),
         )
-        if lhs.tensor not in scope.atomic:
+        if lhs.tensor not in scope.sharing.atomic:
             return block(*known, add)
-        alone = replace(here, atomic=scope.atomic - {lhs.tensor}, reducing=True)
+        alone = replace(here, sharing=scope.sharing.alone(lhs.tensor), reducing=True)
         ours = ctx.provenance.roots_of((*lhs.vars, *driver.variables))
         only = (
             ctx.plan.assignment.op is None

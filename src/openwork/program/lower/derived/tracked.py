@@ -24,7 +24,8 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.nodes import At
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.derived.segment_sum import (
@@ -66,7 +67,7 @@ class Tracked:
         scope = replace(scope, whole=scope.whole and not skips)
         base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
         position, scope = scope.fresh(base, lasting=True)
-        apart = summed is not None and self.segments is not None and window.fixed is None
+        apart = summed is not None and self.segments is not None and window.count.fixed is None
         looks_up = not apart and self._looks_up(loop, driver)
         parents, before, scope = self._first_parents(loop.body, driver, window, scope, looks_up)
         total: list[p.Stmt] = []
@@ -105,10 +106,10 @@ class Tracked:
         self, loop: Forall, position: Name, window: Range, scope: Scope
     ) -> tuple[Header, list[p.Stmt]]:
         """A loop over the positions, or where their number is a constant, over so many."""
-        if window.fixed is None:
+        if window.count.fixed is None:
             return Header.of(self.ctx, loop, position, window, scope), []
         counter, scope = scope.fresh(self.ctx.names.variables[loop.var])
-        counted = replace(window, lo=Value(0), hi=Value(window.fixed))
+        counted = replace(window, lo=Value(0), hi=Value(window.count.fixed))
         header = Header.of(self.ctx, loop, counter, counted, scope)
         return header, [Declare(position, window.lo + counter, fixed=True)]
 
@@ -308,7 +309,7 @@ class Tracked:
         access = relation.access
         variables = self.ctx.provenance.underived(relation.parent)
         driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
-        everything = scope.ranges[relation.child]
+        everything = scope.bounds.ranges[relation.child]
         code, found, scope = places_above(
             self.ctx, access, driver.first, everything, position, scope
         )
@@ -336,13 +337,15 @@ class Tracked:
     ) -> p.Block:
         """Put the sum where it belongs; atomically only if another thread may do so as well."""
         lhs = summed.original.lhs
-        if lhs.tensor not in scope.atomic or not set(driver.variables[:-1]) <= set(lhs.vars):
+        if lhs.tensor not in scope.sharing.atomic or not set(driver.variables[:-1]) <= set(
+            lhs.vars
+        ):
             return self._put(summed, driver, scope)
         kind = driver.access.tensor.format.levels[driver.last]
         view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
         begins = compare("<=", window.lo, kind.begin(view, parent))
         ends = compare("<=", self._end(driver, driver.last, parent), window.hi)
-        alone = replace(scope, atomic=scope.atomic - {lhs.tensor})
+        alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
         owned = p.Binary("&&", begins, ends)
         return block(If(owned, self._put(summed, driver, alone), self._put(summed, driver, scope)))
 

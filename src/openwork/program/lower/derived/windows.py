@@ -9,7 +9,8 @@ from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.loops.relations import Cut, Pos
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Recovery, named_ends
 from openwork.program.lower.walk.walkers import searchable
 from openwork.program.nodes import (
@@ -70,13 +71,13 @@ def coordinate_window(recovery: Recovery, window: Range, scope: Scope) -> Found:
     pos = window.pos
     if pos is None:
         raise InternalError("a window of coordinates is one already")
-    everything = scope.ranges[pos.child]
+    everything = scope.bounds.ranges[pos.child]
     code, whole, scope = dimension(recovery, pos, scope)
     ends: list[Expr] = []
     base = recovery.ctx.names.variables[recovery.provenance.underived(pos.parent)[-1]]
     for position, outermost, at_end, side in (
-        (window.lo, whole.lo, window.first, "from"),
-        (window.hi, whole.hi, window.last, "to"),
+        (window.lo, whole.lo, window.edges.first, "from"),
+        (window.hi, whole.hi, window.edges.last, "to"),
     ):
         if at_end is None:
             ends.append(outermost)
@@ -150,7 +151,7 @@ def parents_within(recovery: Recovery, relation: Cut, window: Range, scope: Scop
             names.append(name)
         levels[n - 1] = (names[0], names[1] + 1)
         ends = (names[0], names[1])
-    everything = replace(scope.ranges[pos.child], levels=tuple(levels))
+    everything = replace(scope.bounds.ranges[pos.child], levels=tuple(levels))
     return code, replace(window, levels=tuple(levels)), scope.remember(pos.child, everything)
 
 

@@ -9,7 +9,8 @@ from openwork.loops.nodes import Forall
 from openwork.loops.relations import Cut as Runs
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.result.piece_appenders import PIECE, PIECES, Rows
 from openwork.program.nodes import (
     Declare,

@@ -14,7 +14,8 @@ from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
 from openwork.loops.plan.assembly import Append
 from openwork.program.gpu_nodes import MOST_SHARED, Address, Ask, ByOne, Scan
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
 from openwork.program.lower.result.gpu_cut import RowCut, ShareCut
@@ -147,7 +148,8 @@ class DevicePieces(Pieces):
         unit = ParallelUnit.GPUThread if self._made.lanes == 1 else ParallelUnit.GPUWarp
         tag = Tag(unit, OutputRaceStrategy.NoRaces)
         first = _RUN * self._each
-        pieces = Range(first, arithmetic("min", first + self._each, PIECES), most=self._each)
+        last = arithmetic("min", first + self._each, PIECES)
+        pieces = Range(first, last, Count(most=self._each))
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, pieces, scope)
 
     def _shared(self, loop: For) -> Stmt:

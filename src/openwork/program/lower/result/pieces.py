@@ -26,7 +26,8 @@ from openwork.program.contract import NO_MEMORY, ROOM, THREADS
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
 from openwork.program.lower.result.piece_appenders import (
@@ -101,7 +102,7 @@ class Pieces:
         """The passes over all pieces, and what is between them."""
         assembly, result = self.ctx.plan.assembly, self.result
         for name in (PIECE, PIECES):
-            scope.lasting.add(name.name)
+            scope.taken.lasting.add(name.name)
         if self.ctx.provenance.relations:
             # Runs of derived loops may all be empty, and then nobody closes the rows they visit.
             levels = self.ctx.plan.result.format.levels

@@ -9,7 +9,7 @@ from openwork.loops.nodes import Stmt
 from openwork.loops.relations import Cut
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range
+from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.walk.walkers import Participant
 from openwork.tree import walk
 

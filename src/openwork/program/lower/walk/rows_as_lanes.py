@@ -17,7 +17,8 @@ from openwork.loops.relations import Cut
 from openwork.program import nodes as p
 from openwork.program.lower.base.accumulate import element, start_of, streamed, update
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.walk.cases import Cases, Lower, cases_of
 from openwork.program.lower.walk.walkers import Beside, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Set, Store, Value, arithmetic, block
@@ -58,8 +59,8 @@ class RowsAsLanes:
         if any(part.sparse for part in cases.parts) or len(cases.points) != 1:
             return None
         scope = cases.completeness(complete=True)
-        if rows.window.fixed is not None:
-            return self._together(rows, rows.window.fixed, scope)
+        if rows.window.count.fixed is not None:
+            return self._together(rows, rows.window.count.fixed, scope)
         level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
         in_order = level.kept_at(view, rows.window.lo) is None
         return None if in_order else self._one_by_one(rows, scope)
@@ -75,7 +76,7 @@ class RowsAsLanes:
         if not plain or not isinstance(sums, Forall) or not isinstance(sums.body, Assign):
             return None
         lhs, op = sums.body.lhs, sums.body.op
-        confined = {loop.var, sums.var} & {*scope.windows, *scope.stretches}
+        confined = scope.bounds.confined(loop.var, sums.var)
         settled = self.ctx.is_result(lhs) and lhs.tensor.format.is_dense
         if op is None or sums.var in lhs.vars or confined or not settled:
             return None

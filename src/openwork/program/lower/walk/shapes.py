@@ -8,7 +8,8 @@ from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign
 from openwork.program import nodes as p
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope, Tile
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.lower.walk.balance import balance
 from openwork.program.lower.walk.cases import Cases
 from openwork.program.lower.walk.merge import merge_loop
@@ -41,11 +42,12 @@ class Shape:
         values = self.window or ctx.everything(cases.var, scope)
         var, scope = scope.fresh(cases.name)
         inside = None
-        few = values.most is not None and values.most <= _MOST_TESTED
-        if not parts and cases.loop.unroll == 0 and values.fixed is None and few:
+        few = values.count.most is not None and values.count.most <= _MOST_TESTED
+        if not parts and cases.loop.unroll == 0 and values.count.fixed is None and few:
             # Written out with a test for each, so that what it writes to can stay in registers.
             inside = compare("<", var, values.hi)
-            values = replace(values, fixed=values.most)
+            count = replace(values.count, fixed=values.count.most)
+            values = replace(values, count=count)
         counter, values, recovered, scope = self._counter(var, values, scope)
         header = Header.of(ctx, loop, counter, values, scope)
         # Only now: what iterations write together is a question of what is known around them.
@@ -62,7 +64,7 @@ class Shape:
             code += walker.find_segment(var)
             present[walker.part.access] = here
         body = block(*code[len(recovered) :], cases.at(present, walkers, scope, everywhere=True))
-        if isinstance(values.fixed, int) and inside is not None:
+        if isinstance(values.count.fixed, int) and inside is not None:
             body = block(p.If(inside, body))
         body = block(*recovered, body)
         steps = [walker.advance(present[walker.part.access]) for walker in walkers]
@@ -78,7 +80,7 @@ class Shape:
         self, var: Name, values: Range, scope: Scope
     ) -> tuple[Name, Range, list[p.Stmt], Scope]:
         """Count a window of constant length from zero, so that the length can be seen."""
-        if values.fixed is None or (values.lo == Value(0) and values.counts is None):
+        if values.count.fixed is None or (values.lo == Value(0) and values.counts is None):
             return var, values, [], scope
         counter, scope = scope.fresh(f"{self.cases.name}_at")
         counted = replace(values, lo=Value(0), hi=values.size)
@@ -119,22 +121,24 @@ class Shape:
         if walker.window is None or walker.part_of_run is not None:
             begin, end = walker.bounds()
             own = self.positions if walker.part_of_run is not None else None
-            return [], Range(begin, end, fixed=None if own is None else own.fixed), scope
+            count = Count(None if own is None else own.count.fixed)
+            return [], Range(begin, end, count), scope
         first, scope = scope.fresh(f"{walker.position.name}_lo", lasting=True)
         last, scope = scope.fresh(f"{walker.position.name}_hi", lasting=True)
         code = replace(walker, position=first, end=last).declare()
         level = walker.part.access.tensor.format.levels[walker.level]
         one_each = level.unique and level.compact  # at each coordinate of the window, or none
-        return code, Range(first, last, most=walker.window.most if one_each else None), scope
+        most = walker.window.count.most if one_each else None
+        return code, Range(first, last, Count(most=most)), scope
 
     def _count_fixed(
         self, position: Name, values: Range, scope: Scope
     ) -> tuple[Name, Range, list[p.Stmt], Scope]:
         """Count positions from zero where their number is a constant."""
-        if values.fixed is None:
+        if values.count.fixed is None:
             return position, values, [], scope
         counter, scope = scope.fresh(f"{position.name}_at")
-        counted = replace(values, lo=Value(0), hi=Value(values.fixed))
+        counted = replace(values, lo=Value(0), hi=Value(values.count.fixed))
         return counter, counted, [Declare(position, values.lo + counter, fixed=True)], scope
 
     def merge(self, walked: set[Access]) -> p.Block:
@@ -218,7 +222,7 @@ class Shape:
             and not walkers
             and not any(part.sparse for part in cases.parts)
             and lhs not in cases.scope.accumulators
-            and lhs.tensor not in cases.scope.atomic
+            and lhs.tensor not in cases.scope.sharing.atomic
             and bool(lhs.level_vars)
             and lhs.level_vars[-1] == cases.var
             and lhs.tensor.format.levels[-1].full

@@ -9,7 +9,8 @@ from openwork.errors import InternalError
 from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar
 from openwork.program.lower.base.names import Names
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.base.workspace import Workspaces
 from openwork.program.nodes import (
     Array,
@@ -123,7 +124,7 @@ class Walker:
         begin, end = self.bounds()
         if self.window is None:
             raise InternalError(f"{self.part.access} is not confined to a window")
-        lo, hi, cut = self.window.lo, self.window.hi, self.window.cut
+        lo, hi, cut = self.window.lo, self.window.hi, self.window.seams
         stored = self.stored
         if stored is not None and cut is not None:
             names = self.position, self.end

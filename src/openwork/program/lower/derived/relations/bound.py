@@ -9,7 +9,8 @@ from openwork.loops.nodes import Forall
 from openwork.loops.relations import Bound, BoundType
 from openwork.program import nodes as p
 from openwork.program.contract import BROKEN_BOUND
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import ZERO, Found
 from openwork.program.lower.derived.relations.precompute import SameLoops, SameValues
 from openwork.program.nodes import Expr, Fail, If, Value, block, compare
@@ -39,7 +40,7 @@ class BoundValues(SameValues[Bound]):
                 first = 0 if whole.pos else _constant(whole.lo)
                 fixed = None if first is None else max(0, bound.value - first)
                 end = whole.lo + value if whole.pos else value
-                new = replace(whole, hi=end, fixed=fixed, multiple=fixed or 1)
+                new = whole.part(whole.lo, end, fixed)
                 return compare("==", hi, value), new
             case BoundType.MaxConstraint:
                 return compare("<=", hi, value), whole
@@ -49,7 +50,8 @@ class BoundValues(SameValues[Bound]):
             case BoundType.MinConstraint:
                 return compare("<=", value, lo), whole
             case BoundType.Divisible:
-                return compare("==", whole.size % value, ZERO), replace(whole, multiple=bound.value)
+                count = replace(whole.count, multiple=bound.value)
+                return compare("==", whole.size % value, ZERO), replace(whole, count=count)
 
 
 class BoundLoops(SameLoops[Bound]):

@@ -17,19 +17,18 @@ from openwork.loops.nodes import Forall, ParallelUnit, Stmt, Tag, written
 from openwork.loops.relations import Cut
 from openwork.program import nodes as p
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Edges, Range, first_values
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import (
     ZERO,
     Ends,
     Found,
     Values,
-    both,
-    ends_there,
 )
 from openwork.program.lower.derived.windows import parents_within
 from openwork.program.lower.walk.balance import balance_runs
-from openwork.program.nodes import Declare, Expr, If, Value, arithmetic, block, compare
+from openwork.program.nodes import Declare, Expr, If, arithmetic, block, compare
 from openwork.tree import walk
 
 C = TypeVar("C", bound=Cut)
@@ -57,7 +56,7 @@ class CutValues(Values[C]):
     def values(self, var: IndexVar, scope: Scope) -> Found:
         code, whole, scope = self.recovery.values(self.relation.parent, scope)
         if self.relation.counts_runs(var):
-            runs = Range(ZERO, Value(1), fixed=1) if whole.missing else self.runs(whole)
+            runs = first_values(1) if whole.missing else self.runs(whole)
             return code, runs, scope
         return code, self._within(whole, scope), scope
 
@@ -67,11 +66,12 @@ class CutValues(Values[C]):
             return Range(ZERO, ZERO, missing=True)
         pos = whole.pos or whole.within
         if self.relation.outer not in scope.coords:
-            return replace(self.longest(whole), within=pos, longest=True)
+            places = self.longest(whole)
+            return replace(places, within=pos, count=replace(places.count, longest=True))
         run = self.run(whole, scope)
-        if run.fixed is None:
+        if run.count.fixed is None:
             return Range(ZERO, run.hi - run.lo, within=pos)
-        return Range(ZERO, Value(run.fixed), fixed=run.fixed, multiple=run.fixed, within=pos)
+        return replace(first_values(run.count.fixed), within=pos)
 
     def value(self, var: IndexVar, scope: Scope) -> Expr | None:
         """Which run the value of the parent is in, or where in its run."""
@@ -89,18 +89,16 @@ class CutValues(Values[C]):
     def run(self, whole: Range, scope: Scope) -> Range:
         """The values of the parent in the run whose number is known."""
         relation = self.relation
-        if relation.inner in scope.runs:
-            return scope.runs[relation.inner]
+        if relation.inner in scope.bounds.runs:
+            return scope.bounds.runs[relation.inner]
         at = scope.coords[relation.outer]
-        run = replace(self.run_at(whole, at, scope), everything=False, most=relation.length)
-        if relation.outer not in scope.ranges:
+        run = self.run_at(whole, at, scope)
+        run = replace(run, everything=False, count=replace(run.count, most=relation.length))
+        if relation.outer not in scope.bounds.ranges:
             return run
-        last = scope.ranges[relation.outer].hi - 1
-        return replace(
-            run,
-            first=both(whole.first, compare("==", at, ZERO)),
-            last=both(whole.last, compare("==", at, last)),
-        )
+        last = scope.bounds.ranges[relation.outer].hi - 1
+        edges = Edges(compare("==", at, ZERO), compare("==", at, last))
+        return replace(run, edges=edges.within(whole.edges))
 
     def decides(self, whole: Range) -> bool:
         """Whether there is work only at the positions themselves, if these are positions."""
@@ -119,11 +117,11 @@ class CutValues(Values[C]):
 
     def complete(self, scope: Scope) -> bool:
         """Whether runs are complete here, so that each place in one has a value."""
-        if self.relation.inner in scope.full:
+        if self.relation.inner in scope.bounds.full:
             return True
         length = self.relation.length
         whole = self.recovery.known(self.relation.parent, scope)
-        return length is not None and whole.multiple % length == 0
+        return length is not None and whole.count.multiple % length == 0
 
     def outermost_window(
         self, var: IndexVar, scope: Scope
@@ -161,11 +159,8 @@ class CutValues(Values[C]):
         more, outer, scope = self.recovery.position_window(relation.parent, scope)
         if outer is not None:  # runs of runs count from the outer run's begin
             shifted = arithmetic("min", outer.lo + run.hi, outer.hi)
-            run = replace(
-                outer, lo=outer.lo + run.lo, hi=shifted,
-                first=ends_there(outer.first, run.first),
-                last=ends_there(outer.last, run.last),
-            )  # fmt: skip
+            edges = run.edges.within(outer.edges)
+            run = replace(outer, lo=outer.lo + run.lo, hi=shifted, edges=edges)
         return [*code, *more], run, scope
 
 
@@ -210,16 +205,14 @@ class CutLoops(Loops[Cut]):
         lo, hi, scope = scope.fresh_ends(base)
         end = arithmetic("min", run.lo + window.hi, run.hi)
         # What was known before the run was may be more than there is in an incomplete one.
-        before = scope.ranges.get(relation.inner)
-        whole_run = run.fixed is not None or (before is not None and not before.longest)
-        sure = window.fixed if whole_run else None
+        before = scope.bounds.ranges.get(relation.inner)
+        whole_run = run.count.fixed is not None or (before is not None and not before.count.longest)
+        sure = window.count.fixed if whole_run else None
         if sure is not None:
             end = lo + sure
         code += [Declare(lo, run.lo + window.lo, fixed=True), Declare(hi, end, fixed=True)]
-        part = replace(
-            run, lo=lo, hi=hi, fixed=sure, multiple=sure or 1, counts=window.counts,
-            first=ends_there(run.first, window.first), last=ends_there(run.last, window.last),
-        )  # fmt: skip
+        edges = window.edges.within(run.edges)
+        part = replace(run.part(lo, hi, sure), counts=window.counts, edges=edges)
         return block(*code, self.iteration.iterate(loop, relation.parent, part, scope))
 
     def _counted(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
@@ -232,22 +225,21 @@ class CutLoops(Loops[Cut]):
         inner = self.ctx.reach_further(header.scope.bind(var, counter), written(loop.body))
         if not relation.counts_runs(var):
             return block(*code, header.finish(self.iteration.lower(loop.body, inner)))
-        parent = scope.ranges[relation.parent]
+        parent = scope.bounds.ranges[relation.parent]
         if length is not None and (parent.pos or parent.within) is not None:
             inner = replace(inner, whole=False)  # no entries, no runs
         counted = balance_runs(self.ctx, relation, loop.body, parent) if part is whole else None
         body = self._in_run(loop.body, parent, inner, loop.tag)
         clones = (
             length is not None
-            and bool(parent.multiple % length)
+            and bool(parent.count.multiple % length)
             and not parent.missing
             and self._wants_full_runs(length, loop.body)
         )
         if not clones or length is None:
             return block(*code, header.finish(body, counted=counted))
         # The loop inside is cloned: for complete runs its length is a constant.
-        full = replace(inner, full=inner.full | {relation.inner})
-        complete = self._in_run(loop.body, parent, full, loop.tag)
+        complete = self._in_run(loop.body, parent, inner.complete(relation.inner), loop.tag)
         if loop.tag is not None:
             whether = compare("<=", parent.lo + (counter + 1) * length, parent.hi)
             return block(*code, header.finish(block(If(whether, complete, body)), counted=counted))
@@ -270,8 +262,7 @@ class CutLoops(Loops[Cut]):
             # The threads of a block search for parents among those of its own positions.
             more, known, scope = parents_within(self.recovery, relation, known, scope)
             code += more
-        scope = replace(scope, runs={**scope.runs, relation.inner: known})
-        return block(*code, self.iteration.lower(body, scope))
+        return block(*code, self.iteration.lower(body, scope.enter(relation.inner, known)))
 
     def _wants_full_runs(self, length: int, body: Stmt) -> bool:
         """Whether a loop over the places in a run is unrolled, or inside of a vectorized one."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import Divide
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range, first_values
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import ZERO, ceiling
 from openwork.program.lower.derived.relations.cut import CutValues
 from openwork.program.nodes import Expr, Helper, Value, arithmetic
@@ -16,14 +15,13 @@ class DivideValues(CutValues[Divide]):
     """A constant number of runs, some of which may be empty."""
 
     def runs(self, whole: Range) -> Range:
-        parts = self.relation.parts
-        return Range(ZERO, Value(parts), fixed=parts, multiple=parts)
+        return first_values(self.relation.parts)
 
     def longest(self, whole: Range) -> Range:
         return Range(ZERO, self.length(whole) if self.relation.even else whole.size)
 
     def length(self, whole: Range) -> Expr:
-        size = whole.size if whole.fixed is None else Value(whole.fixed)
+        size = whole.size if whole.count.fixed is None else Value(whole.count.fixed)
         return ceiling(size, self.relation.parts)
 
     def run_at(self, whole: Range, at: Expr, scope: Scope) -> Range:
@@ -41,7 +39,7 @@ class DivideValues(CutValues[Divide]):
             # Runs at the end may lie beyond it.
             lo = arithmetic("min", begin, whole.hi)
             hi = arithmetic("min", begin + length, whole.hi)
-        return replace(whole, lo=lo, hi=hi, fixed=None, multiple=1)
+        return whole.part(lo, hi)
 
     def _balanced(self, access: Access, whole: Range, part: Expr) -> Expr:
         """Where a part begins, if the entries below are shared out evenly."""

@@ -9,7 +9,8 @@ from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.relations import Fuse
 from openwork.program import nodes as p
 from openwork.program.lower.base.nodes import At
-from openwork.program.lower.base.scope import Range, Scope, Stretch
+from openwork.program.lower.base.ranges import Count, Range, Stretch
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Values
@@ -25,9 +26,10 @@ class FuseValues(Values[Fuse]):
     def values(self, var: IndexVar, scope: Scope) -> Found:
         code, a, scope = self.recovery.values(self.relation.outer, scope)
         more, b, scope = self.recovery.values(self.relation.inner, scope)
-        fixed = None if a.fixed is None or b.fixed is None else a.fixed * b.fixed
+        one, other = a.count, b.count
+        fixed = None if one.fixed is None or other.fixed is None else one.fixed * other.fixed
         size = a.size * b.size if fixed is None else Value(fixed)
-        pairs = Range(ZERO, size, fixed=fixed, multiple=a.multiple * b.multiple)
+        pairs = Range(ZERO, size, Count(fixed, one.multiple * other.multiple))
         return [*code, *more], pairs, scope
 
     def value(self, var: IndexVar, scope: Scope) -> Expr | None:
@@ -62,7 +64,7 @@ class FuseLoops(Loops[Fuse]):
         more, second, scope = recovery.values(fuse.inner, scope)
         code += more
         if window is not None and window.pos is not None:
-            if window == scope.ranges.get(window.pos.child):
+            if window == scope.bounds.ranges.get(window.pos.child):
                 window = None  # all of it
             else:
                 found, window, scope = coordinate_window(recovery, window, scope)

@@ -7,7 +7,8 @@ from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.relations import Pos
 from openwork.program import nodes as p
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import Found, Values
 from openwork.program.lower.derived.tracked import Tracked

@@ -8,7 +8,8 @@ from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.relations import Renaming
 from openwork.program import nodes as p
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import Ends, Found, Values
 from openwork.program.nodes import Expr

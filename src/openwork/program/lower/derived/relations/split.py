@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from openwork.index.nodes import IndexVar
 from openwork.loops.relations import Split
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Count, Range, first_values
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import ZERO, ceiling
 from openwork.program.lower.derived.relations.cut import CutValues
 from openwork.program.nodes import Expr, Value, arithmetic
@@ -20,20 +19,20 @@ class SplitValues(CutValues[Split]):
 
     def runs(self, whole: Range) -> Range:
         n = self.relation.factor
-        fixed = None if whole.fixed is None else -(-whole.fixed // n)
+        fixed = None if whole.count.fixed is None else -(-whole.count.fixed // n)
         hi = ceiling(whole.size, n) if fixed is None else Value(fixed)
         if not self.decides(whole):
             # Where there is work without an entry, one run covers it even if there are none.
             fixed = None if fixed is None else max(1, fixed)
             hi = arithmetic("max", hi, Value(1)) if fixed is None else Value(fixed)
-        multiple = whole.multiple // n if whole.multiple % n == 0 else 1
-        return Range(ZERO, hi, fixed=fixed, multiple=fixed or multiple)
+        multiple = whole.count.multiple // n if whole.count.multiple % n == 0 else 1
+        return Range(ZERO, hi, Count(fixed, fixed or multiple))
 
     def longest(self, whole: Range) -> Range:
         n = self.relation.factor
         if n > _MOST_STRIDES:
             return Range(ZERO, arithmetic("min", Value(n), whole.size))
-        return Range(ZERO, Value(n), fixed=n, multiple=n)
+        return first_values(n)
 
     def length(self, whole: Range) -> Expr:
         return Value(self.relation.factor)
@@ -42,11 +41,10 @@ class SplitValues(CutValues[Split]):
         n, length = self.relation.factor, self.length(whole)
         lo = whole.lo + at * length
         # The one run of an operand without entries is not complete.
-        sure = whole.multiple % n == 0 and self.decides(whole)
-        if sure or self.relation.inner in scope.full:
-            return replace(whole, lo=lo, hi=lo + length, fixed=n, multiple=n)
-        hi = arithmetic("min", lo + length, whole.hi)
-        return replace(whole, lo=lo, hi=hi, fixed=None, multiple=1)
+        sure = whole.count.multiple % n == 0 and self.decides(whole)
+        if sure or self.relation.inner in scope.bounds.full:
+            return whole.part(lo, lo + length, n)
+        return whole.part(lo, arithmetic("min", lo + length, whole.hi))
 
     def most(self, var: IndexVar) -> Expr:
         if var == self.relation.inner:
