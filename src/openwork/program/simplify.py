@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
+from openwork.index.fresh import take_name
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.plan import Plan
@@ -124,7 +125,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
-                    name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)
+                    name = p.Name(take_name(load.array.name.removesuffix("s"), taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
         new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
@@ -169,15 +170,6 @@ def _declared(node: Node, loops: list[set[str]]) -> set[str]:
 
 def _names(node: Node) -> set[str]:
     return {n.name for n in walk(node) if isinstance(n, p.Name)}
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return name
 
 
 def without_dead(body: p.Block) -> p.Block:

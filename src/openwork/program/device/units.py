@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
+from openwork.index.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import converged
 from openwork.program.effects import READERS, Touched, independent, touched
@@ -348,12 +349,7 @@ class Distribution:
         return Own(before, after), replace(loop, body=body)
 
     def _fresh(self, base: str) -> str:
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
+        return take_name(base, self.taken)
 
 
 @dataclass(frozen=True)

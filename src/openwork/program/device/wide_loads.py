@@ -17,6 +17,7 @@ from math import gcd
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
+from openwork.index.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import BLOCK_X, THREAD
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
@@ -122,13 +123,8 @@ class _Vectors:
         return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
-        base, number = array.name.removesuffix("_vals") + "_vector", 1
-        name = base
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return Array(name, array.type)
+        base = array.name.removesuffix("_vals") + "_vector"
+        return Array(take_name(base, self.taken), array.type)
 
     def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
         """`index` less `at`, if that is all it has of it, and without names of the loop."""

@@ -8,6 +8,7 @@ from typing import cast
 
 from openwork.errors import ScheduleError
 from openwork.index.checks import extents
+from openwork.index.fresh import take_name
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.absent import vanishes
 from openwork.loops.nodes import (
@@ -226,7 +227,9 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
         return plan
     taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
     taken |= {str(v) for v in loop_variables(plan)}
-    position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
+    position, outer, inner = (
+        IndexVar(take_name(f"{loop.var}{end}", taken)) for end in ("p", "b", "t")
+    )
     together = walked_together(loop, (), provenance_of(plan))
     assembly, why = plan.assembly, ""
     if isinstance(assembly, Append):  # what comes before does not concern its pieces
@@ -251,12 +254,3 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
             return replace(new, assembly=assembly)
     trace.decide(f"one thread does all iterations of {loop.var}, slowly: {why}")
     return replace(plan, assembly=assembly)
-
-
-def _fresh(base: str, taken: set[str]) -> IndexVar:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return IndexVar(name)

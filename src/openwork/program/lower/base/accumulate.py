@@ -137,9 +137,9 @@ class Accumulators:
         if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
             return None
         sparse = any(
-            var == column and not level.full
+            not level.full
             for access in (lhs, *accesses_of(inner.body.rhs))
-            for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+            for level in access.levels_along((column,))
         )
         return None if sparse or inner.var != bounded else column
 

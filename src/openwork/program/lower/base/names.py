@@ -6,27 +6,19 @@ and loop variables i, j, k, ... from the outermost in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
+from openwork.index.fresh import fresh_name
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Relation
 from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
 
 Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
-
-
-def numbered(base: str, taken: Set[str]) -> str:
-    """`base`, or where that is taken, the first of `base`_2, `base`_3 and so on that is not."""
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    return name
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -93,7 +85,7 @@ class Names:
         for relation in self.relations:
             names = relation.names(table[relation.parents[0]])
             for child, name in zip(relation.children, names, strict=True):
-                table[child] = numbered(name, set(table.values()))
+                table[child] = fresh_name(name, set(table.values()))
         return table
 
     def of(self, tensor: TensorVar) -> str:

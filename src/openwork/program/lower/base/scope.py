@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from openwork.index.fresh import fresh_name
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.program.lower.base.append import Appender
-from openwork.program.lower.base.names import numbered
 from openwork.program.lower.base.ranges import Range, Seam, Stretch
 from openwork.program.nodes import INDEX, Expr, Name
 
@@ -118,7 +118,7 @@ class Scope:
         A `lasting` name is declared outside of any loop of its own, so that code beside it, which
         has another scope, must not declare it again.
         """
-        name = numbered(base, self.taken.here | self.taken.lasting)
+        name = fresh_name(base, self.taken.here, self.taken.lasting)
         if lasting:
             self.taken.lasting.add(name)
         taken = replace(self.taken, here=self.taken.here | {name})

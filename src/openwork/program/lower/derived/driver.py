@@ -65,9 +65,8 @@ def driver_of(
             continue
         shares = {a for a in reads if ctx.writes_all_of(a, access)}
         others = [a for a in reads if a != access and a not in shares]
-        if any(_sparse_along(a, variables) for a in others) or not vanishes(
-            body, access, ctx.provenance
-        ):
+        walked = any(not kind.locates for a in others for kind in a.levels_along(variables))
+        if walked or not vanishes(body, access, ctx.provenance):
             continue
         if scope.appender is not None and ctx.is_result(written(body)):
             continue  # a result is appended to row by row
@@ -95,8 +94,3 @@ def _plain(ctx: Context, var: IndexVar) -> bool:
     return relation is None or (
         len(relation.parents) == 2 and all(_plain(ctx, v) for v in relation.parents)
     )
-
-
-def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
-    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(var in variables and not kind.locates for kind, var in pairs)

@@ -337,9 +337,8 @@ class Tracked:
     ) -> p.Block:
         """Put the sum where it belongs; atomically only if another thread may do so as well."""
         lhs = summed.original.lhs
-        if lhs.tensor not in scope.sharing.atomic or not set(driver.variables[:-1]) <= set(
-            lhs.vars
-        ):
+        chosen = set(driver.variables[:-1]) <= set(lhs.vars)
+        if lhs.tensor not in scope.sharing.atomic or not chosen:
             return self._put(summed, driver, scope)
         kind = driver.access.tensor.format.levels[driver.last]
         view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
