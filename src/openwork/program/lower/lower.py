@@ -105,7 +105,7 @@ class Lowering:
         raised = None if flag is None else Set(flag, Value(True, "bool"))
         if not self.ctx.lists(stmt.lhs):
             return block(raised)
-        work = self.ctx.workspaces.table[stmt.lhs.tensor]
+        work = self.ctx.workspaces.at(stmt.lhs.tensor, scope.tier)
         return block(*work.insert(self._coordinates(stmt.lhs, scope), None, None), raised)
 
     def _store(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
@@ -115,7 +115,7 @@ class Lowering:
             value, op = (value, None) if op is None else combine(op, place, value)
             return block(update(place, value, op))
         if self.ctx.lists(lhs):
-            work = self.ctx.workspaces.table[lhs.tensor]
+            work = self.ctx.workspaces.at(lhs.tensor, scope.tier)
             return block(*work.insert(self._coordinates(lhs, scope), value, op))
         if op is not None or not scope.whole:
             must_begin(self.ctx, lhs)
@@ -155,7 +155,7 @@ class Lowering:
             before.append(Declare(name, Value(temporary.fill, temporary.dtype.name)))
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
             return block(*before, producer, self._consume(stmt, flag, scope))
-        work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept)
+        work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept).at(scope.tier)
         if scope.sharing.parallel:
             self.ctx.private.add(temporary)
             self.ctx.inside += [work] if work not in self.ctx.inside else []
@@ -292,7 +292,7 @@ class Lowering:
             return scope.accumulators[access]
         if access.tensor in self.ctx.workspaces.table:
             scope = self.ctx.reach_further(scope, access)
-            return self.ctx.workspaces.element(access, scope.reached(access)[-1])
+            return self.ctx.workspaces.element(access, scope.reached(access)[-1], scope.tier)
         return element(self.ctx, access, scope)
 
 

@@ -45,6 +45,7 @@ class Appender:
     result: Access
     names: Names
     gaps: set[int] = field(default_factory=set)  # levels whose parents are not all visited
+    tier: int = 0  # of the rows that are done, by how many keys they have, on a GPU
     counts: ClassVar[bool] = False  # entries are counted, and no values computed
     of_piece: ClassVar[bool] = False  # it keeps the books of a piece of the result
 

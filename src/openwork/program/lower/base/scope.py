@@ -112,6 +112,11 @@ class Scope:
         """Whether entries of the result are counted here, and no values computed."""
         return self.appender is not None and self.appender.counts
 
+    @property
+    def tier(self) -> int:
+        """Which rows of the result are done here, by how many keys they have."""
+        return 0 if self.appender is None else self.appender.tier
+
     def fresh(self, base: str, type: str = INDEX, *, lasting: bool = False) -> tuple[Name, Scope]:
         """A name like `base` that is not in use here, and the scope in which it is.
 

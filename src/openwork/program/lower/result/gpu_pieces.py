@@ -116,11 +116,10 @@ class DevicePieces(Pieces):
         made = [super()._over(appender, cut, scope, comment, start, end)]
         if not self._tables:  # which are known by now
             return made[0]
-        where = self._tables[0].tables
-        for where.tier, word in _WORDS.items():
-            long = super()._over(appender, cut, scope, f"{comment} that is {word}", before, after)
-            made.append(If(compare("<", 0, _count(where.tier)), block(long)))
-        where.tier = NEAR
+        for tier, word in _WORDS.items():
+            rows = replace(appender, tier=tier)
+            long = super()._over(rows, cut, scope, f"{comment} that is {word}", before, after)
+            made.append(If(compare("<", 0, _count(tier)), block(long)))
         return block(*self._learnt(made)) if counting else block(*made)
 
     def _learnt(self, made: list[Stmt]) -> list[Stmt]:
@@ -136,14 +135,10 @@ class DevicePieces(Pieces):
     def _tables(self) -> list[Table]:
         return tables_of(self.ctx.workspaces)
 
-    @property
-    def _tier(self) -> int:
-        return max([table.tables.tier for table in self._tables], default=NEAR)
-
     def _header(self, loop: Forall, scope: Scope) -> Header:
-        if self._tier != NEAR:
+        if scope.tier != NEAR:
             tag = Tag(ParallelUnit.GPUBlock, OutputRaceStrategy.NoRaces)
-            listed = Range(Value(0), _count(self._tier))
+            listed = Range(Value(0), _count(scope.tier))
             return Header.of(self.ctx, replace(loop, tag=tag), _AT, listed, scope)
         unit = ParallelUnit.GPUThread if self._made.lanes == 1 else ParallelUnit.GPUWarp
         tag = Tag(unit, OutputRaceStrategy.NoRaces)
@@ -152,9 +147,9 @@ class DevicePieces(Pieces):
         pieces = Range(first, last, Count(most=self._each))
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, pieces, scope)
 
-    def _shared(self, loop: For) -> Stmt:
-        if self._tier != NEAR:
-            known = Declare(PIECE, Load(_list(self._tier), _AT), fixed=True)
+    def _shared(self, loop: For, tier: int) -> Stmt:
+        if tier != NEAR:
+            known = Declare(PIECE, Load(_list(tier), _AT), fixed=True)
             body = block(known, shared_by(self._made.many, loop.body))
             return replace(loop, body=body, unroll=0)
         runs = (PIECES + (self._each - 1)) / self._each

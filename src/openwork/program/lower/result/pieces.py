@@ -161,7 +161,7 @@ class Pieces:
             lambda rows: self._keep_counts(counting),
         )
         firsts: list[Expr] = [Load(first_of(level), PIECE) for level in result.sparse]
-        filling = Filling(result.result, result.names, result.gaps, cut.limit)
+        filling = Filling(result.result, result.names, result.gaps, limit=cut.limit)
         fill = self._over(
             filling,
             cut,
@@ -257,15 +257,15 @@ class Pieces:
         made = header.finish(
             block(*ends, *before(), body, *after(cut.rows(window, self.result))), comment
         )
-        return self._shared(made)
+        return self._shared(made, appender.tier)
 
     def _header(self, loop: Forall, scope: Scope) -> Header:
         """The head of a loop over all pieces."""
         tag = Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces, chunk=1)
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, Range(Value(0), PIECES), scope)
 
-    def _shared(self, loop: For) -> p.Stmt:
-        """A loop over all pieces, as it is shared."""
+    def _shared(self, loop: For, tier: int) -> p.Stmt:
+        """A loop over all pieces of a tier, as it is shared."""
         return replace(loop, polls=True, unroll=0)
 
     def _keep_counts(self, appender: PieceAppender) -> list[p.Stmt]:
