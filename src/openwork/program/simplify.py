@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from openwork.index.fresh import take_name
 from openwork.index.nodes import IndexVar
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance

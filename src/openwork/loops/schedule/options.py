@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from openwork.errors import UserError
-from openwork.index.fresh import fresh_name
 from openwork.index.nodes import Access, Apply, IndexVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan.assembly import STRATEGIES, accesses_of
 from openwork.loops.plan.nest import loop_variables, loops_of, provenance_of

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import cast
 
 from openwork.errors import ScheduleError
-from openwork.index.fresh import take_name
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import combine
 from openwork.program.nodes import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
-from openwork.index.fresh import take_name
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import converged
 from openwork.program.effects import READERS, Touched, independent, touched

@@ -17,7 +17,7 @@ from math import gcd
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
-from openwork.index.fresh import take_name
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import BLOCK_X, THREAD
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block

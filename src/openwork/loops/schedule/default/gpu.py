@@ -8,9 +8,9 @@ from typing import cast
 
 from openwork.errors import ScheduleError
 from openwork.index.checks import extents
-from openwork.index.fresh import take_name
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.absent import vanishes
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import (
     Assign,
     Forall,

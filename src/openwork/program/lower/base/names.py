@@ -12,8 +12,8 @@ from functools import cached_property
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
-from openwork.index.fresh import fresh_name
 from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Relation
 from openwork.program.nodes import Array, Expr, Name, Value, arithmetic

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from openwork.index.fresh import fresh_name
 from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.fresh import fresh_name
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.ranges import Range, Seam, Stretch
 from openwork.program.nodes import INDEX, Expr, Name
