@@ -10,6 +10,7 @@ from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.absent import vanishes
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import (
     Assign,
     Forall,
@@ -32,7 +33,7 @@ from openwork.loops.schedule.commands.split import split
 from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.loops.schedule.legality.parallel import walked_together
 from openwork.trace import Trace
-from openwork.tree import Node, bottom_up, fresh_name, walk
+from openwork.tree import Node, bottom_up, walk
 
 THREADS = 256  # of a block
 SHARE = 32  # rows and entries that a thread merges, if some rows have that many
@@ -226,7 +227,9 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
         return plan
     taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
     taken |= {str(v) for v in loop_variables(plan)}
-    position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
+    position, outer, inner = (
+        IndexVar(take_name(f"{loop.var}{end}", taken)) for end in ("p", "b", "t")
+    )
     together = walked_together(loop, (), provenance_of(plan))
     assembly, why = plan.assembly, ""
     if isinstance(assembly, Append):  # what comes before does not concern its pieces
@@ -251,9 +254,3 @@ def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
             return replace(new, assembly=assembly)
     trace.decide(f"one thread does all iterations of {loop.var}, slowly: {why}")
     return replace(plan, assembly=assembly)
-
-
-def _fresh(base: str, taken: set[str]) -> IndexVar:
-    name = fresh_name(base, taken)
-    taken.add(name)
-    return IndexVar(name)
