@@ -116,9 +116,10 @@ def test_without_data_nothing_is_chosen() -> None:
 
 def test_what_is_exact_has_no_atomics() -> None:
     lopsided = {"A": Statistics(4_000_000, Rows(1_000_000, 900_000, 1000.0))}
-    fast, exact = (choose(SPMV._draft, lopsided, H200, exact) for exact in (False, True))
-    assert fast is not None and "segment" in str(fast.plan.loops)
-    assert exact is not None and "segment" not in str(exact.plan.loops)
+    draft = CASES["SpMM"]._draft
+    fast, exact = (choose(draft, lopsided, H200, exact) for exact in (False, True))
+    assert fast is not None and "Atomics" in str(fast.plan.loops)
+    assert exact is not None and "Atomics" not in str(exact.plan.loops)
 
 
 def test_a_draft_is_scheduled_as_a_statement_is() -> None:
