@@ -14,7 +14,7 @@ from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
 from openwork.index.semiring import under
 from openwork.tensor.convert.pack import check_order
-from openwork.tensor.eager import KERNELS, RESULT, call, operand_name
+from openwork.tensor.eager import KERNELS, call, result_of, stand_in
 from openwork.tensor.exchange.facts import facts_for
 from openwork.tensor.result_format import result_format
 from openwork.tensor.tensor import Tensor
@@ -68,7 +68,7 @@ def einsum(
     target = "cuda" if any(tensor.device == "cuda" for tensor in tensors) else "cpu"
     key = ("einsum", target, subscripts, tuple(tensor.facts for tensor in tensors), wish)
     kernel = KERNELS.get(key, lambda: _assignment(spec, tensors, *wish), target)
-    return call(kernel, tensors)
+    return Tensor.made(call(kernel, tensors))
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,11 @@ def _assignment(
     """The statement, over tensors without data, so that its kernel serves all shapes."""
     factors: list[Expr] = []
     for n, (term, tensor) in enumerate(zip(spec.terms, tensors, strict=True)):
-        stand_in = Tensor.hollow(operand_name(n), tensor.facts)
-        access = Access(stand_in.var, tuple(map(IndexVar, term)))
+        access = Access(stand_in(n, tensor.facts).var, tuple(map(IndexVar, term)))
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
     variables = tuple(map(IndexVar, spec.result))
-    result = Tensor.hollow(RESULT, facts_for(dense(len(variables)), rhs.dtype, 0))
+    result = result_of(facts_for(dense(len(variables)), rhs.dtype, 0))
     assignment = Assignment(Access(result.var, variables), rhs)
     if semiring is not None:
         assignment = under(semiring, assignment)
@@ -198,5 +197,5 @@ def _assignment(
     rhs = assignment.rhs
     chosen = result_format(rhs, variables, zero) if format is None else format
     check_order(chosen, len(variables))
-    result = Tensor.hollow(RESULT, facts_for(chosen, rhs.dtype, zero))
+    result = result_of(facts_for(chosen, rhs.dtype, zero))
     return Assignment(Access(result.var, variables), rhs)
