@@ -15,10 +15,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from openwork.algebra.operators import Op
+from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError
 from openwork.index.nodes import Expr, IndexVar, Literal, apply
-from openwork.index.overloads import Overloaded
 from openwork.index.show import show
 
 

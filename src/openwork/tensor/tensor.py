@@ -17,13 +17,13 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.operators import Op
+from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError, InternalError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar
-from openwork.index.overloads import Overloaded
 from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
