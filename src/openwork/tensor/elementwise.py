@@ -22,6 +22,7 @@ from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import absent_value, fill_of, result_format, sparse_accesses
 
 NUMBERS = (bool, int, float, complex, np.generic)
+ARGUMENTS = (Operand, *NUMBERS)  # what operators are applied to
 _SCALAR = dense(0)
 
 

@@ -35,7 +35,7 @@ from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
 from openwork.tensor.eager import assign
-from openwork.tensor.elementwise import NUMBERS, elementwise, operation
+from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
@@ -98,7 +98,7 @@ class Tensor(Overloaded, Operand):
     @classmethod
     def made(cls, operand: Operand) -> Self:
         """A tensor around what a kernel made, under a name of its own."""
-        return cls(auto_name(), operand.shape, operand.facts, operand.storage)
+        return cls(auto_name(), operand._shape, operand._facts, operand._storage)
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
@@ -408,12 +408,13 @@ class Tensor(Overloaded, Operand):
 
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
         """`op` element by element; NotImplemented where Python should try something else."""
-        if any_terms(args):
-            return applied(op, *args)
-        made = [arg if isinstance(arg, NUMBERS) else self._operand(arg) for arg in args]
-        if any(arg is NotImplemented for arg in made):
-            return NotImplemented
-        return self.made(elementwise(operation(op), made))
+        if not all([isinstance(arg, ARGUMENTS) for arg in args]):
+            if any_terms(args):
+                return applied(op, *args)
+            args = [arg if isinstance(arg, ARGUMENTS) else self._operand(arg) for arg in args]
+            if any(arg is NotImplemented for arg in args):
+                return NotImplemented
+        return self.made(elementwise(operation(op), args))
 
     def _operand(self, other: object) -> Any:
         """`other` as a tensor, or NotImplemented where Python should try something else."""
