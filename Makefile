@@ -63,7 +63,7 @@ fuzz-files: setup
 	  $(PYTEST) -s tests/tensor/test_files_fuzz.py
 
 .PHONY: fuzz-arrays
-fuzz-arrays: setup guard-library ## arrays with one thing changed, through every door, in memory that is watched (N=20000)
+fuzz-arrays: setup guard-library ## corrupt one array at a time, on every way in, under the guarding allocator (N=20000)
 	LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s -n $(JOBS) tests/tensor/test_arrays_fuzz.py
 
@@ -82,20 +82,20 @@ sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, rac
 	  --error-exitcode 9 $(PYTEST) tests/gpu/test_real_gpu.py -k "$(GPU_CHECKED)" || exit 1; done
 
 .PHONY: races-gpu
-races-gpu: setup ## run what is emulated of a GPU, and look for races in arrays and in shared memory
+races-gpu: setup ## run the GPU emulator with race detection, in global and shared memory
 	OPENWORK_EMULATED_RACES=1 $(PYTEST) -n $(JOBS) tests/gpu
 
-bench-gpu: setup ## measure on a GPU, against cuSPARSE by itself, through CuPy and through torch
+bench-gpu: setup ## measure on a GPU against cuSPARSE, called directly, through CuPy and through torch
 	$(PY) bench/gpu.py $(BENCH)
 	$(PY) bench/gpu.py --held-out $(BENCH)
 	$(PY) bench/gpu_results.py
 	$(PY) bench/gpu_moves.py
 
 .PHONY: study-gpu
-study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json draws what was measured
+study-gpu: setup ## the studies of the papers on a GPU; FILE=out/studies.json plots saved measurements
 	$(PY) bench/gpu_studies.py $(FILE)
 
-sanitize: setup ## run the kernel tests, scheduled kernels too, under ASan and UBSan
+sanitize: setup ## run the kernel tests under ASan and UBSan
 	OPENWORK_SANITIZE=1 $(SANITIZER) $(PY) -m pytest -q -s -p no:faulthandler $(KERNEL_TESTS)
 
 .PHONY: guard-library
@@ -103,14 +103,14 @@ guard-library:
 	mkdir -p build
 	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard.c
 
-guard: setup guard-library ## run random cases in memory that is watched from outside, whoever writes to it
+guard: setup guard-library ## run random cases under the guarding allocator
 	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/test_property.py tests/test_found.py \
 	  tests/test_found_formats.py tests/assembly
 
-tsan: setup ## run parallel kernels, and races put in, under ThreadSanitizer (CASES=60, CLANG=)
+tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))
 
-golden: setup ## rewrite tests/golden from what the compiler emits now
+golden: setup ## rewrite tests/golden from the current output
 	$(PYTEST) -m golden --update-golden tests
 
 bench: setup ## measure against C and libraries; also: bench-core bench-peers bench-sparse bench-studies bench-formats
@@ -128,7 +128,7 @@ docs: setup ## rewrite the generated pages: docs/errors.md, the tree in docs/arc
 	$(PY) tools/make_errors_page.py
 	$(PY) tools/make_tree.py
 
-doctor: setup ## report the compilers and caches that were found
+doctor: setup ## report compilers and caches
 	$(PY) -m openwork doctor
 
 clean: ## remove caches and build outputs; keeps .venv

@@ -1,4 +1,4 @@
-"""Kernels x inputs x peers in one run: a row of measurements for every kernel on every input."""
+"""Kernels x inputs x peers in one run: one row of measurements per kernel and input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peers import Call, Openwork, Peer, find_peers
 OURS = Openwork.name
 # Thread pools spin for a few milliseconds before they sleep.
 SETTLE = 0.003
-# With less room for two threads than this, a row is measured again.
+# A row with less room for two threads than this is measured again.
 QUIET = 1.4
 TRIES = 3
 
@@ -26,18 +26,18 @@ class Row:
     kernel: str
     data: str
     nnz: int
-    bound: float  # seconds that the bytes take at the measured bandwidth
+    bound: float  # memory roofline: seconds to move the bytes at the measured bandwidth
     turns: Turns
     room: float
     tries: int
 
     @property
     def rivals(self) -> list[str]:
-        """Everybody who computed this, but us."""
+        """All contestants but Openwork."""
         return [name for name in self.turns.seconds if name != OURS]
 
     def ratio(self, rival: str) -> float:
-        """How many times as fast as `rival` we are."""
+        """The speed-up of Openwork over `rival`."""
         return self.turns.speed(OURS, rival)
 
     @property
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Run:
-    """All rows, and what they were measured with."""
+    """All rows, and the setting they were measured in."""
 
     threads: int
     peers: list[Peer]
@@ -65,13 +65,13 @@ class Run:
         return [row for row in self.rows if row.kernel == kernel]
 
     def mean(self, kernel: str, rival: str) -> float | None:
-        """The geometric mean of our ratios to one rival; None where it has no such kernel."""
+        """The geometric mean of the speed-ups over one rival; None if it lacks the kernel."""
         ratios = [row.ratio(rival) for row in self.of(kernel) if rival in row.rivals]
         return geometric_mean(ratios) if ratios else None
 
 
 def run(threads: int, quick: bool, only: str = "", new_pattern: bool = False) -> Run:
-    """Measure the kernels of one kind, or `only` the rows with that in their name."""
+    """Measure the kernels of one kind, or `only` the rows whose name contains that."""
     peers, absent = find_peers(threads)
     for name, reason in absent.items():
         print(f"{name} is absent: {reason}", file=sys.stderr)
@@ -88,9 +88,9 @@ def run(threads: int, quick: bool, only: str = "", new_pattern: bool = False) ->
 
 
 def _quietest(contestants: dict[str, Call], budget: float) -> tuple[Turns, float, int]:
-    """Measure until there is room for two threads, TRIES times at most; keep the try with most.
+    """Measure until two threads have room, at most TRIES times; keep the try with most room.
 
-    What is kept depends on the room alone and not on who was how fast.
+    The selection depends on the room alone, never on the times.
     """
     tries: list[tuple[Turns, float]] = []
     while not tries or (tries[-1][1] < QUIET and len(tries) < TRIES):

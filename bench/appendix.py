@@ -19,7 +19,7 @@ ROWS_OF_32 = "split(i,i1,i2,32), parallelize(i1,CPUThread,NoRaces)"
 
 @dataclass(frozen=True)
 class Scheduled:
-    """One section of the appendix: a statement, which operand is sparse, and a schedule."""
+    """One section of the appendix: a statement, its sparse operand, and a schedule."""
 
     name: str
     what: str
@@ -42,7 +42,7 @@ class Scheduled:
 
 
 def tiled_spmm(tile: int) -> str:
-    """A.12, for one size of the tile."""
+    """A.12 for one tile size."""
     return f"pos(j,jpos,A), split(jpos,jpos0,jpos1,{tile}), order(i,jpos0,k,jpos1)"
 
 

@@ -1,4 +1,4 @@
-"""The kernels of the compiler core, against C by hand and against SciPy."""
+"""The core kernels, against hand-written C and against SciPy."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ i, j, k, l = ow.indices("i j k l")  # noqa: E741 - an index variable
 class Case:
     """One kernel on one input, computed in four ways.
 
-    `hand` and `bare` are C functions, called with the same arrays and without ceremony: by hand,
-    and generated. `fresh` and `peer` return a new result, as a user would have it.
+    `hand` and `bare` are C functions, hand-written and generated, called directly on the same
+    arrays. `fresh` and `peer` return a new result, as users call them.
     """
 
     kernel: str
@@ -46,8 +46,8 @@ def bare_function(
 ) -> Callable[[], Any]:
     """The generated function on one thread; `extents` in the order of the loops.
 
-    The result is an array to write into, or None where the function makes three arrays; those are
-    given back at once.
+    The result is an array to write into, or None if the function allocates three arrays, which
+    are freed at once.
     """
     function = library.load(kernel.source).kernel
     pointers = [stop_flag(), *(p for operand in operands for p in operand.storage.pointers)]
@@ -76,7 +76,7 @@ def checks(
     out: Any,
     *functions: Callable[[], Any],
 ) -> Callable[[], None]:
-    """A check that all ways give the same numbers; the functions write theirs to `out`."""
+    """A check that all ways give the same numbers; the C functions write to `out`."""
 
     def check() -> None:
         theirs, ours = peer(), kernel()
@@ -120,7 +120,7 @@ def spmm(data: str, a: Any, rng: np.random.Generator) -> Case:
 
 
 def sddmm(data: str, a: Any, rng: np.random.Generator) -> Case:
-    """C = A .* (U V^T), at the entries of A; the peer is NumPy, a chunk of entries at a time"""
+    """C = A .* (U V^T), at the entries of A; the peer is NumPy, one chunk of entries at a time"""
     u, v = rng.random((a.shape[0], WIDTH)), rng.random((a.shape[1], WIDTH))
     A, U, V = ow.tensor(a, name="A"), ow.tensor(u, name="U"), ow.tensor(v, name="V")
     C = ow.empty(a.shape, format=ow.CSR, name="C")
@@ -161,7 +161,7 @@ def mttkrp(data: str, T: ow.Tensor, rng: np.random.Generator) -> Case:
     function = bare_function(kernel, [T, D, F], (*T.shape, WIDTH), out)
 
     def bare() -> None:
-        out.fill(0)  # as the kernel's caller does: rows without entries are not visited
+        out.fill(0)  # as the caller of the kernel does: empty rows are not visited
         function()
 
     return Case("MTTKRP", data, hand, bare, kernel, peer, checks(kernel, peer, out, hand, bare))
@@ -193,7 +193,7 @@ def add(data: str, a: Any, rng: np.random.Generator) -> Case:
 
 
 def cases(quick: bool) -> Iterator[Case]:
-    """All kernels on all inputs, made one at a time."""
+    """All kernels on all inputs, generated one at a time."""
     rng = np.random.default_rng(4)
     for name, matrix in matrices(quick):
         for make in (spmv, spmm, sddmm, add):
@@ -203,7 +203,7 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def with_threads(threads: int, call: Callable[[], Any]) -> Callable[[], Any]:
-    """`call`, on so many threads."""
+    """`call` on `threads` threads."""
 
     def run() -> Any:
         ow.set_num_threads(threads)
@@ -213,7 +213,7 @@ def with_threads(threads: int, call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def measure(case: Case, budget: float) -> Turns:
-    """Check the case on one and two threads, then let its ways run in turns."""
+    """Check the case on one and two threads, then time its ways in turns."""
     for threads in (1, 2):
         ow.set_num_threads(threads)
         case.check()

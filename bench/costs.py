@@ -1,4 +1,4 @@
-"""What stands between a user and the first result: importing, compiling, calling."""
+"""Overheads: import, compilation, calls, validation."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ IMPORT = """
     print(time.perf_counter() - start)
 """
 
-# Prints two times: since the import, and of the kernel alone. In an empty cache the first has in it
-# what is done once per machine: getting to know the compiler, compiling the checks of arrays.
+# Prints two times: since the import, and of the kernel alone. With an empty cache the first
+# includes what is done once per machine: probing the compiler, compiling the validator.
 COMPILE = """
     import time
     import numpy as np, scipy.sparse as sp, openwork as ow
@@ -52,7 +52,7 @@ COMPILE = """
 
 
 def call_overhead(repeats: int) -> tuple[float, float]:
-    """Microseconds of a call of a tiny SpMV: of the kernel, and of its bare C function."""
+    """Microseconds per call of a tiny SpMV: the kernel, and its bare C function."""
     A, x = ow.tensor(sp.eye_array(8, format="csr"), name="A"), ow.tensor(np.ones(8), name="x")
     y = ow.empty((8,), name="y")
     i, j = ow.indices("i j")
@@ -77,9 +77,9 @@ _BYTECODE = tempfile.TemporaryDirectory(prefix="openwork-bytecode-")
 
 
 def run_python(program: str, **variables: str) -> list[float]:
-    """Run a program in a Python of its own; the seconds that it prints."""
+    """Run a program in a new Python process; return the seconds that it prints."""
     command = [sys.executable, "-c", textwrap.dedent(program)]
-    # Installed packages come with compiled bytecode; so does everything here, from the second run.
+    # Installed packages have compiled bytecode; from the second run on, so does everything here.
     known = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     variables = {**known, "PYTHONPYCACHEPREFIX": _BYTECODE.name, **variables}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
@@ -88,16 +88,16 @@ def run_python(program: str, **variables: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Compiling:
-    """Seconds until the first SpMV, and how often a second process ran a compiler."""
+    """Seconds to the first SpMV, and how often a second process ran a compiler."""
 
-    first: float  # on an empty cache, all in all
-    kernel: float  # the kernel's part of it
-    second: float  # in another process, all in all
+    first: float  # with an empty cache, in total
+    kernel: float  # the kernel's share of it
+    second: float  # in another process, in total
     runs: int
 
 
 def compilations(repeats: int) -> Compiling:
-    """Compile SpMV in new processes, through a compiler that counts how often it is run."""
+    """Compile SpMV in new processes, through a compiler wrapper that counts its runs."""
     first, second, runs = [], [], []
     real = shlex.quote(shutil.which(os.environ.get("OPENWORK_CC", "cc")) or "cc")
     for _ in range(repeats):
@@ -123,12 +123,12 @@ def compilations(repeats: int) -> Compiling:
     )
 
 
-# Rows, and entries in each: in memory twice, in the last cache, in the one before.
+# Rows, entries per row: two in memory, one in the last-level cache, one in the level before.
 ENTERING = ((1_000_000, 10), (300_000, 30), (100_000, 8), (10_000, 8))
 
 
 def entering(quick: bool) -> str:
-    """What it costs that a matrix of SciPy's becomes a tensor, in SpMVs of that matrix."""
+    """The cost of turning a SciPy matrix into a tensor, in SpMVs of that matrix."""
     lines = [
         "| rows x entries | threads | SpMV | SciPy's SpMV | check | check / SpMV | check / SciPy's "
         "| with copies / SpMV | copy alone / SpMV |",
@@ -141,7 +141,7 @@ def entering(quick: bool) -> str:
         entries = (np.ones(columns.size), (np.repeat(np.arange(rows), length), columns))
         matrix = sp.csr_array(entries, shape=(rows, rows))
         matrix.sum_duplicates()
-        for name in ("indices", "indptr"):  # as SciPy has them for all but the largest matrices
+        for name in ("indices", "indptr"):  # as SciPy uses them for all but the largest matrices
             setattr(matrix, name, getattr(matrix, name).astype(np.int32))
         for threads in dict.fromkeys((1, thread_count())):
             lines.append(_entering(matrix, threads, 0.5 if quick else 4.0))
@@ -174,7 +174,7 @@ def _entering(matrix: sp.csr_array, threads: int, budget: float) -> str:
 
 
 def table(quick: bool) -> str:
-    """The costs as a Markdown table, each beside what it should be at most."""
+    """The costs as a Markdown table, each with its limit."""
     kernel, bare = call_overhead(5 if quick else 25)
     compiling = compilations(1 if quick else 7)
     run_python(IMPORT)

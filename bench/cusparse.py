@@ -1,7 +1,7 @@
-"""cuSPARSE itself, all of its algorithms for rows: the times of matrices by vectors and matrices.
+"""cuSPARSE called directly: SpMV and SpMM with all of its algorithms for CSR.
 
-CuPy and torch take one algorithm each, and never prepare. Here every algorithm is prepared, ahead
-of what is timed, and the fastest counts. Dense matrices lie row by row.
+CuPy and torch use one algorithm each, without preprocessing. Here every algorithm is preprocessed
+before it is timed, and the fastest counts. Dense matrices are row-major.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import cupy as cp
 
-# Numbers of cusparse.h.
+# Constants from cusparse.h.
 SPMV_ALGORITHMS = {"default": 0, "csr 1": 2, "csr 2": 3}
 SPMM_ALGORITHMS = {"default": 0, "csr 1": 4, "csr 2": 6, "csr 3": 12}
 _INT32, _FROM_ZERO, _BY_ROWS = 2, 0, 2
@@ -22,7 +22,7 @@ Pointer = ctypes.c_void_p
 
 
 class Missing(Exception):
-    """The library refuses: an algorithm is not for such matrices."""
+    """cuSPARSE does not support the algorithm for this matrix."""
 
 
 def spmv(A: Any, x: Any, y: Any, across: bool = False) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -40,7 +40,7 @@ def spmm(A: Any, B: Any, C: Any, across: bool = False) -> Iterator[tuple[str, Ca
 
 
 class _Library:
-    """cuSPARSE with a matrix in rows."""
+    """cuSPARSE with a CSR matrix."""
 
     def __init__(self, A: Any) -> None:
         self.lib = ctypes.CDLL(_path())
@@ -79,7 +79,7 @@ class _Library:
     def ways(
         self, name: str, algorithms: dict[str, int], flags: tuple[int, ...], dense: list[Pointer]
     ) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Each algorithm, prepared, that is for such matrices. `flags`: 1 for a transposed one."""
+        """Each supported algorithm, preprocessed. `flags`: 1 for the transposed matrix."""
         one, zero = ctypes.byref(self.one), ctypes.byref(self.zero)
         for which, number in algorithms.items():
             first, second = dense

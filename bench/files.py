@@ -1,4 +1,4 @@
-"""Reading a Matrix Market file of 100 MB: ours to CSR, and the peers to coordinates or to CSR."""
+"""Reading a 100 MB Matrix Market file: Openwork to CSR, peers to COO or CSR."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from measure import Turns, environment, interleave
 import openwork as ow
 
 RESULTS = Path(__file__).resolve().parent / "results"
-ENTRIES, ROWS = 2_900_000, 300_000  # 100 MB of text: 35 bytes an entry
+ENTRIES, ROWS = 2_900_000, 300_000  # 100 MB of text: 35 bytes per entry
 RUNS = 7
 OLD = "SciPy's older reader"
 FMM, FMM_CSR, OURS = "fast_matrix_market", "fast_matrix_market, then CSR", "Openwork, CSR"
@@ -55,7 +55,7 @@ by rows: Openwork is {faster:.0f}x as fast on one thread.
 
 
 def make_files(folder: Path, entries: int) -> dict[str, Path]:
-    """The same matrix with its entries by rows, by columns, in no order; and by rows, packed."""
+    """The same matrix with entries by rows, by columns, unsorted; and by rows, gzipped."""
     rng = np.random.default_rng(0)
     rows, columns = rng.integers(0, ROWS, (2, entries), dtype=np.int32)
     csr = sp.coo_array((rng.random(entries), (rows, columns)), shape=(ROWS, ROWS)).tocsr()
@@ -79,7 +79,7 @@ def make_files(folder: Path, entries: int) -> dict[str, Path]:
 
 
 def contestants(file: Path, threads: int) -> dict[str, Callable[[], object]]:
-    """What reads the file."""
+    """The readers."""
     import fast_matrix_market as fmm
 
     ow.set_num_threads(threads)
@@ -91,7 +91,7 @@ def contestants(file: Path, threads: int) -> dict[str, Callable[[], object]]:
 
 
 def check(file: Path) -> None:
-    """The answers are the same before any of them is measured."""
+    """Check that all answers agree, before any is timed."""
     ours, theirs = ow.read(file).to_scipy(), sio.mmread(file).tocsr()
     theirs.sum_duplicates()
     for name in ("indptr", "indices", "data"):
@@ -105,7 +105,7 @@ def row(name: str, threads: int, turns: Turns) -> str:
 
 
 def cpu_row(name: str, file: Path) -> str:
-    """The least CPU time of each contestant on one thread."""
+    """The minimum CPU time of each contestant on one thread."""
     least = dict.fromkeys((OURS, FMM, FMM_CSR), math.inf)
     calls = contestants(file, 1)
     for _ in range(RUNS):
@@ -144,7 +144,7 @@ def measure(quick: bool) -> str:
         ow.set_num_threads(1)
         pair = {OURS: lambda: ow.read(files["by rows"])}
         pair[OLD] = lambda: _mmio.MMFile().read(str(files["by rows"]))
-        slow = interleave(pair, 1)  # as few turns as there can be
+        slow = interleave(pair, 1)  # the minimum number of turns
         ow.set_num_threads(None)
     return PAGE.format(
         date=datetime.date.today().isoformat(),

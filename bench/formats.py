@@ -1,4 +1,4 @@
-"""Sparse results, conversions, and products with a vector in the format that suits a matrix."""
+"""Sparse results, conversions, and SpMV in the format that suits a matrix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REAL = (
     "p2p-Gnutella31",
 )  # fmt: skip
 COPY, SCIPY, CSR, MKL = "copy", "SciPy", "CSR", "MKL"
-TIMES = (0, 1, 2, 5)  # columns of a conversion that are not ratios
+TIMES = (0, 1, 2, 5)  # columns of a conversion row that are not ratios
 
 PAGE = """\
 # Sparse results, conversions and formats, {date}
@@ -69,7 +69,7 @@ beside MKL after its inspector, which converts the matrix as it likes, on 2 thre
 
 
 def square_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
-    """What is multiplied with itself, and added to others."""
+    """Square matrices for products and sums."""
     yield "uniform 100k x 8", matrices.uniform(5_000 if quick else 100_000, 8)
     if not quick:
         yield "banded 50k x 13", matrices.banded(50_000, 13)
@@ -81,7 +81,7 @@ Calls = dict[str, tuple[ow.Statement, Callable[[], Any], Callable[[], Any] | Non
 
 
 def operations(matrix: Any, library: Any) -> Calls:
-    """The statements with CSR results, and the same in SciPy and in MKL, where that has it."""
+    """The statements with CSR results, and the same in SciPy and, where possible, in MKL."""
     i, j, k = ow.indices("i j k")
     other = matrices.uniform(matrix.shape[0], max(1, matrix.nnz // matrix.shape[0]), seed=9)
     turned = matrix.T.tocsr()
@@ -101,7 +101,7 @@ def operations(matrix: Any, library: Any) -> Calls:
 
 
 def tensor_operations(tensor: ow.Tensor) -> Calls:
-    """A tensor times a vector and a matrix along its last mode; in SciPy it is a tall matrix."""
+    """TTV and TTM along the last mode; in SciPy the tensor is a tall matrix."""
     i, j, k, n = ow.indices("i j k n")
     rng = np.random.default_rng(4)
     vector, columns = rng.random(tensor.shape[2]), rng.random((tensor.shape[2], 16))
@@ -118,7 +118,7 @@ def tensor_operations(tensor: ow.Tensor) -> Calls:
 
 
 def sparse_results(quick: bool, budget: float, library: Any) -> str:
-    """The table, and the geometric means below it."""
+    """The table, with geometric means below it."""
     lines = [
         "| operation | input | SciPy, ms | 1 thread, ms | x SciPy | 2 threads, ms | x SciPy "
         "| again | x MKL |",
@@ -170,7 +170,7 @@ def _result_row(
 
 
 def converted_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
-    """Entries that are scattered, near the diagonal, and in blocks."""
+    """Matrices with scattered, banded and blocked entries."""
     size = 3_000 if quick else 300_000
     yield f"uniform {size} x 10", matrices.uniform(size, 10)
     yield f"banded {size} x 27", matrices.banded(size, 27)
@@ -213,13 +213,13 @@ def conversions(quick: bool, budget: float) -> str:
 
 
 def _mean(column: tuple[str, ...]) -> str:
-    """The geometric mean of the ratios that there are."""
+    """The geometric mean of the ratios that exist."""
     ratios = [float(cell) for cell in column if cell != "-"]
     return f"{geometric_mean(ratios):.2f}" if ratios else "-"
 
 
 def _arrays(tensor: ow.Tensor) -> list[Any]:
-    """What a tensor is stored in."""
+    """All arrays of a tensor."""
     storage = tensor.storage
     return [array for level in storage.levels for array in level.values()] + [storage.values]
 
@@ -273,7 +273,7 @@ def suited(quick: bool) -> Iterator[tuple[str, Any, Mapping[str, ow.Format]]]:
 
 
 def near_blocks(rows: int) -> Any:
-    """Full blocks of 3 by 3 near the diagonal, as elements of a mesh with three unknowns make."""
+    """Full 3 by 3 blocks near the diagonal, as in a finite element mesh with three unknowns."""
     rng = np.random.default_rng(7)
     near = np.arange(rows)[:, None] + rng.integers(-200, 200, (rows, 15))
     where = np.repeat(np.arange(rows), 15), np.clip(near, 0, rows - 1).ravel()
@@ -300,8 +300,8 @@ def products(quick: bool, budget: float, library: Any) -> str:
         seconds, speeds = [], []
         for threads in (1, 2):
             ow.set_num_threads(threads)
-            # Each format beside CSR alone: with all of them in turn, none finds its part of the
-            # cache as it left it.
+            # Time each format against CSR alone: with all formats in turn, each would find the
+            # caches full of the others' arrays.
             pairs = {
                 told: interleave({CSR: kernels[CSR], told: kernels[told]}, budget)
                 for told in formats

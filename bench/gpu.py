@@ -1,11 +1,11 @@
 """`make bench-gpu`: generated kernels on a GPU against cuSPARSE, through CuPy and torch.
 
-Times are of the GPU alone: a kernel that waits is put ahead of what is timed, so that launches are
-queued by then. Every result is checked against the library's before it is timed.
+Times are device times: a spinning kernel precedes what is timed, so that all launches are queued
+by then. Every result is checked against the library's before it is timed.
 
-`lib` is what CuPy and torch call, the better of the two (CuPy's for `spmv_t` and `spmm_t32`, which
-are products with the transposed matrix); `direct` is cuSPARSE by itself (see
-`cusparse.py`): every algorithm that it has for rows, prepared ahead, the fastest of them.
+`lib` is cuSPARSE through CuPy or torch, the faster of the two (CuPy for `spmv_t` and `spmm_t32`,
+products with the transposed matrix). `direct` is cuSPARSE called directly (`cusparse.py`): the
+fastest of its algorithms for CSR, with preprocessing not timed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WAIT = cp.RawKernel(
 
 
 def median(f: Callable[[], Any], reps: int = 11, wait_us: int = 400) -> float:
-    """Milliseconds of the GPU."""
+    """Median device time in milliseconds."""
     for _ in range(2):
         f()
     times = []
@@ -109,7 +109,7 @@ MTTKRP: dict[str, Recipe] = {
 
 
 class Table:
-    """Rows of results, printed and kept."""
+    """Rows of results, printed and saved."""
 
     def __init__(self, bandwidth: float, sweep: bool) -> None:
         self.bandwidth = bandwidth
@@ -128,9 +128,9 @@ class Table:
         dtype: str,
         direct: float = math.nan,
     ) -> None:
-        """Time the default and every recipe; say how they compare.
+        """Time the default and every recipe, and compare them.
 
-        `direct`: what the library takes that is called by itself, with its fastest algorithm.
+        `direct`: the time of the library called directly, with its fastest algorithm.
         """
         lib_ms = lib if isinstance(lib, float) else median(lib)
         scale = float(abs(want).max()) or 1.0
@@ -146,7 +146,7 @@ class Table:
                     continue
                 del got, values
                 found.append((median(run), name))
-            except Exception as error:  # a recipe that does not fit is no reason to stop
+            except Exception as error:  # a recipe that does not apply is no reason to stop
                 print(f"FAIL {matrix} {kernel} {name}: {type(error).__name__}: {error}"[:600])
         times = {name: ms for ms, name in found}
         best = min(found) if found else (math.inf, "none")
@@ -187,7 +187,7 @@ def geometric(ratios: list[float]) -> float:
 
 
 def fastest(ways: Iterator[tuple[str, Callable[[], Any]]], want: Any, made: Any) -> float:
-    """Milliseconds of the fastest algorithm of the library; all must be right."""
+    """Milliseconds of the library's fastest algorithm; all must be correct."""
     times = [math.inf]
     for name, run in ways:
         made.fill(0)
@@ -260,7 +260,7 @@ def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:
 
 
 def run_across(table: Table, name: str, A: Any, a: Any) -> None:
-    """Products with the transposed matrix, by a vector and by 32 columns."""
+    """Products of the transposed matrix with a vector and with 32 columns."""
     m, nnz, dtype = A.shape[0], A.nnz, A.dtype
     turned, size = A.T, dtype.itemsize
     for kernel, columns in (("spmv_t", ()), ("spmm_t32", (32,))):
@@ -333,7 +333,7 @@ def run_dense(table: Table, dtype: Any) -> None:
 
 
 def latency() -> None:
-    """From call to result, on resident data: a small matrix times a vector."""
+    """Latency from call to result on resident data: a small SpMV."""
     A = from_lengths(np.full(2_000, 10), 2_000, np.float32)
     x = cp.random.standard_normal(2_000).astype(np.float32)
     a, b = ow.tensor(A, name="A"), ow.tensor(x, name="x")

@@ -1,4 +1,4 @@
-"""Matrices for the benchmarks on a GPU: generated ones, and real ones where they are found."""
+"""Matrices for the GPU benchmarks: generated ones, and real ones if available."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def skewed(c: float, rows: int, nnz: int) -> Any:
 
 
 def weighed(count: int, size: int, power: float) -> Any:
-    """`count` numbers below `size`, of which the first ones are drawn most (Zipf)."""
+    """`count` Zipf-distributed numbers below `size`."""
     weights = cp.cumsum(cp.arange(1, size + 1, dtype=cp.float64) ** -power)
     return cp.searchsorted(weights, cp.random.random(count) * weights[-1])
 
 
 def stencil(side: int, dims: int, dtype: Any, corners: bool = False) -> Any:
-    """A point of a grid and its neighbours: those along the axes, or all around it."""
+    """A grid stencil: neighbours along the axes, or all of them."""
     steps = np.stack(np.meshgrid(*[[-1, 0, 1]] * dims, indexing="ij"), -1).reshape(-1, dims)
     if not corners:
         steps = steps[np.abs(steps).sum(axis=1) <= 1]
@@ -77,7 +77,7 @@ def stencil(side: int, dims: int, dtype: Any, corners: bool = False) -> Any:
     return from_keys(cp.concatenate(keys), points, points, dtype)
 
 
-# -- what a run computes with -------------------------------------------------------------------
+# -- inputs of a run ---------------------------------------------------------------------------
 
 
 def matrices(dtype: Any, small: bool) -> Iterator[tuple[str, Any]]:
@@ -92,16 +92,16 @@ def matrices(dtype: Any, small: bool) -> Iterator[tuple[str, Any]]:
 
 
 def real(dtype: Any) -> Iterator[tuple[str, Any]]:
-    """The real matrices, where they are found; `$OPENWORK_DATA` names their folder."""
+    """The real matrices in `$OPENWORK_DATA`, if available."""
     for name, matrix in real_matrices(collection()):
         yield name, cps.csr_matrix(sp.csr_matrix(matrix).astype(dtype))
 
 
 def held_out(dtype: Any) -> Iterator[tuple[str, Any]]:
-    """Other kinds of matrices, a check of how recipes are chosen.
+    """Held-out matrices of other kinds, to validate the choice of recipes.
 
-    The choice was mended once where it was bad for one of the first thirteen; what comes after them
-    was measured for the first time after that.
+    The choice was corrected once after it did badly on some of the first thirteen. The others
+    were first measured after that.
     """
     numbers = np.random.default_rng(3)
     yield "grid5_small", stencil(64, 2, dtype)

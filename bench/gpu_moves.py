@@ -1,8 +1,8 @@
-"""Conversions on a GPU against CuPy's: rows to columns, lists and dense arrays, and back.
+"""Conversions on a GPU against CuPy: CSR to CSC, COO and dense, and back.
 
     python bench/gpu_moves.py [--dtype float32,float64] [--only NAMES]
 
-Times are of the GPU, between two events, medians; every result is compared with CuPy's first.
+Times are medians between two device events; every result is compared with CuPy's first.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gpu import geometric, median
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = ["matrix", "move", "dtype", "entries", "cupy_ms", "openwork_ms", "ratio"]
-FEWEST = 1 << 18  # entries; fewer go through main memory
-DENSE = 1 << 29  # elements of a dense matrix, at most
+FEWEST = 1 << 18  # entries; smaller tensors go through host memory
+DENSE = 1 << 29  # at most so many elements of a dense matrix
 
 
 def moves(A: Any) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
-    """What is converted, by CuPy, and by us."""
+    """The conversions, with CuPy and with Openwork."""
     rows, coo = ow.tensor(A), A.tocoo()
     places = cp.stack([coo.row, coo.col])
     listed = ow.tensor((cp.asnumpy(places), cp.asnumpy(coo.data)), shape=A.shape, format=ow.COO(2))

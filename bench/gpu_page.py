@@ -1,6 +1,6 @@
 """A page of what `make bench-gpu` measured on another machine: `gpu_page.py FOLDER NOTES`.
 
-The machine with the GPU has little installed; this runs anywhere, over the files it wrote.
+The GPU machine has little installed; this script runs anywhere, on the files it wrote.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def mean(ratios: list[float]) -> float:
 
 
 def products(rows: list[dict[str, str]], title: str) -> str:
-    """The means of each kernel, and all that was measured."""
+    """The means of each kernel, and all measurements."""
     text = f"\n## {title}\n{SUMMARY}"
     for kernel, dtype in sorted({(r["kernel"], r["dtype"]) for r in rows}):
         mine = [r for r in rows if (r["kernel"], r["dtype"]) == (kernel, dtype)]
@@ -87,7 +87,7 @@ def moves(rows: list[dict[str, str]]) -> str:
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    """The rows of a file; none if it is not there."""
+    """The rows of a file; none if it does not exist."""
     if not path.exists():
         return []
     return list(csv.DictReader(path.open(), delimiter="\t" if path.suffix == ".tsv" else ","))

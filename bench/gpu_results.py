@@ -3,10 +3,10 @@
     python bench/gpu_results.py [spgemm spgemm_t add mul] [--dtype float32,float64] [--only NAMES]
         [--data FOLDER] [--share 0,16,32]
 
-`--data`: a folder of matrices, *.mtx.gz, to be measured, too; `$OPENWORK_DATA`, unless given.
-`--share`: entries that a thread merges of A + B and A .* B, one line each; 0: a row of the matrix.
+`--data`: a folder of more matrices, *.mtx.gz; by default `$OPENWORK_DATA`.
+`--share`: entries that a thread merges in A + B and A .* B, one line each; 0: a whole row.
 
-Times are of the GPU, between two events, medians; both sides find the pattern anew at each call.
+Times are medians between two device events; both sides recompute the pattern at each call.
 Every result is compared with CuPy's, index by index, before it is timed.
 """
 
@@ -32,8 +32,8 @@ from openwork.loops.schedule.default import gpu
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = "matrix kernel dtype entries cupy_ms openwork_ms ratio"
-_ROWS = 1 << 62  # entries that no row has
-MOST = 600_000_000  # products of a matrix by a matrix that are tried
+_ROWS = 1 << 62  # more entries than any row has
+MOST = 600_000_000  # at most so many multiplications per SpGEMM
 
 
 def products(dtype: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -47,7 +47,7 @@ def products(dtype: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def real(folder: str, dtype: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The matrices of a folder that are real, by name."""
+    """The real-valued matrices of a folder, by name."""
 
     def read(path: Path) -> Any:
         A = sp.csr_matrix(ow.read(path).to(ow.CSR).to_scipy().astype(dtype))
@@ -73,7 +73,7 @@ def cases(A: Any, kernels: list[str]) -> Iterator[tuple[str, str, Any, Callable[
         if int(cp.diff(T.indptr).astype(cp.int64)[A.indices].sum()) <= MOST:
             yield "spgemm_t", "C(i,k) = A(i,j) * B(j,k)", T, lambda: A @ T
     B = A.copy()
-    # Half of the entries are at the places of A's, the others beside them.
+    # Half of the entries coincide with A's, the others lie beside them.
     B.indices = cp.where(cp.arange(A.nnz) % 2 == 0, A.indices, A.shape[1] - 1 - A.indices)
     B.has_canonical_format = B.has_sorted_indices = False
     B.sum_duplicates()
@@ -84,7 +84,7 @@ def cases(A: Any, kernels: list[str]) -> Iterator[tuple[str, str, Any, Callable[
 
 
 def check(made: Any, expected: Any) -> None:
-    """Entries at the same places, in order, and with the same values, but for rounding."""
+    """Same coordinates, sorted, and same values up to rounding."""
     expected.sort_indices()
     pos, crd, values = made.levels[1]["pos"], made.levels[1]["crd"], made.values
     assert values.size == expected.nnz, (values.size, expected.nnz)
@@ -146,7 +146,7 @@ def main() -> None:
 
 
 def _table(dtype: Any, only: list[str], args: Any, shares: list[int]) -> Iterator[tuple[Any, ...]]:
-    """Rows for all matrices; each is made when its turn comes."""
+    """Rows for all matrices, each generated when needed."""
     for name, make in (*products(dtype), *real(args.data, dtype)):
         if not only or name in only:
             yield from run(name, make(), args.kernels, shares)

@@ -1,7 +1,7 @@
-"""`make study-gpu`: the studies of the thesis and of Sgap on a GPU, and their pictures.
+"""`make study-gpu`: the studies of the thesis and of Sgap on a GPU, with plots.
 
-The machine with the GPU needs no Matplotlib: `gpu_studies.py` measures and writes a JSON file,
-`gpu_studies.py FILE.json` makes a page and pictures of it anywhere.
+The GPU machine needs no Matplotlib: `gpu_studies.py` measures and writes a JSON file, and
+`gpu_studies.py FILE.json` turns it into a page with plots on any machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCHEDULES = {
 }
 
 
-# -- to measure ---------------------------------------------------------------------------------
+# -- measuring ----------------------------------------------------------------------------------
 
 
 def measured() -> dict[str, Any]:
@@ -56,7 +56,7 @@ def measured() -> dict[str, Any]:
 
 
 def _vector(gpu: Any, A: Any) -> dict[str, float]:
-    """A matrix times a vector by the schedules of the thesis, and by the default."""
+    """SpMV under the schedules of the thesis, and by default."""
     import cupy as cp
 
     import openwork as ow
@@ -117,11 +117,11 @@ def _points(gpu: Any, A: Any) -> dict[str, float]:
     return {**times, "default": _time(gpu, stmt, want)}
 
 
-# -- to show ------------------------------------------------------------------------------------
+# -- plotting -----------------------------------------------------------------------------------
 
 
 def show(found: dict[str, Any], base: Path) -> str:
-    """A page, and its pictures beside it."""
+    """A page, and its plots beside it."""
     lines = [
         f"# Studies on a GPU, {date.today().isoformat()}",
         "",
@@ -180,12 +180,12 @@ def _best(t: Times, start: str, within: str = "") -> float:
 
 
 def _whole(r: int) -> Callable[[Times], float]:
-    """Groups of `r` over whole warps, a group for each row."""
+    """Speed-up of groups of `r` lanes over whole warps, a group per row."""
     return lambda t: _best(t, "new 1/32 row") / _best(t, f"new 1/{r} row")
 
 
 def _segment(c: int, r: int) -> Callable[[Times], float]:
-    """Segments in groups of `r` over the best size of a group for each row."""
+    """Speed-up of segment reductions in groups of `r` over the best group size per row."""
     return lambda t: min(t[f"new 1/{g} row {c} {g}"] for g in GROUPS) / t[f"new 1 nnz {c} {r}"]
 
 
@@ -270,7 +270,7 @@ def _over_skew(axis: Any, rows: dict[str, Times]) -> None:
 
 
 def _bars(axis: Any, rows: dict[str, Times], unit: str) -> None:
-    """A bar for each number, those of a row beside each other."""
+    """Grouped bars, a group per row."""
     names = list(next(iter(rows.values())))
     wide = 0.8 / len(names)
     for n, name in enumerate(names):

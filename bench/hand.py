@@ -1,4 +1,4 @@
-"""hand.c, loaded: its functions, how arrays are given to them, and what they say of the machine."""
+"""hand.c as a library: its functions, argument passing, and measurements of the machine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ BANDWIDTH_TURNS = 9
 
 
 def address(array: Any) -> ctypes.c_void_p:
-    """Where the array's elements are."""
+    """The address of the array's data."""
     return ctypes.c_void_p(array.ctypes.data)
 
 
 def addresses(arrays: Any) -> Any:
-    """The addresses of several arrays, as an array in C."""
+    """The addresses of several arrays, as a C array."""
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
 
 def count(*numbers: int) -> list[ctypes.c_int64]:
-    """Whole numbers for a function of hand.c."""
+    """Integers for a function of hand.c."""
     return [ctypes.c_int64(number) for number in numbers]
 
 
@@ -39,7 +39,7 @@ def arrays(matrix: Any) -> list[ctypes.c_void_p]:
 
 
 def room_for_two() -> float:
-    """How much more two threads get done than one, in work that needs nothing but a core."""
+    """How much more work two threads do than one, for work limited by the core alone."""
     rounds = ctypes.c_int64(10_000_000)
     start = time.perf_counter()
     HAND.spin(rounds)
@@ -54,10 +54,10 @@ def room_for_two() -> float:
 
 
 def bandwidth(threads: int, megabytes: int) -> dict[str, float]:
-    """Bytes a second that `threads` threads read, and move in `a = b + 3 c`.
+    """Bytes per second of `threads` threads: reading, and in the triad `a = b + 3 c`.
 
-    The arrays are `megabytes` in all and should be much larger than the caches. The best of several
-    turns: a bound is what the machine can do, not what it did while others used it.
+    The arrays take `megabytes` in total, which should far exceed the caches. The best of several
+    turns counts: a roofline is what the machine can do, not what it did under load.
     """
     HAND.read_all.restype = ctypes.c_double
     length = (megabytes << 20) // 8 // 3 // 16 * 16

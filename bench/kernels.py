@@ -1,7 +1,7 @@
-"""The kernels: what each computes, which bytes it must move, and who computes it, on every input.
+"""The kernels: what each computes, its memory traffic, and its contestants, on every input.
 
-The bytes are those of a machine with perfect caches: every array that a kernel reads is read once
-and every array that it writes is written once, rows of dense operands that no entry names excepted.
+The traffic assumes perfect caches: every array is read or written once, except rows of dense
+operands that no entry refers to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDTH = 32
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel on one input: `make` asks a peer for its call, `expected` is the right answer."""
+    """One kernel on one input: `make` asks a peer for its call, `expected` is the answer."""
 
     kernel: str
     data: str
@@ -36,7 +36,7 @@ class Case:
     make: Callable[[Peer], Call | None]
 
     def contestants(self, peers: list[Peer]) -> dict[str, Call]:
-        """The calls of the peers that have this kernel, each checked against the right answer.
+        """The calls of all peers that have this kernel, each checked against the answer.
 
         Raises:
             AssertionError: a peer's answer is wrong.
@@ -48,7 +48,7 @@ class Case:
                 continue
             where = f"{peer.name}, {self.kernel} on {self.data}"
             found = peer.values(call(), self.dense)
-            # Large terms may cancel, and everybody adds them in an order of his own.
+            # Large terms may cancel, and contestants add them in different orders.
             slack = 1e-12 * max(1.0, float(np.max(np.abs(self.expected), initial=0.0)))
             np.testing.assert_allclose(found, self.expected, 1e-9, slack, err_msg=where)
             calls[peer.name] = call
@@ -67,12 +67,12 @@ def spmv(data: str, a: Any, rng: np.random.Generator) -> Case:
     return Case("SpMV", data, a.nnz, moved, True, a @ x, lambda peer: peer.spmv(a, x))
 
 
-# Dense operands and results of more bytes than this, once for each peer, exhaust small machines.
+# Larger dense operands and results, once per peer, exhaust small machines.
 MOST_DENSE = 400_000_000
 
 
 def spmm(width: int, data: str, a: Any, rng: np.random.Generator) -> Case | None:
-    """Y(i,k) = A(i,j) X(j,k), where X and Y are not too large"""
+    """Y(i,k) = A(i,j) X(j,k), if X and Y are not too large"""
     if REAL * width * sum(a.shape) > MOST_DENSE:
         return None
     x = rng.random((a.shape[1], width))
@@ -106,14 +106,14 @@ def mttkrp(data: str, t: ow.Tensor, rng: np.random.Generator) -> Case:
     return Case(f"MTTKRP {t.order}", data, t.nnz, moved, True, scatter @ rows, make)
 
 
-# Products of more terms than this take too long, or too much memory, for a turn.
+# Products with more terms take too much time or memory for a turn.
 MOST_TERMS = 60_000_000
 
 
 def _assembled(
     kernel: str, data: str, a: Any, b: Any, expected: Any, make: Callable[[Peer], Call | None]
 ) -> Case:
-    """A case with a sparse result, whose rows are in order."""
+    """A case with a sparse result in sorted rows."""
     expected = sp.csr_array(expected)
     expected.sort_indices()
     moved = csr_bytes(a) + csr_bytes(b) + csr_bytes(expected)
@@ -142,7 +142,7 @@ def gram(data: str, a: Any, rng: np.random.Generator) -> Case | None:
 
 
 def square_again(data: str, a: Any, rng: np.random.Generator) -> Case | None:
-    """C(i,k) = A(i,j) A(j,k), where the pattern of C is known from before"""
+    """C(i,k) = A(i,j) A(j,k), with a known pattern of C"""
     fits = a.shape[0] == a.shape[1]
     return _product("A*A again", True, data, a, a.copy()) if fits else None
 
@@ -184,10 +184,10 @@ NEW_PATTERN: dict[str, Callable[..., Case | None]] = {
 
 
 def cases(quick: bool, only: str = "", new_pattern: bool = False) -> Iterator[Case]:
-    """Kernels on all inputs, made one at a time.
+    """Kernels on all inputs, generated one at a time.
 
-    `only`: a piece of "kernel on input", for those that have it in their name and no others.
-    `new_pattern`: the kernels whose result has a pattern of its own, and not the others.
+    `only`: a part of "kernel on input"; selects the cases whose name contains it.
+    `new_pattern`: select the kernels whose result has a new pattern, or the others.
     """
     kernels = NEW_PATTERN if new_pattern else KNOWN_PATTERN
     rng = np.random.default_rng(4)

@@ -1,4 +1,4 @@
-"""What the benchmarks compute with: seeded random matrices, and real ones where they are found.
+"""Inputs of the benchmarks: seeded random matrices, and real ones if available.
 
 Everything is float64, matrices in CSR with 32-bit indices, tensors in CSF.
 """
@@ -20,14 +20,14 @@ REAL_MATRICES = ("web-NotreDame", "email-Enron", "cage10", "wave", "fem_wheelset
 QUICK_MATRICES = ("cage10", "ca-CondMat", "beacxc")
 REAL_TENSORS = ("debian_contents_3d", "splatt_med")
 DEEP_TENSORS = ("flights_nyc13_5d", "splatt_med5")
-# Below this, what is measured is the cost of a call; costs.py measures that.
+# Smaller matrices measure call overhead, which is the job of costs.py.
 FEWEST = 50_000
 
 # -- generators ---------------------------------------------------------------------------------
 
 
 def uniform(rows: int, per_row: int, seed: int = 0, columns: int | None = None) -> Any:
-    """`per_row` entries in each row, at columns drawn alike from all; a double draw becomes one."""
+    """`per_row` entries in each row, at uniformly random columns; duplicates are merged."""
     rng = np.random.default_rng(seed)
     columns = rows if columns is None else columns
     drawn = rng.integers(0, columns, rows * per_row)
@@ -43,7 +43,7 @@ def banded(rows: int, width: int, seed: int = 1) -> Any:
 
 
 def rmat(scale: int, per_row: int, seed: int = 2) -> Any:
-    """A graph of 2**scale vertices with few large and many small ones (R-MAT, .57 .19 .19 .05)."""
+    """A power-law graph with 2**scale vertices (R-MAT, .57 .19 .19 .05)."""
     rng = np.random.default_rng(seed)
     count = per_row << scale
     rows, columns = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -55,7 +55,7 @@ def rmat(scale: int, per_row: int, seed: int = 2) -> Any:
 
 
 def blocks(rows: int, side: int, per_row: int, seed: int = 5) -> Any:
-    """Full blocks of `side` by `side`, `per_row` of them in each row of blocks."""
+    """Dense blocks of `side` by `side`, `per_row` of them in each block row."""
     rng = np.random.default_rng(seed)
     pattern = uniform(rows // side, per_row, seed)
     whole = sp.kron(pattern, np.ones((side, side)), format="csr")
@@ -65,7 +65,7 @@ def blocks(rows: int, side: int, per_row: int, seed: int = 5) -> Any:
 def skewed(rows: int, columns: int, entries: int, factor: float, seed: int = 6) -> Any:
     """Row i has k * factor**i entries, `entries` in all, and then the rows are shuffled.
 
-    The matrix of figure 8-7 of the thesis: at factor 1 all rows are alike.
+    The matrix of figure 8-7 of the thesis: at factor 1 all rows have equal length.
     """
     rng = np.random.default_rng(seed)
     shares = np.cumsum(factor ** -np.arange(float(rows)))
@@ -82,11 +82,11 @@ def _csr(rows: Any, columns: Any, shape: tuple[int, int], rng: np.random.Generat
     return matrix
 
 
-# -- what a run computes with -------------------------------------------------------------------
+# -- inputs of a run ---------------------------------------------------------------------------
 
 
 def matrices(quick: bool) -> Iterator[tuple[str, Any]]:
-    """The matrices of the core's page, with what to call them."""
+    """The matrices of the core page, with names."""
     if quick:
         yield "uniform 20k x 10", uniform(20_000, 10)
         return
@@ -97,7 +97,7 @@ def matrices(quick: bool) -> Iterator[tuple[str, Any]]:
 
 
 def all_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
-    """The matrices of the peers' page: every generator, and the collection from FEWEST entries."""
+    """The matrices of the page of peers: all generators, and the collection from FEWEST entries."""
     if quick:
         yield "uniform 20k x 10", uniform(20_000, 10)
         yield "R-MAT 2^14 x 16", rmat(14, 16)
@@ -115,7 +115,7 @@ def all_matrices(quick: bool) -> Iterator[tuple[str, Any]]:
 
 
 def real_matrices(names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Matrices of the collection; those that are not there are passed over."""
+    """Matrices of the collection; missing ones are skipped."""
     for name in names:
         path = _data(f"{name}.mtx.gz")
         if path is not None:
@@ -134,13 +134,13 @@ def collection() -> tuple[str, ...]:
 
 
 def tensors(quick: bool) -> Iterator[tuple[str, ow.Tensor]]:
-    """Tensors of order 3, with what to call them."""
+    """Tensors of order 3, with names."""
     yield _uniform_tensor(*(((100, 80, 60), 20_000) if quick else ((1000, 800, 600), 1_000_000)))
     yield from real_tensors(() if quick else REAL_TENSORS, 3)
 
 
 def all_tensors(quick: bool) -> Iterator[tuple[str, ow.Tensor]]:
-    """Tensors of orders 3, 4 and 5; of order 4 are also the first four modes of deeper ones."""
+    """Tensors of orders 3 to 5; order 4 includes the first four modes of order-5 ones."""
     yield from tensors(quick)
     if quick:
         yield _uniform_tensor((60, 40, 30, 20), 20_000)

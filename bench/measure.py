@@ -1,4 +1,4 @@
-"""Measuring on a machine that is never quite quiet: take turns, and compare within a turn."""
+"""Timing on a noisy machine: contestants take turns, and ratios are taken within a turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST, MOST = 5, 41
 
 @dataclass(frozen=True)
 class Turns:
-    """The seconds that each contestant took, turn by turn."""
+    """The seconds of each contestant, per turn."""
 
     seconds: Mapping[str, list[float]]
 
@@ -32,7 +32,7 @@ class Turns:
         return statistics.median(self.seconds[name])
 
     def speed(self, name: str, over: str) -> float:
-        """How many times as fast as `over` the contestant `name` is: the median over the turns."""
+        """The speed-up of `name` over `over`: the median over the turns."""
         pairs = zip(self.seconds[over], self.seconds[name], strict=True)
         return statistics.median(theirs / ours for theirs, ours in pairs)
 
@@ -40,17 +40,16 @@ class Turns:
 def interleave(
     contestants: Mapping[str, Callable[[], object]], budget: float, settle: float = 0.0
 ) -> Turns:
-    """Let the contestants run in turns for about `budget` seconds, each measured once a turn.
+    """Time the contestants in turns for about `budget` seconds, each once per turn.
 
-    Every turn has an order of its own, so that none always follows the same neighbour. The first
-    turn warms caches and is not counted.
+    Each turn has a new order, so that none always follows the same neighbour. The first turn warms
+    the caches and does not count.
 
     Args:
         contestants: what to call, by name.
-        budget: seconds for all turns together.
-        settle: seconds for which a contestant runs before it is measured, at least one call; with
-            0 it does not. Libraries with threads of their own leave them spinning for a while after
-            a call, on cores that the next contestant needs.
+        budget: seconds for all turns.
+        settle: seconds of warm-up before a contestant is timed, at least one call; 0 for none.
+            Thread pools spin for a while after a call, on cores that the next contestant needs.
     """
     names = list(contestants)
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -76,7 +75,7 @@ def _settle(call: Callable[[], object], seconds: float) -> None:
 
 
 def geometric_mean(numbers: Sequence[float]) -> float:
-    """The mean of ratios: that of r and 1/r is 1."""
+    """The geometric mean: that of r and 1/r is 1."""
     return math.exp(statistics.fmean(map(math.log, numbers)))
 
 

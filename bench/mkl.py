@@ -1,6 +1,6 @@
-"""MKL's sparse routines, called directly: a handle is made once, as a program in C would do.
+"""MKL's sparse routines, called directly: handles are created once, as in a C program.
 
-`sparse_dot_mkl`, the usual way from Python, makes the same calls and a new handle each time.
+`sparse_dot_mkl`, the usual Python binding, makes the same calls with a new handle each time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import scipy.sparse as sp
 from hand import address
 
 NO_TRANSPOSE, GENERAL, ROW_MAJOR = 10, 20, 101
-MANY = 1000  # calls that the inspector is told to expect
+MANY = 1000  # expected calls, a hint to the inspector
 
 
 class Description(ctypes.Structure):
-    """What MKL is told of a matrix: general, no part of it left out."""
+    """`struct matrix_descr`: a general matrix."""
 
     _fields_ = (("type", ctypes.c_int), ("mode", ctypes.c_int), ("diagonal", ctypes.c_int))
 
@@ -31,8 +31,8 @@ PLAIN = Description(GENERAL, 0, 0)
 
 
 def load(threads: int) -> ctypes.CDLL:
-    """The library, on `threads` threads of the OpenMP that is here already; OSError without it."""
-    # The threads of a second OpenMP would spin while the others are measured.
+    """MKL on `threads` threads of the OpenMP runtime already loaded; OSError if not installed."""
+    # The threads of a second OpenMP runtime would spin while others are timed.
     os.environ.setdefault("MKL_THREADING_LAYER", "GNU")
     own = sorted(Path(sys.prefix, "lib").glob("libmkl_rt.so*"))
     name = str(own[-1]) if own else ctypes.util.find_library("mkl_rt")
@@ -44,14 +44,14 @@ def load(threads: int) -> ctypes.CDLL:
 
 
 def version(library: ctypes.CDLL) -> str:
-    """What the library says it is."""
+    """The version string of the library."""
     text = ctypes.create_string_buffer(200)
     library.MKL_Get_Version_String(text, 200)
     return text.value.decode().strip()
 
 
 class Matrix:
-    """A handle: of SciPy's arrays, or of a result that MKL has made."""
+    """A handle to SciPy arrays, or to a result of MKL."""
 
     def __init__(self, library: ctypes.CDLL, source: Any = None) -> None:
         self._library, self._source = library, source
@@ -66,13 +66,13 @@ class Matrix:
             self.call("mkl_sparse_d_create_csr", ctypes.byref(self.handle), 0, *source.shape, *made)
 
     def call(self, name: str, *given: Any) -> None:
-        """One routine, whose status must be 0."""
+        """Call a routine, whose status must be 0."""
         status = getattr(self._library, name)(*given)
         if status:
             raise RuntimeError(f"{name} gave {status}")
 
     def inspect(self, columns: int = 1) -> Matrix:
-        """Let MKL convert the matrix to whatever it likes best for many products."""
+        """Run the inspector: MKL converts the matrix for many products."""
         if columns == 1:
             self.call("mkl_sparse_set_mv_hint", self.handle, NO_TRANSPOSE, PLAIN, MANY)
         else:
@@ -82,7 +82,7 @@ class Matrix:
         return self
 
     def times_dense(self, x: Any) -> Callable[[], Any]:
-        """A x, for a vector or a matrix in rows."""
+        """A x, for a vector or a row-major matrix."""
         rows, one, zero = self._source.shape[0], ctypes.c_double(1), ctypes.c_double(0)
         X, columns = address(x), x.shape[1] if x.ndim == 2 else 1
 
@@ -100,7 +100,7 @@ class Matrix:
         return vector if x.ndim == 1 else matrix
 
     def times(self, other: Matrix) -> Matrix:
-        """A B with rows in order, which takes MKL a second routine."""
+        """A B with sorted rows, which needs a second routine."""
         result = Matrix(self._library)
         into = ctypes.byref(result.handle)
         self.call("mkl_sparse_spmm", NO_TRANSPOSE, self.handle, other.handle, into)

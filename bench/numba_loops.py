@@ -1,4 +1,4 @@
-"""The loops of hand.c in Python, for Numba: imported only where Numba is installed."""
+"""The loops of hand.c in Python, for Numba; imported only if Numba is installed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Who computes the kernels: Openwork and its peers, one class each.
+"""The contestants: Openwork and its peers, one class each.
 
-A method per kernel takes the operands (a CSR matrix of SciPy, a CSF tensor of Openwork, arrays of
-NumPy), converts what has to be converted, and returns a call that computes a new result: that call
-is what is measured. A peer that has no such kernel returns None.
+Each kernel is a method. It takes the operands (a SciPy CSR matrix, an Openwork CSF tensor, NumPy
+arrays), converts them if necessary, and returns a call that computes a new result. Only that call
+is timed. A peer without the kernel returns None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 1 << 14
 
 
 class Absent(Exception):
-    """The peer is not on this machine; the message says why and how to get it."""
+    """The peer is not installed; the message says why and how to get it."""
 
 
 class Peer:
@@ -61,7 +61,7 @@ class Peer:
         return None
 
     def product_again(self, a: Any, b: Any) -> Call | None:
-        """The same, with the pattern of C known from before; or all over again"""
+        """The same with a known pattern of C; from scratch if the peer cannot reuse it"""
         return self.product(a, b)
 
     def plus(self, a: Any, b: Any) -> Call | None:
@@ -73,7 +73,7 @@ class Peer:
         return None
 
     def values(self, result: Any, dense: bool) -> Any:
-        """What a call returned as an array of NumPy: all of it if dense, else the stored values."""
+        """The result of a call as a NumPy array: all elements if dense, else the stored values."""
         return result
 
 
@@ -92,7 +92,7 @@ def _import(module: str, package: str, more: str = "") -> Any:
 
 
 class Openwork(Peer):
-    """This project, with the schedule that it picks by itself."""
+    """This project, with default schedules."""
 
     name = "Openwork"
 
@@ -191,7 +191,7 @@ def _filled(result: Any, function: Any, given: list[Any]) -> Any:
 
 
 class SciPy(Peer):
-    """SciPy, and for kernels that it lacks what one would write with NumPy and SciPy."""
+    """SciPy; for kernels that it lacks, what one would write with NumPy and SciPy."""
 
     name = "SciPy"
     note = "one thread"
@@ -207,7 +207,7 @@ class SciPy(Peer):
         return lambda: a @ x
 
     def product(self, a: Any, b: Any) -> Call:
-        """Its rows are not in order."""
+        """Rows are not sorted."""
         return lambda: a @ b
 
     def plus(self, a: Any, b: Any) -> Call:
@@ -224,7 +224,7 @@ class SciPy(Peer):
         return found.data
 
     def mttkrp(self, t: ow.Tensor, factors: list[Any]) -> Call:
-        """A sum of scaled rows: one row of a product of factors for each entry, then A X."""
+        """A product of factor rows per entry, then a sparse matrix that sums them."""
         (rows, *others), values = t.to_coo()
         ends = np.searchsorted(rows, np.arange(t.shape[0] + 1))
         gather = sp.csr_array((values, np.arange(values.size), ends), (t.shape[0], values.size))
@@ -254,7 +254,7 @@ class NumPyGather(Peer):
 
 
 class NumPyChunks(NumPyGather):
-    """The same in pieces that stay in the cache, summed while they are multiplied."""
+    """The same in chunks that stay in cache, multiplied and summed by einsum."""
 
     name = "NumPy chunks"
 
@@ -277,7 +277,7 @@ def _rows(a: Any) -> Any:
 
 
 class MKL(Peer):
-    """Intel's library, with handles made beforehand, without its inspector; see mkl.py."""
+    """MKL, with handles created beforehand and without the inspector; see mkl.py."""
 
     name = "MKL"
     note = "`bench/mkl.py`, handles made beforehand, rows of products ordered"
@@ -313,22 +313,22 @@ class MKL(Peer):
 
 
 class MKLInspector(MKL):
-    """The same after `mkl_sparse_optimize`, which converts a matrix behind the user's back."""
+    """The same after `mkl_sparse_optimize`, which converts the matrix internally."""
 
     name = "MKL inspector"
     note = "after `mkl_sparse_optimize`, which is not measured"
 
     def spmv(self, a: Any, x: Any) -> None:
-        """Whether CSR is the best format is another question; `formats.py` asks it."""
+        """None: `formats.py` compares formats, and MKL after its inspector."""
 
     def spmm(self, a: Any, x: Any) -> Call:
         return self._matrix(a).inspect(x.shape[1]).times_dense(x)
 
     def product(self, a: Any, b: Any) -> None:
-        """It has nothing to convert for."""
+        """None: the inspector does not help sparse results."""
 
     def plus(self, a: Any, b: Any) -> None:
-        """Nor here."""
+        """None, as for products."""
 
 
 class Torch(Peer):
@@ -357,13 +357,13 @@ class Torch(Peer):
         return self.spmv(a, x)
 
     def sddmm(self, a: Any, u: Any, v: Any) -> Call:
-        """sampled_addmm adds where we multiply; its product with A's values is counted too."""
+        """sampled_addmm adds A; the multiplication with A's values is timed, too."""
         A, U, Vt = self._csr(a), self._torch.from_numpy(u), self._torch.from_numpy(v).T
         values, sample = A.values(), self._torch.sparse.sampled_addmm
         return lambda: sample(A, U, Vt, beta=0.0).values().mul_(values)
 
     def product(self, a: Any, b: Any) -> Call | None:
-        """Sparse results take MKL."""
+        """torch needs MKL for sparse products; None without it."""
         A, B = self._csr(a), self._csr(b)
         return (lambda: A @ B) if self._torch.backends.mkl.is_available() else None
 
@@ -464,7 +464,7 @@ PEERS: tuple[type[Peer], ...] = (
 
 
 def find_peers(threads: int) -> tuple[list[Peer], dict[str, str]]:
-    """The peers that are here, Openwork first, and for each that is not the reason."""
+    """The installed peers, Openwork first, and the reason for each missing one."""
     here: list[Peer] = []
     absent: dict[str, str] = {}
     for peer in PEERS:

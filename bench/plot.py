@@ -1,6 +1,6 @@
-"""Pictures: time against entries, bars of ratios, and the lines of a study.
+"""Plots: time against entries, bars of speed-ups, and the lines of a study.
 
-Matplotlib is optional: without it there are tables only.
+Matplotlib is optional; without it the pages have tables only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DPI = 80
 
 
 def available() -> str | None:
-    """None if pictures can be drawn, else why not."""
+    """None if Matplotlib is installed, else a hint."""
     try:
         importlib.import_module("matplotlib")
     except ImportError:
@@ -32,7 +32,7 @@ def pyplot() -> Any:
 
 
 def _colours(run: Run) -> dict[str, Any]:
-    """A colour for each peer, the same in every picture; ours is black."""
+    """A colour per peer, the same in every plot; Openwork is black."""
     others = [peer.name for peer in run.peers if peer.name != OURS]
     return {OURS: "black", **{name: f"C{n}" for n, name in enumerate(others)}}
 
@@ -64,7 +64,7 @@ def times(run: Run, path: Path) -> None:
 
 
 def ratios(run: Run, path: Path) -> None:
-    """For each kernel, a bar per peer: the geometric mean of Openwork's speed over the peer's."""
+    """A bar per kernel and peer: the geometric mean of Openwork's speed-up."""
     plt, kernels, colours = pyplot(), run.kernels(), _colours(run)
     rivals = [name for name in colours if name != OURS]
     figure, axis = plt.subplots(figsize=(1.3 * len(kernels) + 2, 4))
@@ -89,7 +89,7 @@ def ratios(run: Run, path: Path) -> None:
 def lines(
     x: Sequence[float], series: Mapping[str, Sequence[float]], path: Path, *, across: str, up: str
 ) -> None:
-    """Lines over `x`, which is drawn evenly spaced."""
+    """Lines over `x`, evenly spaced."""
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(6, 3.8))
     handles = [

@@ -11,27 +11,25 @@ PAGE = """\
 # Kernels, inputs, peers, {date}
 
 {environment}
-- threads: {threads}, for everybody who has threads
+- threads: {threads}, for all multithreaded peers
 - bandwidth: {bandwidth}
 - quiet: room for two threads {room:.1f} in the median, {worst_room:.1f} at worst
 - peers: {peers}
 {absent}
 Repeat with `make bench-{part}`.
 
-Times are medians over turns in which everybody runs once, in an order that changes; a ratio is the
-median of the ratios within a turn, and above 1 Openwork is the faster. Before it is measured, a
-contestant runs for {settle:.0f} ms unmeasured, so that it finds its own data in the caches and no
-threads of others spinning. A call returns a new result; converting the operands to a library's own
-format is not measured. Every answer was compared with SciPy's or NumPy's first. Everything is
-float64 with 32-bit indices; Openwork runs with the schedule that it picks by itself. SDDMM and
-MTTKRP have 32 columns. SpMM is left out where X and Y together exceed 400 MB. "room" says how much
-of a second core was free: where it is far below 2, others used the machine. A row with room below
-{quiet} is measured up to {tries} times, and the try
-with the most room is kept, whoever was fast in it; that happened to {again} of {rows} rows.
+Contestants take turns, in a changing order. Times are medians over turns; a ratio is the median of
+the ratios within a turn, and above 1 Openwork is faster. Each contestant warms up for {settle:.0f}
+ms before it is timed, so that its data is in cache and no other thread pool spins. A call returns
+a new result; conversion to a library's own format is not timed. Every answer was compared with
+SciPy's or NumPy's first. Everything is float64 with 32-bit indices; Openwork uses its default
+schedules. SDDMM and MTTKRP have 32 columns. SpMM is omitted where X and Y together exceed 400 MB.
+"room" says how much of a second core was free: far below 2, others used the machine. A row with
+room below {quiet} is measured up to {tries} times, and the try with the most room is kept,
+regardless of its times; that happened to {again} of {rows} rows.
 
-"bound" is the time in which the bytes that the kernel cannot avoid (every operand read once, the
-result written once) pass at the larger of the two measured bandwidths. A time below it means that
-the operands were in a cache.
+"bound" is the memory roofline: the time to read every operand once and write the result once, at
+the larger of the two measured bandwidths. A shorter time means that the operands were in cache.
 
 {images}## Targets
 
@@ -43,7 +41,7 @@ the operands were in a cache.
 
 ## Ratios
 
-Geometric means over the inputs: how many times as fast as the peer Openwork is.
+Geometric means over the inputs: speed-up of Openwork over the peer.
 
 {ratios}
 
@@ -57,14 +55,14 @@ In milliseconds; the column "of bound" is the bound over Openwork's time.
 
 BUSY = """\
 **The machine was busy: in most rows one of the two cores was not free. Threads that wait for each
-other then lose far more than half of their speed, and what has one thread looks good. Measure
+other then lose far more than half of their speed, which favours single-threaded peers. Measure
 again.**
 
 """
 
 
 def page(run: Run, date: str, environment: str, images: str, part: str) -> str:
-    """Everything about a run; `part` is what repeats it."""
+    """The page of a run; `make bench-{part}` repeats it."""
     absent = "".join(f"- absent: {name}: {why}\n" for name, why in run.absent.items())
     rooms = [row.room for row in run.rows]
     return PAGE.format(
@@ -98,7 +96,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time to three digits, for a column of milliseconds."""
+    """Milliseconds with three significant digits."""
     return f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
 
 

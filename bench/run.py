@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark in one run, as Markdown and pictures, kept in bench/results."""
+"""`make bench`: every benchmark in one run, as Markdown and plots in bench/results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ answers are compared with SciPy's first.
 
 @dataclass(frozen=True)
 class Setting:
-    """What all parts are told."""
+    """The options of a run."""
 
     date: str
     folder: Path
@@ -69,7 +69,7 @@ class Setting:
     only: str
 
     def picture(self, page: str, name: str) -> Path | None:
-        """Where a picture belongs; None if there is nothing to draw with."""
+        """The path of a plot; None without Matplotlib."""
         missing = plot.available()
         if missing is not None:
             print(missing, file=sys.stderr)
@@ -83,7 +83,7 @@ class Setting:
 
 
 def run_core(setting: Setting) -> None:
-    """The compiler's core, and what stands before the first result."""
+    """The core kernels, and the overheads."""
     facts = environment()
     kernels, quiet = core.table(setting.quick)
     page = CORE.format(
@@ -98,7 +98,7 @@ def run_core(setting: Setting) -> None:
 
 
 def run_peers(setting: Setting, new_pattern: bool = False) -> None:
-    """Kernels x inputs x peers; those whose result has a new pattern, or those without."""
+    """Kernels x inputs x peers, for results with or without a new sparse pattern."""
     facts = environment()
     run = against.run(setting.threads, setting.quick, setting.only, new_pattern)
     part = "sparse" if new_pattern else "peers"
@@ -132,7 +132,7 @@ def run_studies(setting: Setting) -> None:
 
 
 def main() -> None:
-    """Measure the parts that were asked for, print their pages, and keep them."""
+    """Measure the requested parts, print their pages, and save them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; or all")
     parser.add_argument("--quick", action="store_true", help="small inputs; nothing is kept")

@@ -34,7 +34,7 @@ def can_schedule() -> bool:
 def compiled(
     statement: ow.Statement, schedules: Mapping[str, str], expected: Any
 ) -> tuple[Contestants, list[str]]:
-    """A checked kernel for every schedule ("" is the default), and a line for each without one."""
+    """A checked kernel per schedule ("" is the default), and a line for each that failed."""
     contestants: Contestants = {}
     refused = []
     for name, text in schedules.items():
@@ -56,7 +56,7 @@ def _with_refusals(text: str, refused: list[str]) -> str:
 
 
 def _problem(error: ow.OpenworkError) -> str:
-    """What went wrong: a refusal is an answer, a fault of ours is not."""
+    """One line: why a schedule is refused, or that Openwork itself failed."""
     kind = "**internal fault**" if isinstance(error, ow.InternalError) else "refused"
     return f"{kind}: {str(error).splitlines()[0]}"
 
@@ -95,7 +95,7 @@ def locality(quick: bool) -> str:
 
 
 def _against(turns: Turns, base: str) -> str:
-    """Times, and speed over one of the contestants."""
+    """Times, and speed-ups over one of the contestants."""
     rows = []
     for name in turns.seconds:
         speed = f"{turns.speed(name, base):.2f}" if base in turns.seconds else ""
@@ -118,7 +118,7 @@ BALANCE = """\
 
 
 def balance_schedules(threads: int) -> dict[str, str]:
-    """Ways to share the rows or the entries among threads."""
+    """Schedules that distribute rows or entries over threads."""
     parallel = "parallelize(i0,CPUThread,NoRaces)"
     return {
         "equal rows": f"divide(i,i0,i1,{threads}), {parallel}",
@@ -131,7 +131,7 @@ def balance_schedules(threads: int) -> dict[str, str]:
 
 
 def balance(threads: int, quick: bool, picture: Path | None) -> str:
-    """SpMV under schedules that share the work in different ways."""
+    """SpMV under these schedules as skew grows."""
     shape, entries = ((2_000, 100_000), 200_000) if quick else ((20_000, 1_000_000), 4_000_000)
     x = np.random.default_rng(8).random(shape[1])
     schedules = balance_schedules(threads)
@@ -178,7 +178,7 @@ simplification, rendering; the median of {repeats}. At most {longest:.0f} ms for
 
 
 def scheduling(quick: bool) -> str:
-    """How long Openwork itself takes for the schedules of the appendix."""
+    """The compile time, without the C compiler, of the schedules of the appendix."""
     repeats = 5 if quick else 25
     rows = []
     for case in (*appendix.CPU, *appendix.CUDA):

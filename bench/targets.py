@@ -1,4 +1,4 @@
-"""What the numbers should be: the least ratio to each rival, and the least on any one input."""
+"""Target speed-ups: the minimum per rival, and the minimum on any single input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOOR = 0.8
 
 @dataclass(frozen=True)
 class Target:
-    """On `kernels` together, the geometric mean of our speed over `rival`'s is at least `least`."""
+    """Per kernel, the geometric mean of the speed-ups over `rival` is at least `least`."""
 
     kernels: tuple[str, ...]
     rival: str
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def verdicts(run: Run) -> list[Verdict]:
-    """Every target, kernel and rival of its own."""
+    """A verdict per target, kernel and rival."""
     found = []
     for target in TARGETS:
         for kernel in (k for k in target.kernels if run.of(k)):
@@ -65,7 +65,7 @@ def verdicts(run: Run) -> list[Verdict]:
 
 
 def below_floor(run: Run) -> list[tuple[Row, float]]:
-    """Rows in which we have less than FLOOR of the fastest peer's speed, worst first."""
+    """Rows below FLOOR of the fastest peer, worst first."""
     rows = [(row, row.ratio(row.best)) for row in run.rows if row.rivals]
     return sorted((pair for pair in rows if pair[1] < FLOOR), key=lambda pair: pair[1])
 

@@ -1,4 +1,4 @@
-"""What the examples share: matrices and tensors to try them on, a check, and a clock."""
+"""Shared by the examples: operands, a correctness check, and a timer."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def matrix(
     skewed: bool = False,
     seed: int = 0,
 ) -> ow.Tensor:
-    """The matrix in the file that the command line names, else a random one, as CSR.
+    """The matrix in the file named on the command line, or a random one, as CSR.
 
-    Rows of a random matrix are about equally long or, if skewed, as unequal as in a web graph.
+    Rows of a random matrix have similar lengths or, if skewed, lengths as in a web graph.
     """
     if len(sys.argv) > 1:
         read = ow.read(sys.argv[1], name=name)
@@ -42,9 +42,9 @@ def matrix(
 
 
 def tensor(order: int, name: str = "B") -> ow.Tensor:
-    """The tensor in the file that the command line names, else a random one, as CSF.
+    """The tensor in the file named on the command line, or a random one, as CSF.
 
-    One with more modes than asked for is summed over the last ones.
+    A tensor with more than `order` modes is summed over the last ones.
     """
     rng = np.random.default_rng(0)
     if len(sys.argv) > 1:
@@ -66,7 +66,7 @@ def factor(rows: int, columns: int, name: str, seed: int = 1) -> ow.Tensor:
 
 
 def mttkrp(x: ow.Tensor, *factors: ow.Tensor) -> Any:
-    """MTTKRP with SciPy: a product of rows for each entry, and a matrix that sums them up."""
+    """MTTKRP with SciPy: a product of rows per entry, and a sparse matrix that sums them."""
     (rows, *others), values = x.to_coo()
     products = values[:, None] * np.ones(factors[0].shape[1])
     for each, coordinates in zip(factors, others, strict=True):
@@ -79,7 +79,7 @@ def mttkrp(x: ow.Tensor, *factors: ow.Tensor) -> Any:
 def compare(
     statement: Any, scheduled: Any, expected: Any, *, threads: int | None = None, **others: Any
 ) -> None:
-    """Show a schedule, check what it computes, and time it beside the default schedule.
+    """Show a schedule, check its result, and time it against the default schedule.
 
     Args:
         statement: what to compute; it is compiled with the default schedule.
@@ -113,13 +113,13 @@ def check(result: ow.Tensor, expected: Any) -> None:
 
 
 def call(kernel: Any) -> Callable[[], object]:
-    """The kernel as a function that writes into one result again and again, where it can."""
+    """The kernel as a function that reuses one result, where it can."""
     result = kernel()
     return (lambda: kernel(out=result)) if result.format.is_dense else kernel
 
 
 def clock(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median time of each call; they take turns, so that none has the machine at its best."""
+    """The median time of each call, interleaved, so that noise affects all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(TURNS):
         for name, function in calls.items():

@@ -1,8 +1,8 @@
-"""SpMV in many formats: one statement, the same answer, other arrays.
+"""SpMV in many formats: the same statement and answer, different arrays.
 
-Draws a corner of the matrix in each format, says how many bytes an entry takes, and times the
-product. Formats that would store more than eight times as many values as there are entries are left
-out: diagonals are for matrices that have few.
+Draws a corner of the matrix in each format, prints the bytes per entry, and times the product.
+Formats that would store more than eight times as many values as there are entries are skipped: DIA,
+for example, suits only matrices with few diagonals.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """The GPU schedules of the thesis (A.2, A.4, A.8 to A.11) and of Sgap (listings 3 to 6).
 
-On a machine without a GPU the CUDA text runs under the emulator, on small tensors. With CuPy and a
-GPU, `--cuda` runs it there.
+By default the CUDA text runs under the emulator, on small tensors. With CuPy and a GPU, `--cuda`
+runs it there.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """A matrix times a very sparse vector, by galloping.
 
-Where both operands are sparse, a loop walks them side by side and has work where they meet. Step by
-step that costs as many steps as both have entries. Galloping searches, in doubling steps, for the
-coordinate that the other is at: with a handful of entries in x, the long rows of A are skipped
-through in a few steps each. With operands of about equal length it is the slower way.
+A loop over two sparse operands computes their intersection. Advancing both step by step takes time
+proportional to their entries together. Galloping finds the other operand's coordinate by
+exponential search: with a handful of entries in x, each long row of A takes a few steps. For
+operands of similar length, galloping is slower.
 """
 
 import numpy as np

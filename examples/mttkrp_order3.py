@@ -1,9 +1,8 @@
 """MTTKRP of a tensor with three modes, factored: appendix A.5 of the thesis.
 
-The product with C depends on k only, and not on l. `precompute` sums over l into a row first, and
-multiplies that row with C once for each fibre: fewer multiplications, and a row that stays in the
-cache. Threads take chunks of 32 slices. The schedule is given as text here, where the other
-examples call methods; both are the same.
+The factor C depends on k, but not on l. `precompute` reduces over l into a workspace row, and
+multiplies that row with C once per fibre: fewer multiplications, and a row that stays in cache.
+Threads take chunks of 32 slices. This example writes the schedule as text; the others call methods.
 """
 
 from common import compare, factor, mttkrp, tensor

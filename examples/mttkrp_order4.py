@@ -1,8 +1,8 @@
 """MTTKRP of a tensor with four modes, factored: appendix A.6 of the thesis.
 
-Two workspaces, one inside the other: B times E is summed over m, then multiplied with D and summed
-over l, then with C. `precompute` is given the larger expression first and the smaller, which has
-become part of that workspace's own statement, second.
+Two nested workspaces: B times E is summed over m, then multiplied with D and summed over l, then
+multiplied with C. Call `precompute` on the larger expression first. The smaller one is then part of
+that workspace's own statement.
 """
 
 from common import compare, factor, mttkrp, tensor

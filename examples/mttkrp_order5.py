@@ -1,7 +1,6 @@
 """MTTKRP of a tensor with five modes, factored: appendix A.7 of the thesis.
 
-Three workspaces, each inside the one before; see mttkrp_order4.py. A chain of n - 2 workspaces does
-for n modes what one does for three.
+Three nested workspaces; see mttkrp_order4.py. A tensor with n modes needs n - 2.
 """
 
 from common import compare, factor, mttkrp, tensor

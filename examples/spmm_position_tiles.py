@@ -1,10 +1,10 @@
-"""SpMM with tiles of entries, threads and vector lanes: appendix A.3 of the thesis.
+"""SpMM with position tiles, threads and vector lanes: appendix A.3 of the thesis.
 
-Eight entries of a row at a time meet all columns of B: their eight rows of B stay in the cache
-while the columns go by, and a column's sum stays in a register for eight entries. Threads take
-chunks of eight rows, vector lanes take columns. The thesis says IgnoreRaces for the lanes; NoRaces
-would do, as every lane has a column of its own. Compilers rarely vectorize a loop with another
-inside of it; `unroll` writes the eight entries of a full tile out, and leaves one loop.
+A tile of eight entries is multiplied with all columns of B. Its eight rows of B stay in cache, and
+the sum of a column stays in a register for eight entries. Threads take chunks of eight rows, vector
+lanes take columns. The thesis uses IgnoreRaces for the lanes; NoRaces suffices, because every lane
+has its own column. Compilers rarely vectorize a loop that is not innermost, so `unroll` unrolls the
+eight entries of a full tile.
 """
 
 from common import compare, factor, matrix

@@ -1,9 +1,9 @@
-"""SpMM with prefetching, and a dense result that is written past the cache.
+"""SpMM with prefetching, and non-temporal stores of the result.
 
-The rows of B that a row of A asks for lie anywhere. The processor cannot guess them, but A's
-coordinates name them in advance: `prefetch` asks for the row that is needed some entries later.
-`stream` is for results that are large and not read soon: stores that do not enter the cache leave
-it to B. Both only help where B, or the result, does not fit into the cache; so measure.
+A row of A gathers rows of B from arbitrary addresses, which the hardware cannot predict. But A's
+coordinates name them in advance: `prefetch` requests the row needed some entries later. `stream`
+bypasses the cache for a result that is large and not read soon, which leaves the cache to B. Both
+help only where B, or the result, exceeds the cache; measure.
 """
 
 from common import compare, factor, matrix

@@ -1,9 +1,9 @@
-"""SpMM with a tile of the result's row in registers.
+"""SpMM with a register tile of the result's row.
 
-The columns are cut into runs of eight, and the run comes outside of the row's entries:
-`precompute` gathers the eight sums of a run in a workspace, which is written to C once, when the
-row is done. `unroll` writes the eight columns out, so the workspace can be eight registers.
-Without it every entry of A loads and stores a row of C.
+The columns are split into tiles of eight, and the tile loop is moved outside the loop over the
+row's entries. `precompute` accumulates the eight sums in a workspace, which is written to C once,
+at the end of the row. `unroll` turns the workspace into registers. Without it, every entry of A
+loads and stores a row of C.
 """
 
 from common import compare, factor, matrix

@@ -1,10 +1,10 @@
-"""SpMM tiled and not tiled: appendices A.12 and A.13 of the thesis, its study of locality.
+"""SpMM with and without cache tiling: appendices A.12 and A.13, the thesis' study of locality.
 
-With the columns outside of a row's entries, each column walks the row again. Where rows are long,
-the rows of B that the first column touched have left the cache when the second asks for them. A.12
-walks the entries in tiles, and all columns for each tile, whose rows of B stay. A.13 does not tile.
-All run on one thread, so that nothing else differs. The default has entries outside of columns and
-tiles of columns in registers, as in spmm_registers.py, which is better than either.
+With columns outside entries, every column traverses the row again. If rows are long, the rows of B
+that the first column touched have left the cache when the second needs them. A.12 tiles the
+entries and runs all columns per tile, so that the tile's rows of B stay. A.13 does not tile. All
+run on one thread, so that nothing else differs. The default puts entries outside columns, with
+register tiles of columns as in spmm_registers.py, and beats both.
 """
 
 from common import compare, factor, matrix

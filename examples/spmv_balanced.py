@@ -1,9 +1,9 @@
-"""SpMV with whole rows, shared out so that every part has as many entries.
+"""SpMV over whole rows, in tiles with equal numbers of entries.
 
-`divide` gives a known number of parts. Parts of equally many rows are uneven work where a few rows
-hold most entries; `balance="nnz"` searches the row pointers for the rows at which to cut instead.
-Rows stay whole, so there are no races; one row that is longer than a part is the limit, and
-spmv_positions.py has none.
+`divide` makes a fixed number of tiles. With equal numbers of rows, the load is uneven where a few
+rows hold most entries. `balance="nnz"` searches the row pointers for better cuts. Rows stay whole,
+so there are no races, but a row longer than a tile limits the balance. spmv_positions.py has no
+such limit.
 """
 
 import numpy as np

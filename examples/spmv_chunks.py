@@ -1,8 +1,8 @@
 """SpMV in chunks of rows: appendix A.1 of the thesis.
 
-Each chunk of 32 rows is one iteration of a loop that threads share. Rows are whole, so no two
-threads write to one entry of y, and `NoRaces` is proven rather than believed. Where rows differ
-much in length, spmv_balanced.py and spmv_positions.py share the work out better.
+Each chunk of 32 rows is one iteration of the thread loop. Rows are whole, so no two threads write
+the same entry of y, and Openwork proves `NoRaces`. If row lengths vary a lot, spmv_balanced.py and
+spmv_positions.py balance the load better.
 """
 
 import numpy as np
@@ -25,9 +25,9 @@ def main() -> None:
         .order(i0, i1, j)
         .parallelize(i0, ow.ParallelUnit.CPUThread, ow.OutputRaceStrategy.NoRaces)
     )
-    # The same, but a thread that is done takes the next chunk.
+    # The same with dynamic scheduling: a free thread takes the next chunk.
     shared = statement.split(i, i0, i1, CHUNK).parallelize(i0, "CPUThread", "NoRaces", chunk=1)
-    compare(statement, scheduled, A.to_scipy() @ x.to_numpy(), whoever_is_free=shared)
+    compare(statement, scheduled, A.to_scipy() @ x.to_numpy(), dynamic=shared)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""SpMV along the merge path, with cuts from a function of your own.
+"""SpMV along the merge path, with cuts from a user function.
 
-A row costs something even when it is empty, so neither rows nor entries alone measure the work.
-Merrill and Garland (SC 2016) merge the list of row ends with the list of entries: the path through
-that merge has a step for each row and a step for each entry, and parts with equally many steps are
-equal work for any matrix.
+An empty row has a cost, too, so neither rows nor entries alone measure the work. Merrill and
+Garland (SC 2016) merge the list of row ends with the list of entries. The merge path has one step
+per row and one per entry, and tiles with equal numbers of steps balance the load for any matrix.
 
             entries ->
             0   1   2   3   4
@@ -12,9 +11,9 @@ equal work for any matrix.
       v   2         +---+   |      row 2 has one entry
           3             +---+
 
-`split_points` gives the entry at which each part begins, which is where the path crosses the
-diagonal of its first step. The thesis asks for this in its last chapter: the compiler knows
-nothing of merge paths. The search takes one line of NumPy here, and is done before the kernel runs.
+`split_points` returns the first entry of each tile: where the path crosses the diagonal of the
+tile's first step. The compiler knows nothing of merge paths; the thesis proposes this extension in
+its last chapter. The search is one line of NumPy, and runs before the kernel.
 """
 
 from collections.abc import Mapping
@@ -28,10 +27,10 @@ PARTS = 64
 
 
 def merge_path(row_ends: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and entries that lie before each cut of the merge path, for `parts` equal parts."""
+    """Rows and entries before each cut of the merge path, for `parts` equal parts."""
     rows, entries = row_ends.size, int(row_ends[-1]) if row_ends.size else 0
     diagonals = np.arange(parts + 1) * (rows + entries) // parts
-    # The end of row r is passed in step row_ends[r] + r, counted from 0.
+    # The path passes the end of row r in step row_ends[r] + r, counted from 0.
     before = np.searchsorted(row_ends + np.arange(rows), diagonals, side="left")
     return before, diagonals - before
 
@@ -42,7 +41,7 @@ def entry_cuts(tensors: Mapping[str, ow.Tensor], parts: int) -> np.ndarray:
 
 
 def row_cuts(tensors: Mapping[str, ow.Tensor], parts: int) -> np.ndarray:
-    """Where to cut the rows of A, if rows are to stay whole."""
+    """Where to cut A between rows."""
     return merge_path(tensors["A"].to_scipy().indptr[1:].astype(np.int64), parts)[0]
 
 

@@ -1,9 +1,9 @@
-"""SpMV in runs of entries, whichever rows they are in: figure 14 of the paper, 7-1 of the thesis.
+"""SpMV in position tiles, regardless of rows: figure 14 of the paper, 7-1 of the thesis.
 
-`fuse` makes one loop of rows and columns, `pos` lets it count entries, and `split` cuts it into
-runs with equally many. A run may begin and end inside a row. The kernel searches for the row of
-its first entry, walks on from there, writes a row when it ends, and uses an atomic addition only
-for the rows that it shares with other runs. However long single rows are, threads have equal work.
+`fuse` makes one loop of rows and columns, `pos` switches it to positions, and `split` cuts it into
+tiles with equal numbers of entries. A tile may start and end inside a row. The kernel searches for
+the row of its first entry, tracks rows from there, writes each row when it ends, and uses atomics
+only for rows shared with other tiles. The load is balanced however long single rows are.
 """
 
 import numpy as np

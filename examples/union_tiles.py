@@ -1,10 +1,10 @@
-"""Two sparse matrices merged in tiles of columns, which threads share.
+"""The union of two sparse matrices in column tiles, which threads share.
 
-A loop that walks several sparse operands is a while loop whose iterations depend on each other, so
-threads cannot share it. `divide` cuts it by coordinates, the only thing that both operands have in
-common: each tile searches both for its first column and merges from there. Tiles can be
-given to threads, each with a y of its own that is added up in the end (`Temporary`). That is
-for matrices with few and very long rows; where there are many, give rows to threads.
+A loop over several sparse operands is a while loop with dependent iterations, so threads cannot
+share it. `divide` tiles it by coordinate, the only space that both operands have in common: each
+tile searches both for its first column and merges from there. Threads take tiles, each with a
+private y, which are added up at the end (`Temporary`). This suits matrices with few, very long
+rows; if there are many rows, parallelize the rows.
 """
 
 from common import compare, matrix

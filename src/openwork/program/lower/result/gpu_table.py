@@ -144,7 +144,7 @@ class Table(Workspace):
         far = self.tables.tier == FAR and self.tables.made.mapped
         return far and len(self.vars) == 1 and is_blank(self.identity)
 
-    def _map_setup(self, valued: bool = True) -> list[Stmt]:
+    def setup(self, valued: bool = True) -> list[Stmt]:
         """Memory for a unit, and what it knows about its table."""
         if not self.lists:
             return super().setup(valued)
