@@ -23,8 +23,8 @@ from openwork.runtime.host.launch import Executable
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.memory import LARGE, address, available
-from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert, convert_blocks, copied_levels
+from openwork.runtime.storage import Array, Storage, copied_levels
+from openwork.tensor.convert.convert import convert, convert_blocks
 from openwork.tensor.kernel.long_loops import LoopLengths
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for

@@ -26,7 +26,7 @@ from openwork.runtime.gpu.steps import LENGTHS_NAME, Device, NoRoom, Run
 from openwork.runtime.gpu.streams import callers_stream
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert
+from openwork.tensor.convert.convert import convert
 from openwork.tensor.kernel.binding import (
     Binder,
     Binding,

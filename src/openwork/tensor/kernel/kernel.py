@@ -27,7 +27,8 @@ from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert, pack
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import pack
 from openwork.tensor.kernel.binding import Binder, Binding, Loader, Shape, load_function
 from openwork.tensor.kernel.promises import broken_bound
 from openwork.tensor.kernel.result_size import is_full, limit
