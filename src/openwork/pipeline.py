@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from openwork.algebra.types import Number
@@ -13,14 +14,18 @@ from openwork.loops.plan.pieces import in_pieces
 from openwork.loops.plan.plan import Plan, names_of, plan
 from openwork.loops.schedule.default.cpu import scheduled, shared_by_threads
 from openwork.loops.verify import verify_loops
-from openwork.program.device.block_copies import with_parts
-from openwork.program.device.host import on_device
+from openwork.program.device.block_copies import with_block_copies
+from openwork.program.device.host import on_device, with_statuses, without_unread
+from openwork.program.device.verify import verify_device
+from openwork.program.device.wide_loads import with_streamed_loads, with_wide_loads
 from openwork.program.gpu_nodes import DeviceProgram
 from openwork.program.lower.base.names import Widths
-from openwork.program.lower.kernel import lower_plan
+from openwork.program.lower.kernel import Lowered, lower_plan
 from openwork.program.nodes import Program
 from openwork.program.powers import check_powers
+from openwork.program.show import show_device, show_program
 from openwork.program.simplify import simplify, with_promised_extents
+from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
 from openwork.render.c.c import render
 from openwork.render.cuda.cuda import can_be_narrow, render_cuda
@@ -85,6 +90,20 @@ def _loops(planned: Plan) -> str:
     return str(planned.loops)
 
 
+def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:
+    """Loops to C, for index arrays of the given widths."""
+    lowered, exact = _lowered(planned, widths, trace)
+    program, source = to_c(exact, trace, name)
+    return Compiled(program, source, lowered.variables, lowered.initial)
+
+
+def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program, str]:
+    """A program to what C is written from, and the text."""
+    program = _pass("simplified.c", simplify, program, trace)
+    program = _pass("vectorized.c", vectorize, program, trace)
+    return program, trace.run("kernel.c", lambda: render(program, name))
+
+
 def back_cuda(
     planned: Plan, widths: Widths, trace: Trace, narrow: bool = True, aligned: bool = True
 ) -> CompiledCuda:
@@ -92,30 +111,55 @@ def back_cuda(
 
     `narrow`: 32 bits count everything. `aligned`: arrays begin where a vector of 16 bytes may.
     """
-    verify_loops(planned.loops, names_of(planned.assignment))
-    lowered = trace.run("lowered.c", lambda: lower_plan(planned, widths), lambda made: "")
-    verify(lowered.program)
-    exact = with_promised_extents(lowered.program, planned, lowered.variables)
-    program = trace.run("simplified.c", lambda: with_parts(simplify(exact)))
-    verify(program)
+    lowered, program = _lowered(planned, widths, trace)
+    program = _pass("simplified.c", simplify, program, trace)
+    program = _pass("copies.c", with_block_copies, program, trace)
     check_powers(program)
-    device = trace.run(
-        "kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes)
-    )
+    program = _pass("inspected.c", without_unread, program, trace)
+    device = trace.run("kernels.c", lambda: on_device(program), show_device)
+    verify_device(device)
+    device = _device_pass("statuses.c", with_statuses, device, trace)
+    device = _device_pass("streamed.c", with_streamed_loads, device, trace)
+    if aligned:
+        device = _device_pass("wide.c", with_wide_loads, device, trace)
+    for note in device.notes:
+        trace.decide(note)
     narrow = narrow and can_be_narrow(program)
     source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
     return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
 
 
-def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:
-    """Loops to C, for index arrays of the given widths."""
+def _lowered(planned: Plan, widths: Widths, trace: Trace) -> tuple[Lowered, Program]:
+    """Loops to a program, for the extents that the schedule promises."""
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
-        "lowered.c", lambda: lower_plan(planned, widths), lambda made: render(made.program, name)
+        "lowered.c", lambda: lower_plan(planned, widths), lambda made: show_program(made.program)
     )
     verify(lowered.program)
-    exact = with_promised_extents(lowered.program, planned, lowered.variables)
-    program = trace.run("simplified.c", lambda: simplify(exact), render)
-    verify(program)
-    source = trace.run("kernel.c", lambda: render(program, name))
-    return Compiled(program, source, lowered.variables, lowered.initial)
+
+    def exact(program: Program) -> Program:
+        return with_promised_extents(program, planned, lowered.variables)
+
+    return lowered, _pass("extents.c", exact, lowered.program, trace)
+
+
+def _pass(
+    name: str, change: Callable[[Program], Program], program: Program, trace: Trace
+) -> Program:
+    """What a pass makes of a program, verified unless it had nothing to change."""
+    made = trace.run(name, lambda: change(program), show_program)
+    if made is not program:
+        verify(made)
+    return made
+
+
+def _device_pass(
+    name: str,
+    change: Callable[[DeviceProgram], DeviceProgram],
+    device: DeviceProgram,
+    trace: Trace,
+) -> DeviceProgram:
+    """The same for the kernels of a GPU."""
+    made = trace.run(name, lambda: change(device), show_device)
+    verify_device(made)
+    return made

@@ -30,13 +30,14 @@ class Trace:
 
     stages: list[Stage] = field(default_factory=list)
     decisions: list[str] = field(default_factory=list)
+    dumps: bool = True  # whether its stages are written out when somebody asks for it
 
     def run(self, name: str, work: Callable[[], T], show: Callable[[T], str] = str) -> T:
         """Do `work`, keep its text under `name`, and write it out when a dump was asked for."""
         start = perf_counter()
         result = work()
         seconds = perf_counter() - start
-        dump = os.environ.get("OPENWORK_DUMP")
+        dump = os.environ.get("OPENWORK_DUMP") if self.dumps else None
         self.stages.append(Stage(name, show(result) if dump else "", seconds))
         if dump:
             folder = Path(dump)

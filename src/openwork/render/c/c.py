@@ -30,7 +30,7 @@ from openwork.program.contract import (
     NO_MEMORY,
     OK,
 )
-from openwork.program.vectorize import InVectors, SumLanes, in_lanes
+from openwork.program.vectorize import InVectors, SumLanes
 from openwork.render.c.allocation import (
     allocate,
     check_found,
@@ -64,9 +64,7 @@ def render(program: p.Program, name: str = "kernel") -> str:
 def render_all(programs: Mapping[str, p.Program]) -> str:
     """One C file with a function for each of `programs`, under their names."""
     helpers: Helpers = {}
-    functions = [
-        _Renderer(in_lanes(program), helpers).function(name) for name, program in programs.items()
-    ]
+    functions = [_Renderer(program, helpers).function(name) for name, program in programs.items()]
     text = "\n".join([*helpers.values(), *functions])
     types = [d for n, d in _TYPEDEFS.items() if names_type(text, n)]
     size = ["typedef __SIZE_TYPE__ size_t;"] if "size_t" in text else []

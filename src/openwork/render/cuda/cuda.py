@@ -15,22 +15,20 @@ from dataclasses import dataclass, field
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.program import nodes as p
-from openwork.program.device.wide_loads import (
-    VECTOR,
-    LoadVector,
-    MakeVector,
-    StoreVector,
-    StreamLoad,
-)
 from openwork.program.elements import applied
 from openwork.program.gpu_nodes import (
     COLLECTIVE,
+    VECTOR,
     Address,
     Barrier,
     Combine,
     DeviceProgram,
     Kernel,
+    LoadVector,
+    MakeVector,
     Shared,
+    StoreVector,
+    StreamLoad,
     Together,
 )
 from openwork.render.c.helpers import helper_text

@@ -98,7 +98,7 @@ class Run:
                 if kept:
                     self.kept[array.name] = made
             case Launch(kernel=kernel):
-                self._launch(kernel)
+                self._launch(self.program.named[kernel])
             case Scan(array=array):
                 self.device.scan(self.arrays[array.name])
                 self.repeats = False

@@ -17,7 +17,7 @@ from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Fuse, Split
 from openwork.pipeline import Compiled, CompiledCuda, back_cuda
-from openwork.program.device.wide_loads import VECTOR
+from openwork.program.gpu_nodes import VECTOR
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
 from openwork.runtime.gpu.emulator import Emulator
 from openwork.runtime.gpu.inspected import Kept
