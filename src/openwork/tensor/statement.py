@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
-from openwork.errors import ParseError, ShapeError, ToolchainError
+from openwork.errors import ParseError, ShapeError
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import under
@@ -22,14 +22,12 @@ from openwork.loops.schedule.command import Command, run
 from openwork.loops.schedule.default.gpu import assembled, by_units, for_gpu
 from openwork.loops.schedule.legality.gpu import check_for_cpu, uses_gpu
 from openwork.loops.schedule.schedulable import Schedulable
-from openwork.pipeline import CompiledCuda, front
+from openwork.pipeline import front
 from openwork.program.device.deterministic import check_exact
-from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.nodes import Program
 from openwork.recipes.statistics import longest_rows
-from openwork.tensor.kernel.binding import Loader, load_function
-from openwork.tensor.kernel.gpu_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.target import Loader
+from openwork.tensor.kernel.targets import find_target
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -135,7 +133,7 @@ class Statement(Schedulable):
         target: str = "cpu",
         *,
         deterministic: bool = False,
-        loader: Loader = load_function,
+        loader: Loader | None = None,
     ) -> Kernel:
         """Compile the statement for a target.
 
@@ -143,20 +141,15 @@ class Statement(Schedulable):
         a CPU that is so by default; on a GPU, schedules without atomics are then chosen.
 
         `loader` turns the text of a kernel into a function that can be called; only somebody who
-        compiles many kernels at once has use for another than the default.
+        compiles many kernels at once has use for another than the target's own.
 
         Raises:
             ToolchainError: E606 for a target that does not exist.
             ScheduleError: E317 if the schedule has atomics, and `deterministic` is asked for.
         """
-        if target not in ("cpu", *TARGETS):
-            raise ToolchainError(
-                f"there is no target {target!r}",
-                code="E606",
-                hint=f"the targets are: cpu, {', '.join(TARGETS)}",
-            )
-        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu(deterministic)
-        if target == "cpu":
+        chosen = find_target(target)
+        plan, trace = self._planned_for_gpu(deterministic) if chosen.gpu else self._planned
+        if not chosen.gpu:
             check_for_cpu(plan)
         sources = {
             var.name: var.source for var in walk(self._assignment) if isinstance(var, TensorVar)
@@ -165,14 +158,9 @@ class Statement(Schedulable):
             if source is None:
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
-        if target != "cpu":
-            made: Kernel = DeviceKernel(plan, trace, sources, result, target, loader)
-            program: Program | DeviceProgram = cast(CompiledCuda, made._compiled).device
-        else:
-            made = Kernel(plan, trace, sources, result, loader)
-            program = made._compiled.program
+        made = Kernel(plan, trace, sources, result, chosen, loader)
         if deterministic:
-            check_exact(plan, program)
+            check_exact(plan, made._launcher.compiled.bodies)
             trace.decide("deterministic: nothing is added up atomically")
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
@@ -214,7 +202,7 @@ def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> State
     return stmt
 
 
-def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader) -> Kernel:
+def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader | None) -> Kernel:
     """A kernel from what was pickled of it; its code is found in the cache."""
     return stmt.compile(target, deterministic=deterministic, loader=loader)
 

@@ -22,8 +22,12 @@ from openwork.tree import walk
 
 
 def each_kernel(device: DeviceProgram, change: Callable[[Kernel], p.Block]) -> DeviceProgram:
-    """`device` with the body that `change` makes for each kernel."""
-    return replace(device, kernels=tuple(with_body(k, change(k)) for k in device.kernels))
+    """`device` with the bodies that `change` makes of its kernels; itself if none is another."""
+    bodies = [change(kernel) for kernel in device.kernels]
+    if all(body is k.body for body, k in zip(bodies, device.kernels, strict=True)):
+        return device
+    pairs = zip(device.kernels, bodies, strict=True)
+    return replace(device, kernels=tuple(with_body(k, body) for k, body in pairs))
 
 
 def with_body(kernel: Kernel, body: p.Block) -> Kernel:

@@ -25,9 +25,10 @@ _NARROW = 2**31 - 1  # elements that 32-bit numbers count
 
 
 class Device(Protocol):
-    """Where kernels run."""
+    """Where kernels run; `in_main_memory`: it takes the host's arrays as they are."""
 
     name: str
+    in_main_memory: bool
 
     def load(self, source: str, kernels: Sequence[Kernel]) -> Any: ...
     def upload(self, array: Any) -> Any: ...
