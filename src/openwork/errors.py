@@ -1,7 +1,7 @@
-"""Every way Openwork can refuse: error families, stable codes, the place, and a way out.
+"""Errors: families, stable codes, the place of the fault, and a hint.
 
-A user's mistake is a `UserError`; a fault of ours is an `InternalError`. Nothing else leaves the
-library, apart from Python's own `MemoryError` and `KeyboardInterrupt`.
+A user's mistake is a `UserError`; a bug in Openwork is an `InternalError`. The library raises
+nothing else, apart from Python's own `MemoryError` and `KeyboardInterrupt`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong: what, where, and how to mend it."""
+    """One fault: what is wrong, where, and how to fix it."""
 
     message: str
     span: Span | None = None
@@ -77,7 +77,7 @@ class OpenworkError(Exception):
 
 
 class UserError(OpenworkError):
-    """Something in the call is wrong, and the caller can mend it."""
+    """The call is wrong, and the caller can fix it."""
 
 
 class ParseError(UserError):
@@ -87,7 +87,7 @@ class ParseError(UserError):
 
 
 class ShapeError(UserError):
-    """Extents, orders or names of the tensors do not fit together."""
+    """Extents, orders or names of the tensors do not agree."""
 
     code = "E200"
 
@@ -105,7 +105,7 @@ class FormatError(UserError):
 
 
 class DataError(UserError):
-    """Data from outside breaks the promises of its format."""
+    """Data from outside violates an invariant of its format."""
 
     code = "E500"
 
@@ -125,65 +125,65 @@ class InternalError(OpenworkError):
 # Every code that is raised, with one line on what went wrong. docs/errors.md is made from this
 # table, and a test raises each of them.
 CODES: dict[str, str] = {
-    "E101": "a character or word that index notation does not have",
-    "E102": "the text ends too early, or something stands where something else is needed",
+    "E101": "a character or word that is not index notation",
+    "E102": "unexpected end of the text, or one token where another is needed",
     "E103": "the text names a tensor, operator or function that was not given",
-    "E104": "an access has another number of index variables than its tensor has modes",
-    "E105": "a summed variable could belong to more than one sum: write the sum out",
-    "E106": "a result variable that nothing on the right, nor the result's shape, gives an extent",
-    "E107": "the result is needed to compute itself, or is accessed so that it cannot be written",
-    "E108": "an operator does not exist for the element types it was given",
+    "E104": "an access whose number of index variables differs from its tensor's number of modes",
+    "E105": "an ambiguous reduction variable: write the sum explicitly",
+    "E106": "a result variable without an extent, on the right or in the result's shape",
+    "E107": "a result that depends on itself, or an access that cannot be written to",
+    "E108": "an operator that is not defined for its element types",
     "E109": "two different tensors with one name in one statement",
     "E110": "an einsum subscript text that does not fit its operands",
-    "E111": "an operator, semiring or reduction whose laws are missing or contradict each other",
-    "E112": "a Python value that cannot stand in an expression",
+    "E111": "an operator, semiring or reduction with missing or contradictory laws",
+    "E112": "a Python value that is not allowed in an expression",
     "E201": "an index variable runs over modes of different extents",
-    "E202": "a kernel argument with another order, shape, format or element type than compiled for",
+    "E202": "a kernel argument whose order, shape, format or element type is not what was compiled",
     "E203": "a kernel argument is missing, or is not one of the kernel's tensors",
-    "E204": "operands whose shapes do not fit the operator",
+    "E204": "operands with incompatible shapes",
     "E205": "a negative, fractional or otherwise impossible shape",
-    "E206": "a kernel whose result has no pattern that could be kept",
-    "E301": "a scheduling command names a loop that is not there",
-    "E302": "a new loop has the name of a variable that exists",
-    "E303": "a factor, distance or choice that a scheduling command cannot take",
-    "E304": "loops in an order in which an operand cannot be walked",
-    "E305": "positions or coordinates that an operand does not have there",
-    "E306": "loops that are not nested as the command needs them",
-    "E307": "iterations that would write to one entry at once",
-    "E308": "a loop that cannot be shared, merged or prefetched as asked",
-    "E309": "an expression that cannot be precomputed so",
-    "E310": "a parallel loop is to be transformed",
-    "E311": "a text or arguments that are no scheduling command",
-    "E312": "a sparse result would be appended to out of order",
-    "E313": "a result that cannot be assembled in that way",
-    "E315": "loops for a GPU that are not nested as its hardware is, or compiled for a CPU",
-    "E316": "a recipe that is not for such a statement, or a point that its space has not",
-    "E317": "atomics in a kernel whose result is to be deterministic",
+    "E206": "a symbolic phase of a kernel whose result has no sparsity pattern to reuse",
+    "E301": "a scheduling command that names a loop which does not exist",
+    "E302": "a new loop variable whose name is taken",
+    "E303": "a factor, distance or option outside what a scheduling command accepts",
+    "E304": "a loop order in which an operand's levels cannot be traversed",
+    "E305": "a position or coordinate space that the operand does not have at this loop",
+    "E306": "loops that are not nested as the command requires",
+    "E307": "a data race: iterations that write to the same entry",
+    "E308": "a loop that cannot be parallelized, merged or prefetched as asked",
+    "E309": "an expression that cannot be precomputed into this workspace",
+    "E310": "a transformation of a loop that is already parallel",
+    "E311": "text or arguments that do not form a scheduling command",
+    "E312": "a sparse result whose entries would be appended out of order",
+    "E313": "an assembly strategy that the result does not support",
+    "E315": "GPU units that are not nested as block, warp, thread, or that are compiled for a CPU",
+    "E316": "a recipe that does not fit the statement, or parameters outside the recipe's space",
+    "E317": "atomics in a kernel that must be bit-reproducible",
     "E401": "a format whose levels, mode order and number of modes do not agree",
-    "E402": "an element type that Openwork does not have",
+    "E402": "an unsupported element type",
     "E403": "a text that is not a format",
-    "E404": "a format that the foreign library cannot hold",
+    "E404": "a format that the other library cannot represent",
     "E405": "an object that cannot become a tensor",
-    "E406": "entries that a level cannot hold",
+    "E406": "entries that a level cannot store",
     "E501": "an index array of the wrong length, dimension or element type",
-    "E502": "positions that do not start at zero or do not rise",
+    "E502": "positions that do not start at zero, or that decrease",
     "E503": "a coordinate outside its mode",
-    "E504": "coordinates out of order, or twice, where the level promises neither",
-    "E505": "a values array that does not fit the positions",
-    "E506": "a file that cannot be read as what its name says",
-    "E507": "data breaks a bound that the schedule promised",
-    "E508": "split points that do not cut a loop: too few, falling, or short of its ends",
-    "E509": "operands of another pattern than a symbolic phase was run for",
-    "E510": "a kind of file that needs a package which is not installed",
+    "E504": "coordinates that are unordered or duplicated in a level that is ordered or unique",
+    "E505": "a values array whose length does not match the positions",
+    "E506": "a file that does not follow the format of its extension",
+    "E507": "data that violates a bound which the schedule promised",
+    "E508": "split points that do not partition a loop: too few, decreasing, or short of its ends",
+    "E509": "operands whose sparsity pattern differs from that of the symbolic phase",
+    "E510": "a file format that needs a package which is not installed",
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E515": "an integer is raised to a negative power",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",
     "E604": "a compiled kernel could not be loaded",
-    "E605": "a number of threads that is not a positive whole number, or more than can be had",
-    "E606": "a target that this version has no back end for",
-    "E607": "no GPU, or no CuPy to reach it by",
+    "E605": "a thread count that is not a positive integer, or that exceeds the limit",
+    "E606": "a target without a back end",
+    "E607": "no GPU, or no CuPy to access it",
     "E608": "a kernel failed on the GPU, or under its emulator",
     "E609": "torch is not installed",
     "E900": "a fault inside Openwork",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from openwork.algebra.types import Number
@@ -10,9 +10,13 @@ from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
-from openwork.loops.plan.pieces import in_pieces
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan, names_of, plan
-from openwork.loops.schedule.default.cpu import scheduled, shared_by_threads
+from openwork.loops.schedule.default.cpu import default_cpu
+from openwork.loops.schedule.default.gpu import by_units, default_gpu
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import Cpu, Gpu
+from openwork.loops.schedule.statistics import Statistics
 from openwork.loops.verify import verify_loops
 from openwork.program.device.block_copies import with_block_copies
 from openwork.program.device.host import on_device, with_statuses, without_unread
@@ -27,6 +31,7 @@ from openwork.program.show import show_device, show_program
 from openwork.program.simplify import simplify, with_promised_extents
 from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
+from openwork.recipes.choose import choose
 from openwork.render.c.c import render
 from openwork.render.cuda.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
@@ -64,36 +69,62 @@ class CompiledCuda(Compiled):
         return tuple(kernel.body for kernel in self.device.kernels)
 
 
-def front(
+def started(
     assignment: Assignment,
-    trace: Trace,
-    sizes: dict[str, float] | None = None,
+    sizes: Mapping[str, float],
     wanted: tuple[IndexVar, ...] | None = None,
-    default: bool = True,
     by_rows: bool = False,
-) -> Plan:
-    """Index notation to loops.
+) -> Draft:
+    """Index notation to loops, which commands start from; nothing is parallel yet.
 
     `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
-    a schedule has one. `default`: with the default schedule, rather than as a schedule's begin.
-    `by_rows`: a sparse result is made along its outermost mode, whatever has to be converted.
+    a schedule has one. `by_rows`: a sparse result is made along its outermost mode, whatever has
+    to be converted.
     """
+    trace = Trace(dumps=False)
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
     planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted, by_rows), _loops)
-    if default:
-        planned = trace.run("scheduled.txt", lambda: _scheduled(planned, trace), _loops)
-    return planned
+
+    def replan(order: tuple[IndexVar, ...]) -> Draft:
+        return started(assignment, sizes, order)
+
+    decisions, stages = tuple(trace.decisions), tuple(trace.stages)
+    return Draft(assignment, planned, (), decisions, replan, stages=stages)
 
 
-def _scheduled(planned: Plan, trace: Trace) -> Plan:
-    """The default schedule, shared by threads."""
-    planned = scheduled(planned, trace)
-    if planned.otherwise is not None:
-        unsaid = Trace()
-        other = in_pieces(shared_by_threads(planned.otherwise, unsaid), unsaid)
-        planned = replace(planned, otherwise=other)
-    return in_pieces(shared_by_threads(planned, trace), trace)
+def scheduled_for_cpu(start: Draft, cpu: Cpu) -> Draft:
+    """Loops for a CPU: by the user's commands, else by the default."""
+    return _scheduled(lambda: start if start.commands else default_cpu(start, cpu))
+
+
+def scheduled_for_gpu(
+    start: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool
+) -> Draft:
+    """Loops for a GPU: by the user's commands, else by a recipe, else by the default.
+
+    `exact`: without atomics, where the user gives no schedule.
+    """
+
+    def scheduled() -> Draft:
+        if start.commands:
+            return default_gpu(start, statistics, gpu, exact)
+        draft = choose(start, statistics, gpu, exact) or start
+        if draft is start and isinstance(start.plan.assembly, Append) and not by_units(start.plan):
+            # The threads of a GPU each need rows of the result, which are worth a conversion.
+            sizes = {name: float(known.entries) for name, known in statistics.items()}
+            rows = started(start.written, sizes, by_rows=True)
+            draft = rows if by_units(rows.plan) else start
+        return default_gpu(draft, statistics, gpu, exact)
+
+    return _scheduled(scheduled)
+
+
+def _scheduled(work: Callable[[], Draft]) -> Draft:
+    """What `work` makes, with the stage that it is."""
+    trace = Trace(dumps=False)
+    draft = trace.run("scheduled.txt", work, lambda made: _loops(made.plan))
+    return replace(draft, stages=(*draft.stages, *trace.stages))
 
 
 def _loops(planned: Plan) -> str:

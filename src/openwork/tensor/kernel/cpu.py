@@ -11,6 +11,8 @@ from openwork.errors import DataError
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.default.cpu import shared_by_threads
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import ANY_CPU
 from openwork.pipeline import Compiled, back
 from openwork.program.lower.base.names import Widths
 from openwork.program.nodes import Allocate, For, Grow
@@ -33,7 +35,7 @@ _BYTES = 16  # of an element of a workspace, at most
 _LONG = 1 << 13  # elements; fewer are little memory, however many threads have them
 
 
-class Cpu(Target):
+class CpuTarget(Target):
     """The CPU of this machine."""
 
     name, language, gpu = "cpu", "C", False
@@ -48,8 +50,8 @@ class Cpu(Target):
     ) -> Launcher:
         return CpuLauncher(self, CpuCompiler(plan, trace), plan, templates, result, loader)
 
-    def for_pattern(self, plan: Plan, trace: Trace) -> Plan | None:
-        return shared_by_threads(plan, trace)
+    def for_pattern(self, draft: Draft) -> Draft | None:
+        return shared_by_threads(draft, ANY_CPU)
 
 
 class CpuCompiler(Compiler):
@@ -198,4 +200,4 @@ def _takes_memory(node: Node) -> bool:
     return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
 
 
-CPU = Cpu()
+CPU = CpuTarget()

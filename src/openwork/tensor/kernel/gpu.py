@@ -17,6 +17,7 @@ from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Fuse, Split
+from openwork.loops.schedule.draft import Draft
 from openwork.pipeline import Compiled, CompiledCuda, back_cuda
 from openwork.program.gpu_nodes import VECTOR
 from openwork.program.lower.base.names import Widths
@@ -36,7 +37,7 @@ _NARROW = 2**31 - 2**20  # what 32-bit numbers count, with room for the last run
 _UNLIMITED = 1 << 62  # entries
 
 
-class Gpu(Target):
+class GpuTarget(Target):
     """A GPU, or what stands for one."""
 
     language, gpu = "CUDA", True
@@ -55,7 +56,7 @@ class Gpu(Target):
         compiler = GpuCompiler(plan, trace)
         return GpuLauncher(self._device(), self, compiler, plan, templates, result, loader)
 
-    def for_pattern(self, plan: Plan, trace: Trace) -> Plan | None:
+    def for_pattern(self, draft: Draft) -> Draft | None:
         return None  # the pattern is found again along with the values
 
 
@@ -291,4 +292,4 @@ def _first(array: Any, count: int, type: str, device: Device, stays: bool) -> An
     return part if stays else device.download(part)
 
 
-CUDA, EMULATED = Gpu(Cuda), Gpu(Emulator)
+CUDA, EMULATED = GpuTarget(Cuda), GpuTarget(Emulator)

@@ -18,6 +18,7 @@ from openwork.loops.nodes import Stmt
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.symbolic import known_pattern, narrows
+from openwork.loops.schedule.draft import Draft
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.pack import convert, pack
@@ -195,10 +196,10 @@ class Kernel:
     def _under(self, result: Storage) -> Kernel:
         """A kernel for results with the pattern of `result`."""
         name = f"{self._plan.result.name}'pattern"
-        trace = Trace()
-        plan = self._target.for_pattern(known_pattern(self._plan, name), trace)
-        if plan is None:
+        draft = self._target.for_pattern(Draft(self._plan.written, known_pattern(self._plan, name)))
+        if draft is None:
             return self
+        plan, trace = draft.plan, Trace(decisions=list(draft.decisions))
         held = convert(result, self._plan.result.format, exact=True)
         dtype = next(
             v.dtype for v in walk(plan.loops) if isinstance(v, TensorVar) and v.name == name

@@ -13,6 +13,7 @@ from typing import Any
 
 from openwork.format.formats import Format
 from openwork.loops.plan.plan import Plan
+from openwork.loops.schedule.draft import Draft
 from openwork.pipeline import Compiled
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 from openwork.runtime.storage import Array, Storage
@@ -53,8 +54,8 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def for_pattern(self, plan: Plan, trace: Trace) -> Plan | None:
-        """A plan that computes values for a known pattern, scheduled; None: that gains nothing."""
+    def for_pattern(self, draft: Draft) -> Draft | None:
+        """A draft that computes values for a known pattern, scheduled; None: that gains nothing."""
 
 
 class Launcher(ABC):
