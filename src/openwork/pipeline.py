@@ -156,6 +156,14 @@ def back_cuda(
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("copies.c", with_block_copies, program, trace)
     check_powers(program)
+    device = to_kernels(program, trace, aligned)
+    narrow = narrow and can_be_narrow(program)
+    source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
+    return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
+
+
+def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DeviceProgram:
+    """A program to what CUDA is written from: kernels, and the steps of the host."""
     program = _pass("inspected.c", without_unread, program, trace)
     device = trace.run("kernels.c", lambda: on_device(program), show_device)
     verify_device(device)
@@ -165,9 +173,7 @@ def back_cuda(
         device = _device_pass("wide.c", with_wide_loads, device, trace)
     for note in device.notes:
         trace.decide(note)
-    narrow = narrow and can_be_narrow(program)
-    source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
-    return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
+    return device
 
 
 def _lowered(planned: Plan, widths: Widths, trace: Trace) -> tuple[Lowered, Program]:

@@ -23,7 +23,7 @@ from openwork.format.levels.width import countable, index_dtype
 from openwork.pipeline import to_c
 from openwork.program.nodes import Program
 from openwork.program.verify import verify
-from openwork.render.spelling import CTYPES
+from openwork.render.c.dialect import CTYPES
 from openwork.runtime.host.launch import Executable, threads_for
 from openwork.runtime.host.library import load
 from openwork.runtime.memory import address, allocate, filled, zeros
