@@ -15,8 +15,7 @@ from tests.runtime.gpu.stand_in import Emulated, module, modules
 
 import openwork as ow
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage
-from openwork.tensor import generated
-from openwork.tensor.convert import rows
+from openwork.tensor.convert import convert as conversion, rows
 from openwork.tensor.exchange.validate import validate
 
 pytestmark = pytest.mark.needs_cc
@@ -135,7 +134,7 @@ FORMATS = [
 def test_conversions(
     gpu: Any, monkeypatch: pytest.MonkeyPatch, source: ow.Format, least: int, dtype: str
 ) -> None:
-    monkeypatch.setattr(generated, "LEAST_ENTRIES", least)
+    monkeypatch.setattr(conversion, "LEAST_ENTRIES", least)
     matrix = (100 * MATRIX).astype(dtype)
     A = ow.tensor(matrix, name="A").to(source)
     for format in FORMATS:
@@ -151,7 +150,7 @@ def test_conversions(
 def test_conversions_between_rows_lists_and_trees_stay_on_the_gpu(
     gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generated, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(conversion, "LEAST_ENTRIES", 0)
     made = [ow.tensor(MATRIX, name="A").to(f).to("cuda") for f in (ow.CSR, ow.DCSC, ow.COO(2))]
     tree = ow.tensor((TREE, np.ones(60)), shape=(9, 8, 7), format=ow.COO(3)).to("cuda")
 

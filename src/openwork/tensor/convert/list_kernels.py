@@ -248,9 +248,9 @@ def _arrays(
         view = SimpleNamespace(extent=extent, parents=parents, **known)
         places = countable(int(level.children(view, np.int64(parents))))  # in 64 bits
     for fact in level.arrays:
-        if fact.name == "crd":
+        if fact.holds == "coordinates":
             width = coordinates(np.zeros(0), extent, level.bits).dtype
-            known["crd"] = allocate(places, width)
+            known[fact.name] = allocate(places, width)
         elif fact.per == "child" and fact.name not in known:
             known[fact.name] = zeros(places, np.dtype(f"int{level.bits}"))
     return known, places
@@ -258,7 +258,7 @@ def _arrays(
 
 def _is_zero(fill: Number) -> bool:
     """Whether memory of zeros holds the fill everywhere; not so for the zero with a sign."""
-    return fill == 0 and "-" not in str(fill)
+    return not any(np.asarray(fill).tobytes())
 
 
 def _shared(plan: Packing, entries: Entries, levels: list[dict[str, Array]], count: int) -> bool:

@@ -15,8 +15,8 @@ from openwork.loops.plan.assembly import Append, InPlace, Shared, accesses_of
 from openwork.loops.plan.blocks import extents_of_blocks, whole_vars
 from openwork.loops.plan.plan import Plan
 from openwork.pipeline import Compiled
-from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert, convert_blocks, copied_levels
+from openwork.runtime.storage import Array, Storage, copied_levels
+from openwork.tensor.convert.convert import convert, convert_blocks
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for

@@ -21,7 +21,8 @@ from openwork.loops.plan.symbolic import known_pattern, narrows
 from openwork.loops.schedule.draft import Draft
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Storage
-from openwork.tensor.convert.pack import convert, pack
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import pack
 from openwork.tensor.kernel.binding import Shape
 from openwork.tensor.kernel.result_size import is_full
 from openwork.tensor.kernel.symbolic import Computes, SymbolicPlan

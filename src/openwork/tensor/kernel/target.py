@@ -17,7 +17,7 @@ from openwork.loops.schedule.draft import Draft
 from openwork.pipeline import Compiled
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert
+from openwork.tensor.convert.convert import convert
 from openwork.tensor.kernel.binding import Binder, Binding, Shape
 from openwork.tensor.kernel.compiler import Compiler
 from openwork.tensor.kernel.promises import broken_bound
