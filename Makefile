@@ -11,11 +11,14 @@ CASES  ?= 60
 GPU_CASES ?= 2000
 
 # The tests that run generated kernels.
-KERNEL_TESTS = tests/test_property.py tests/test_numbers.py tests/test_statements.py tests/test_golden.py tests/test_ahead.py \
-	tests/test_kernel_calls.py tests/test_parallel_nodes.py tests/schedule/test_commands.py \
-	tests/schedule/test_corner_cases.py tests/schedule/test_rows_in_registers.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
-	tests/tensor/test_files.py tests/tensor/test_files_broken.py tests/tensor/test_files_fuzz.py \
-	tests/tensor/test_arrays_fuzz.py
+KERNEL_TESTS = tests/random/test_property.py tests/whole/test_numbers.py tests/whole/test_statements.py tests/whole/test_golden.py tests/program/lower/walk/test_look_ahead.py \
+	tests/tensor/kernel/test_calls.py tests/render/c/test_threads.py tests/loops/schedule/test_commands.py \
+	tests/loops/schedule/test_corner_cases.py tests/program/lower/base/test_rows_in_registers.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
+	tests/tensor/files/test_files.py tests/tensor/files/test_files_broken.py tests/tensor/files/test_files_fuzz.py \
+	tests/tensor/exchange/test_arrays_fuzz.py
+# The tests that run kernels under the emulator.
+EMULATED_TESTS = tests/found tests/program/device tests/program/lower/result tests/random/test_emulated.py tests/random/test_recipes.py \
+	tests/recipes tests/render/cuda tests/runtime/gpu tests/tensor/kernel/test_told_gpu.py
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
@@ -48,6 +51,10 @@ demo: setup ## compile five kernels and compare them with SciPy
 test: setup ## run the tests, the docstring examples and the examples of the docs (JOBS=2)
 	$(PYTEST) -n $(JOBS) --dist worksteal
 
+.PHONY: test-optimized
+test-optimized: setup ## the same, with every kernel compiled as for users, which takes half as long again
+	OPENWORK_TEST_OPTIMIZE=-O3 $(PYTEST) -n $(JOBS) --dist worksteal
+
 check: setup ## lint, formatting, types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -60,17 +67,17 @@ fuzz: setup ## random expressions, formats and types against the reference (N=20
 .PHONY: fuzz-files
 fuzz-files: setup
 	OPENWORK_FUZZ_SECONDS=$(or $(SECONDS),60) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
-	  $(PYTEST) -s tests/tensor/test_files_fuzz.py
+	  $(PYTEST) -s tests/tensor/files/test_files_fuzz.py
 
 .PHONY: fuzz-arrays
 fuzz-arrays: setup guard-library ## corrupt one array at a time, on every way in, under the guarding allocator (N=20000)
 	LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
-	  $(PYTEST) -s -n $(JOBS) tests/tensor/test_arrays_fuzz.py
+	  $(PYTEST) -s -n $(JOBS) tests/tensor/exchange/test_arrays_fuzz.py
 
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_data_gpu.py
-	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/gpu/test_emulated_property.py \
-	  tests/gpu/test_recipe_property.py
+	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/random/test_emulated.py \
+	  tests/random/test_recipes.py
 	$(MAKE) sanitize-gpu
 
 # Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.
@@ -83,7 +90,7 @@ sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, rac
 
 .PHONY: races-gpu
 races-gpu: setup ## run the GPU emulator with race detection, in global and shared memory
-	OPENWORK_EMULATED_RACES=1 $(PYTEST) -n $(JOBS) tests/gpu
+	OPENWORK_EMULATED_RACES=1 $(PYTEST) -n $(JOBS) $(EMULATED_TESTS)
 
 bench-gpu: setup ## measure on a GPU against cuSPARSE, called directly, through CuPy and through torch
 	$(PY) bench/gpu.py $(BENCH)
@@ -101,11 +108,11 @@ sanitize: setup ## run the kernel tests under ASan and UBSan
 .PHONY: guard-library
 guard-library:
 	mkdir -p build
-	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard.c
+	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard/guard.c
 
 guard: setup guard-library ## run random cases under the guarding allocator
-	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/test_property.py tests/test_found.py \
-	  tests/test_found_formats.py tests/assembly
+	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/random/test_property.py tests/found \
+	  tests/program/lower/result
 
 tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))

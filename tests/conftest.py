@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,9 @@ REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"
 CACHE = "OPENWORK_CACHE_DIR"
 SANITIZED_THREADS = 3
+# Most of the time goes into compiling kernels, so that only tests marked `optimized` compile them
+# as users do. `make test-optimized` has all of them do it.
+QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O0"), "-O3"
 
 # Kernels are compiled inside examples, so no deadline; in CI the same cases every time.
 settings.register_profile(
@@ -86,6 +89,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: no real data (OPENWORK_DATA)"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """The optimization level of the kernels of a test, and of its fixtures."""
+    as_users_do = item.get_closest_marker("optimized") is not None
+    # The default itself, so that it reaches whoever has imported the function by its name.
+    load.__kwdefaults__["optimize"] = AS_USERS_DO if as_users_do else QUICK
+    return (yield)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """`golden(text, "spmv.c")` compares `text` with tests/golden/spmv.c."""
@@ -143,7 +155,6 @@ def _sanitized() -> Iterator[None]:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
-        # The default itself, so that it reaches whoever has imported the function by its name.
         patch.setitem(load.__kwdefaults__, "sanitize", ("address", "undefined"))
         patch.setattr(launch, "SERIAL_BELOW", -1)
         set_num_threads(SANITIZED_THREADS)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.random.test_property import Batch
 from tests.test_docs import examples
-from tests.test_formats_in_statements import STATEMENTS, operands
-from tests.test_property import Batch
+from tests.whole.test_formats_in_statements import STATEMENTS, operands
 
 import openwork as ow
 from openwork.tensor.convert.pack import from_dense, pack, to_dense, unpack

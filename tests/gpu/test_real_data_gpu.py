@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.gpu.batch import Batch
-from tests.gpu.recipe_table import SPMM, SPMV
+from tests.recipes.recipe_table import SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.gpu import tiers
-from tests.gpu.recipe_table import OTHERS, SPMM, SPMV
+from tests.recipes.recipe_table import OTHERS, SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import sparse
-from tests.generate import unusual_format
+from tests.random.generate import unusual_format
 
 from openwork.algebra.operators import MIN_PLUS
 from openwork.errors import FormatError, OpenworkError, ParseError, ShapeError

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.schedules import random_schedule
-from tests.test_golden import MATRIX, VECTOR, draw
-from tests.test_property import case_of, statement_of
+from tests.random.schedules import random_schedule
+from tests.random.test_property import case_of, statement_of
+from tests.whole.test_golden import MATRIX, VECTOR, draw
 
 import openwork as ow
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit

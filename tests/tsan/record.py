@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.test_interpreter import Interpreted, interpreting
+from tests.random.interpreted import Interpreted, interpreting
 from tests.tsan.cases import Prepared
 
 from openwork.program import nodes as p

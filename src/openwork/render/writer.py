@@ -1,75 +1,51 @@
-"""What all parts of the C renderer share: expressions, updates, helpers, and the way out."""
+"""What C and CUDA have in common: expressions, updates, calls of helpers, in a given dialect."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import is_complex, is_float
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.elements import applied
-from openwork.program.powers import may_be_negative
-from openwork.render.c.helpers import helper_text
-from openwork.render.c.store_helpers import vector_kind
-from openwork.render.spelling import (
+from openwork.render.dialect import Dialect
+from openwork.render.helpers import Library
+from openwork.render.precedence import (
     AND,
     ATOM,
     CHOICE,
-    CTYPES,
     EQUAL,
     LESS,
     OR,
     PLUS,
     TIMES,
     Spelled,
-    constant,
-    convert,
-    operator,
     paren,
 )
-from openwork.tree import walk
+from openwork.render.spelling import constant, convert, operator
 
 _SIGNS = {
     "+": PLUS, "-": PLUS, "*": TIMES, "/": TIMES, "%": TIMES,
     "<": LESS, "<=": LESS, "==": EQUAL, "!=": EQUAL, "&&": AND, "||": OR,
 }  # fmt: skip
 
-NEGATIVE = "negative"  # the flag of integers to negative powers
-
 Helpers = dict[tuple[str, str], str]
 
 
 @dataclass
 class Writer:
-    """Writes one program; `helpers` collects what it calls.
+    """Spells what C and CUDA both know; the writer of each adds what it alone knows.
 
-    What fails jumps to the label `exit`: the end of the function, or of a thread's part of a loop.
-    `jumps` are the labels that something jumps to.
+    `helpers` collects the functions that are called, as text.
     """
 
-    program: p.Program
+    dialect: Dialect
+    library: Library
     helpers: Helpers
-    exit: str = "done"
-    jumps: set[str] = field(default_factory=set)
 
-    @cached_property
-    def private_arrays(self) -> frozenset[p.Array]:
-        """The arrays that the threads of a loop have throughout, and free when they are done."""
-        loops = [n for n in walk(self.program.body) if isinstance(n, p.For)]
-        setup = (s for loop in loops for s in loop.private)
-        return frozenset(s.array for s in setup if isinstance(s, p.Allocate))
-
-    def stmt(self, s: p.Stmt) -> list[str]:
-        """A statement, as lines; the renderer itself knows them all."""
-        raise NotImplementedError
-
-    def leave(self) -> str:
-        """The jump to where a failure is dealt with, whose status is set by now."""
-        self.jumps.add(self.exit)
-        return f"goto {self.exit};"
+    # -- expressions ----------------------------------------------------------------------------
 
     def expr(self, e: p.Expr | p.Array) -> Spelled:
         """An expression, and how tightly it binds."""
@@ -77,25 +53,19 @@ class Writer:
             case p.Name(name=name) | p.Array(name=name):
                 return name, ATOM
             case p.Value():
-                return constant(e.value, e.type)
-            case p.Load(array=array, index=index) if array.vectors:
-                place = paren(self.expr(index), TIMES)
-                lanes = f"LANES_{vector_kind(array.type, array.vectors)}"
-                return f"{array.name}[{place} / {lanes}][{place} % {lanes}]", ATOM
+                return constant(e.value, e.type, self.dialect)
             case p.Load(array=array, index=index):
                 return f"{array.name}[{self.text(index)}]", ATOM
             case p.Binary():
                 return self._binary(e)
-            case p.Apply() if may_be_negative(e):
-                return self._checked_power(e), ATOM
             case p.Apply(op=op, args=args):
-                types = [arg.type for arg in args]
-                return operator(op, [self.expr(a) for a in args], types, e.type, self.use)
+                spelled, types = [self.expr(arg) for arg in args], [arg.type for arg in args]
+                return operator(op, spelled, types, e.type, self.dialect, self.use)
             case p.Convert(expr=inner):
-                return convert(self.expr(inner), inner.type, e.type)
+                return convert(self.expr(inner), inner.type, e.type, self.dialect)
             case p.Helper():
                 return self.call(e), ATOM
-        raise InternalError(f"C has no spelling for {type(e).__name__}")
+        raise InternalError(f"{self.dialect.name} has no spelling for {type(e).__name__}")
 
     def text(self, e: p.Expr | p.Array) -> str:
         """An expression that stands alone."""
@@ -110,10 +80,7 @@ class Writer:
         level = _SIGNS[e.sign]
         return f"{paren(left, level)} {e.sign} {paren(right, level + 1)}", level
 
-    def _checked_power(self, e: p.Apply) -> str:
-        self.use("pow", e.type)
-        args = ", ".join(map(self.text, e.args))
-        return f"{self.use('checked_pow', e.type)}({args}, &{NEGATIVE})"
+    # -- helpers --------------------------------------------------------------------------------
 
     def call(self, call: p.Helper) -> str:
         """A call of a helper."""
@@ -122,17 +89,34 @@ class Writer:
         args = [self.text(arg) for arg in call.args]
         if call.facts.grows:
             args[:2] = [f"&{arg}" for arg in args[:2]]
-        if call.name == "in_turn":
-            args[2:] = [str(len(args) - 2), f"(int64_t *[]){{{', '.join(args[2:])}}}"]
         return f"{self.use(call.name, typed)}({', '.join(args)})"
 
     def use(self, name: str, type: str) -> str:
         """Have a helper emitted, and the name to call it by."""
-        if name in ("resize", "room_for", "zeros"):
-            self.use("huge", "")
+        if name in self.library.needs:
+            self.use(self.library.needs[name], "")
         if (name, type) not in self.helpers:
-            self.helpers[name, type] = helper_text(name, type, CTYPES.get(type, ""))
+            self.helpers[name, type] = self.library.text(name, type)
         return f"{name}_{type}" if type else name
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def simple(self, s: p.Stmt) -> list[str]:
+        """A statement that is one line in either language."""
+        match s:
+            case p.Declare(name=name, value=value, fixed=fixed):
+                const = "const " if fixed else ""
+                line = f"{const}{self.dialect.scalar(name.type)} {name.name} = {self.text(value)};"
+                return [line]
+            case p.Set(name=name, value=value, op=op):
+                return [f"{self.update(name, value, op)};"]
+            case p.Break():
+                return ["break;"]
+            case p.Do(call=call):
+                return [f"{self.call(call)};"]
+            case p.Comment(text=text):
+                return remark(text)
+        raise InternalError(f"{self.dialect.name} has no spelling for {type(s).__name__}")
 
     def update(self, place: p.Expr, value: p.Expr, op: Op | None) -> str:
         """`place = value`, or `place = op(place, value)`."""

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from openwork.program import nodes as p
 from openwork.program.contract import NO_MEMORY
-from openwork.render.spelling import CTYPES, PLUS, paren
-from openwork.render.writer import Writer, indent
+from openwork.render.c.dialect import CTYPES
+from openwork.render.c.writer import CWriter
+from openwork.render.precedence import PLUS, paren
+from openwork.render.writer import indent
 from openwork.tree import Node, walk
 
 
@@ -39,20 +41,20 @@ def local_arrays(body: p.Stmt) -> list[p.Array]:
     return [array for array in dict.fromkeys(arrays) if array not in private]
 
 
-def memory(w: Writer, s: p.Allocate) -> str:
+def memory(w: CWriter, s: p.Allocate) -> str:
     """The call that allocates; it sets the status if it fails."""
     helper = w.use("zeros" if s.zeroed else "room_for", "")
     return f"{helper}({w.text(s.count)}, sizeof({CTYPES[s.array.type]}), &status)"
 
 
-def allocate(w: Writer, s: p.Allocate) -> list[str]:
+def allocate(w: CWriter, s: p.Allocate) -> list[str]:
     """An array that was declared empty where it can always be freed."""
     if s.count == p.Value(0):
         return []  # it is grown later
     return [f"{s.array.name} = {memory(w, s)};"]
 
 
-def sequence(w: Writer, body: tuple[p.Stmt, ...]) -> list[str]:
+def sequence(w: CWriter, body: tuple[p.Stmt, ...]) -> list[str]:
     """Statements in order; neighbouring allocations are checked together."""
     lines: list[str] = []
     allocated = False
@@ -66,20 +68,20 @@ def sequence(w: Writer, body: tuple[p.Stmt, ...]) -> list[str]:
     return lines
 
 
-def free(w: Writer, array: p.Array) -> list[str]:
+def free(w: CWriter, array: p.Array) -> list[str]:
     """Give an array back; one that is freed again where the function ends is empty from now on."""
     lines = [f"__builtin_free({array.name});"]
     return lines if array in w.private_arrays else [*lines, f"{array.name} = 0;"]
 
 
-def check_found(w: Writer, name: p.Name, value: p.Expr) -> list[str]:
+def check_found(w: CWriter, name: p.Name, value: p.Expr) -> list[str]:
     """The table that a key was looked up in may have had no room to grow."""
     if not (isinstance(value, p.Helper) and value.facts.grows):
         return []
     return [f"if ({name.name} < 0) {{", f"  status = {NO_MEMORY};", f"  {w.leave()}", "}"]
 
 
-def grow(w: Writer, s: p.Grow) -> list[str]:
+def grow(w: CWriter, s: p.Grow) -> list[str]:
     """Room for more, at least twice as much as there was."""
     cap, needed = s.capacity.name, w.expr(s.needed)
     lines = [f"const int64_t old = {cap};"] if any(g.zeroed for g in s.arrays) else []
@@ -90,7 +92,7 @@ def grow(w: Writer, s: p.Grow) -> list[str]:
     return [f"if ({paren(needed, PLUS)} > {cap}) {{", *indent(lines), "}"]
 
 
-def _regrow(w: Writer, g: p.Growing, cap: str) -> list[str]:
+def _regrow(w: CWriter, g: p.Growing, cap: str) -> list[str]:
     name, ctype = g.array.name, CTYPES[g.array.type]
 
     def length(count: str) -> str:
@@ -106,7 +108,7 @@ def _regrow(w: Writer, g: p.Growing, cap: str) -> list[str]:
     return lines
 
 
-def shelved(w: Writer, s: p.Shelf | p.Put | p.Take) -> list[str]:
+def shelved(w: CWriter, s: p.Shelf | p.Put | p.Take) -> list[str]:
     """What is done with a shelf."""
     name, shelf = s.array.name, f"{s.array.name}_shelf"
     match s:

@@ -1,41 +1,12 @@
-"""The small C functions that generated code calls, each emitted only where it is used."""
+"""The helpers of C: the shared ones, and its own for shares of threads, memory and prefetches."""
 
 from __future__ import annotations
 
-from openwork.errors import InternalError
-from openwork.render.c.searches import MARKS, SEARCHES
+from openwork.program.contract import NO_MEMORY
+from openwork.render.c.dialect import C
 from openwork.render.c.store_helpers import STORE_HELPERS, store_text
-from openwork.render.operator_helpers import OPERATOR_HELPERS, operator_text
-
-_SEARCH = """\
-// The position of `key` in the sorted run [begin, end), or -1.
-static int64_t search_{type}(const {ctype} *crd, int64_t begin, int64_t end, int64_t key) {{
-  const int64_t stop = end;
-  while (begin < end) {{
-    const int64_t middle = begin + (end - begin) / 2;
-    if (crd[middle] < key) begin = middle + 1;
-    else end = middle;
-  }}
-  return begin < stop && crd[begin] == key ? begin : -1;
-}}
-"""
-
-_CUT = """\
-// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
-static int64_t cut_{type}(const {ctype} *pos, int64_t begin, int64_t end, int64_t part,
-                         int64_t parts) {{
-  if (begin >= end) return begin;
-  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t rest = work % parts;
-  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
-  while (begin < end) {{
-    const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] + middle < goal) begin = middle + 1;
-    else end = middle;
-  }}
-  return begin;
-}}
-"""
+from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
+from openwork.render.helpers import Library, helper_text
 
 _SHRINKING = """\
 // Each part has four fifths of a thread's share of what is left, so that all threads are done at
@@ -80,7 +51,7 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
   const size_t bytes = ((size_t)count + 1) * size;
   void *larger = __builtin_realloc(array, bytes);
   if (larger) return huge(larger, bytes);
-  *status = 1;
+  *status = $no_memory;
   return array;
 }
 """
@@ -90,7 +61,7 @@ _ROOM_FOR = """\
 static void *room_for(int64_t count, size_t size, int32_t *status) {
   const size_t bytes = ((size_t)count + 1) * size;
   void *array = __builtin_malloc(bytes);
-  if (!array) *status = 1;
+  if (!array) *status = $no_memory;
   return huge(array, bytes);
 }
 """
@@ -99,7 +70,7 @@ _ZEROS = """\
 // Memory for `count` elements, all zero.
 static void *zeros(int64_t count, size_t size, int32_t *status) {
   void *array = __builtin_calloc((size_t)count + 1, size);
-  if (!array) *status = 1;
+  if (!array) *status = $no_memory;
   return huge(array, ((size_t)count + 1) * size);
 }
 """
@@ -126,164 +97,90 @@ static int64_t in_turn(int64_t *turns, int64_t piece, int64_t levels, int64_t *c
 }
 """
 
-_FIND = """\
-// The slot of `key`; a key that is not there yet gets slot `count`. -1 if memory runs out.
-static int64_t find_{type}(int64_t **table, int64_t *mask, const {ctype} *keys, int64_t count,
-                    {ctype} key) {{
-  if (2 * count >= *mask) {{
-    const int64_t size = *mask < 0 ? 64 : 4 * (*mask + 1);
-    int64_t *larger = __builtin_malloc((size_t)size * sizeof(int64_t));
-    if (!larger) return -1;
-    for (int64_t n = 0; n < size; n++) larger[n] = -1;
-    for (int64_t slot = 0; slot < count; slot++) {{
-      int64_t at = (int64_t)({hash_slot} * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
-      while (larger[at] >= 0) at = (at + 1) & (size - 1);
-      larger[at] = slot;
-    }}
-    __builtin_free(*table);
-    *table = larger;
-    *mask = size - 1;
-  }}
-  int64_t at = (int64_t)({hash_key} * 0x9E3779B97F4A7C15u >> 20) & *mask;
-  while ((*table)[at] >= 0) {{
-    if (keys[(*table)[at]] == key) return (*table)[at];
-    at = (at + 1) & *mask;
-  }}
-  (*table)[at] = count;
-  return count;
-}}
-"""
-
-_CLEAR = """\
-// Forget every slot of a hash table.
-static void clear(int64_t *table, int64_t mask) {
-  for (int64_t n = 0; n <= mask; n++) table[n] = -1;
+_CHECKED_POWER = """\
+// Integer power, of which negative ones are none: the flag tells.
+static $ctype checked_pow_$type($ctype base, $ctype exponent, int32_t *negative) {
+  if (exponent < 0) __atomic_store_n(negative, 1, __ATOMIC_RELAXED);
+  return exponent < 0 ? 0 : pow_$type(base, exponent);
 }
 """
 
-_SORT = """\
-static void sift_{name}({key} *keys, int64_t *slots, int64_t root, int64_t count) {{
-  for (;;) {{
-    int64_t child = 2 * root + 1;
-    if (child >= count) return;
-    if (child + 1 < count && keys[child] < keys[child + 1]) child++;
-    if (keys[root] >= keys[child]) return;
-    {swap_root_child}
-    root = child;
-  }}
-}}
-
-// Sort by key: quicksort, insertion for short runs, heapsort should quicksort degenerate.
-static void sort_{name}({key} *keys, int64_t *slots, int64_t count, int64_t depth) {{
-  while (count > 24) {{
-    if (depth-- == 0) {{
-      for (int64_t root = count / 2; root-- > 0;) sift_{name}(keys, slots, root, count);
-      for (int64_t last = count; last-- > 1;) {{
-        {swap_0_last}
-        sift_{name}(keys, slots, 0, last);
-      }}
-      return;
-    }}
-    const {key} a = keys[0], b = keys[count / 2], c = keys[count - 1];
-    const {key} pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
-    int64_t left = -1, right = count;
-    for (;;) {{
-      do left++; while (keys[left] < pivot);
-      do right--; while (keys[right] > pivot);
-      if (left >= right) break;
-      {swap_left_right}
-    }}
-    sort_{name}(keys, slots, right + 1, depth);
-    keys += right + 1;
-    slots += right + 1;
-    count -= right + 1;
-  }}
-  for (int64_t n = 1; n < count; n++) {{
-    const {key} key = keys[n];
-    const int64_t slot = slots[n];
-    int64_t at = n;
-    for (; at > 0 && keys[at - 1] > key; at--) {{
-      keys[at] = keys[at - 1];
-      slots[at] = slots[at - 1];
-    }}
-    keys[at] = key;
-    slots[at] = slot;
-  }}
-}}
+_ASK_FOR_LINES = """\
+// Bring some lines of 64 bytes closer; asking for what is not there does no harm.
+static inline void ask_for_lines(const void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 16
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((const void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n));
+}
 """
 
-_SORT_PAIRS = """\
-// Keys in order, each with its slot.
-static void sort_pairs_{type}({ctype} *keys, int64_t *slots, int64_t count) {{
-  int64_t depth = 2;
-  for (int64_t n = count; n > 0; n /= 2) depth += 2;
-  sort_both_{type}(keys, slots, count, depth);
-}}
+_WRITE_SOON = """\
+// Get some lines of 64 bytes that will be written soon.
+static inline void write_soon(void *at, int32_t lines) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+#pragma GCC unroll 4
+  for (int32_t n = 0; n < lines; n++)
+    __builtin_prefetch((void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n), 1);
+}
 """
 
+_ASK_FOR = """\
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+"""
 
-def _folded(key: str, type: str) -> str:
-    """64 bits of a key to hash."""
-    return f"(uint64_t)({key} ^ {key} >> 64)" if type == "int128" else f"(uint64_t){key}"
+_GATHER_SOON = """\
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#ifndef __AVX512F__
+  ask_for(at);
+#endif
+}
+"""
+
+_PLAIN = {
+    "cut_even": _EVEN,
+    "shrinking": _SHRINKING,
+    "huge": _HUGE,
+    "resize": _RESIZE,
+    "room_for": _ROOM_FOR,
+    "zeros": _ZEROS,
+    "larger": _LARGER,
+    "in_turn": _IN_TURN,
+    "ask_for": _ASK_FOR,
+    "ask_for_lines": _ASK_FOR_LINES,
+    "gather_soon": _GATHER_SOON,
+    "write_soon": _WRITE_SOON,
+}
 
 
-def _sort_text(name: str, key: str) -> str:
-    def swap(a: str, b: str) -> str:
-        return " ".join(
-            f"{{ const {type} t = {x}[{a}]; {x}[{a}] = {x}[{b}]; {x}[{b}] = t; }}"
-            for x, type in (("keys", key), ("slots", "int64_t"))
-        )
-
-    return _SORT.format(
-        name=name,
-        key=key,
-        swap_root_child=swap("root", "child"),
-        swap_0_last=swap("0", "last"),
-        swap_left_right=swap("left", "right"),
-    )
-
-
-def helper_text(name: str, type: str, ctype: str) -> str:
-    """The C text of helper `name` for arrays or values of an element type."""
-    if name in SEARCHES:
-        return SEARCHES[name].format(type=type, ctype=ctype)
-    if name in MARKS:
-        return MARKS[name]
+def _text(name: str, type: str) -> str:
+    """The C text of a helper for arrays or values of an element type."""
+    if name in _PLAIN:
+        return C.fill(_PLAIN[name], no_memory=str(NO_MEMORY))
+    if name == "checked_pow":
+        return C.fill(_CHECKED_POWER, type)
     if name in STORE_HELPERS:
         return store_text(name, type)
-    if name in OPERATOR_HELPERS:
-        return operator_text(name, type, ctype)
-    match name:
-        case "search":
-            return _SEARCH.format(type=type, ctype=ctype)
-        case "cut":
-            return _CUT.format(type=type, ctype=ctype)
-        case "cut_even":
-            return _EVEN
-        case "shrinking":
-            return _SHRINKING
-        case "find":
-            return _FIND.format(
-                type=type,
-                ctype=ctype,
-                hash_slot=_folded("keys[slot]", type),
-                hash_key=_folded("key", type),
-            )
-        case "huge":
-            return _HUGE
-        case "resize":
-            return _RESIZE
-        case "room_for":
-            return _ROOM_FOR
-        case "zeros":
-            return _ZEROS
-        case "larger":
-            return _LARGER
-        case "clear":
-            return _CLEAR
-        case "in_turn":
-            return _IN_TURN
-        case "sort_pairs":
-            sort = _sort_text(f"both_{type}", ctype)
-            return sort + "\n" + _SORT_PAIRS.format(type=type, ctype=ctype)
-    raise InternalError(f"no helper {name}")
+    if name in VECTOR_HELPERS:
+        return vector_text(name, type)
+    return helper_text(name, type, C)
+
+
+LIBRARY = Library(
+    _text,
+    needs={"resize": "huge", "room_for": "huge", "zeros": "huge", "gather_soon": "ask_for"},
+)

@@ -6,7 +6,8 @@ from openwork.algebra.types import is_complex, is_float
 from openwork.program import nodes as p
 from openwork.render.c.allocation import may_fail
 from openwork.render.c.stores import needs_lock
-from openwork.render.writer import Writer, indent, remark
+from openwork.render.c.writer import CWriter
+from openwork.render.writer import indent, remark
 from openwork.tree import walk
 
 POLL = "if (*stop) break;"
@@ -22,7 +23,7 @@ _LOGIC = {
 }  # fmt: skip
 
 
-def while_loop(w: Writer, s: p.While) -> list[str]:
+def while_loop(w: CWriter, s: p.While) -> list[str]:
     """`while (condition) { body }`"""
     head = f"while ({w.text(s.condition)})"
     before = ['__asm__("");  // few iterations: neither vectors nor a call'] if s.brief else []
@@ -30,7 +31,7 @@ def while_loop(w: Writer, s: p.While) -> list[str]:
     return [*remark(s.comment), *_unroll(s.unroll), *_loop(w, head, s.body, before)]
 
 
-def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
+def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     """`for (var = begin; var < end; var++) { body }`, a whole loop or a thread's part of one."""
     if s.unrolled:
         pragma = [f"#pragma GCC unroll {w.text(end)}"]
@@ -44,7 +45,7 @@ def for_loop(w: Writer, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
 
 
-def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
+def _plain(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
     var = s.var.name
     more = w.text(p.compare("<", s.var, end))
     head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
@@ -53,12 +54,12 @@ def _plain(w: Writer, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list
     return _loop(w, head, s.body, [seldom if s.polls > 1 else POLL] if polls else [])
 
 
-def _loop(w: Writer, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
+def _loop(w: CWriter, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
     return [f"{head} {{", *indent([*poll, *w.stmt(body)]), "}"]
 
 
 def _in_runs(
-    w: Writer, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str], length: int
+    w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str], length: int
 ) -> list[str]:
     """Runs of iterations, with a look at the flag in between.
 
@@ -82,7 +83,7 @@ def _unroll(times: int) -> list[str]:
     return [f"#pragma GCC unroll {times}"] if times > 1 else []
 
 
-def _simd(w: Writer, s: p.For) -> list[str]:
+def _simd(w: CWriter, s: p.For) -> list[str]:
     """The pragma that vectorizes, unless the loop does what no vector can."""
     if may_fail(s.body) or any(isinstance(n, p.Stmt) and needs_lock(n) for n in walk(s.body)):
         return []
@@ -95,7 +96,7 @@ def _simd(w: Writer, s: p.For) -> list[str]:
     return [f"#pragma omp simd{clauses}"]
 
 
-def _lanes(w: Writer, reduction: p.Reduction) -> str | None:
+def _lanes(w: CWriter, reduction: p.Reduction) -> str | None:
     """What OpenMP calls the operator, None if it has no name for it."""
     op, type = reduction.op, reduction.name.type
     if op.definition is not None or is_complex(type):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from openwork.algebra.types import half_of, is_complex, is_float, is_integer, size_of
 from openwork.program import nodes as p
 from openwork.program.elements import applied
-from openwork.render.spelling import CTYPES
-from openwork.render.writer import Writer, indent
+from openwork.render.c.dialect import CTYPES
+from openwork.render.c.writer import CWriter
+from openwork.render.writer import indent
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -21,7 +22,7 @@ def needs_lock(s: p.Stmt) -> bool:
     return isinstance(s, p.Store) and s.atomic and size_of(s.array.type) > 8 and not _splits(s)
 
 
-def store(w: Writer, s: p.Store) -> list[str]:
+def store(w: CWriter, s: p.Store) -> list[str]:
     """`s` as C."""
     if s.atomic:
         return _atomic(w, s)
@@ -34,7 +35,7 @@ def store(w: Writer, s: p.Store) -> list[str]:
     return [f"{w.update(p.Load(s.array, s.index), s.value, s.op)};"]
 
 
-def _atomic(w: Writer, s: p.Store) -> list[str]:
+def _atomic(w: CWriter, s: p.Store) -> list[str]:
     """An update that OpenMP or the compiler knows, or else one by compare and exchange."""
     type, place, value = s.array.type, p.Load(s.array, s.index), w.text(s.value)
     name = "write" if s.op is None else s.op.name if s.op.definition is None else ""
@@ -58,7 +59,7 @@ def _splits(s: p.Store) -> bool:
     return s.op is not None and s.op.name in ("add", "sub") and s.array.type == "complex128"
 
 
-def _halves(w: Writer, s: p.Store) -> list[str]:
+def _halves(w: CWriter, s: p.Store) -> list[str]:
     """Two atomic updates: each part of a sum depends on the parts of its kind alone."""
     name, ctype = s.array.name, CTYPES[s.array.type]
     sign = "+" if s.op is not None and s.op.name == "add" else "-"
@@ -71,7 +72,7 @@ def _halves(w: Writer, s: p.Store) -> list[str]:
     return ["{", *indent(lines), "}"]
 
 
-def _exchange(w: Writer, s: p.Store) -> list[str]:
+def _exchange(w: CWriter, s: p.Store) -> list[str]:
     """Compute the new element from the old one until nobody has changed it in the meantime."""
     type, array = s.array.type, s.array.name
     bits, ctype = f"uint{8 * size_of(type)}", CTYPES[type]

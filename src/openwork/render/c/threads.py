@@ -31,11 +31,12 @@ from openwork.render.c.allocation import (
     private_arrays,
     sequence,
 )
+from openwork.render.c.dialect import CTYPES
 from openwork.render.c.loops import for_loop
 from openwork.render.c.stores import is_streamed
-from openwork.render.spelling import CTYPES
-from openwork.render.writer import Writer, indent
-from openwork.tree import Node, children, walk
+from openwork.render.c.writer import CWriter
+from openwork.render.writer import indent
+from openwork.tree import children, walk
 
 SHARES = 8  # parts for each thread, where anybody may do any of them
 
@@ -55,7 +56,7 @@ def fails_late(program: p.Program, s: p.For) -> bool:
     )
 
 
-def parallel_for(w: Writer, s: p.For) -> list[str]:
+def parallel_for(w: CWriter, s: p.For) -> list[str]:
     """`s` as described above."""
     late = fails_late(w.program, s)
     guarded = not late and bool(s.copies or any(map(may_fail, (*s.private, s.body))))
@@ -77,13 +78,12 @@ def parallel_for(w: Writer, s: p.For) -> list[str]:
     return ["{", *indent(lines), "}"] if before else lines
 
 
-def streams(node: Node, by_threads: bool) -> bool:
-    """Whether something below `node` bypasses the cache, in parallel loops or outside of them."""
-    if isinstance(node, p.For) and node.parallel and not by_threads:
+def streams(s: p.Stmt, by_threads: bool) -> bool:
+    """Whether something in `s` bypasses the cache, in parallel loops or outside of them."""
+    if isinstance(s, p.For) and s.parallel and not by_threads:
         return False
-    if isinstance(node, p.Stmt) and is_streamed(node):
-        return True
-    return any(streams(child, by_threads) for child in children(node))
+    inner = (child for child in children(s) if isinstance(child, p.Stmt))
+    return is_streamed(s) or any(streams(child, by_threads) for child in inner)
 
 
 def _last(program: p.Program, s: p.For) -> bool:
@@ -129,14 +129,14 @@ def _count(s: p.For) -> str:
     return "shares" if _for_anybody(s) else "threads"
 
 
-def _leave_if(w: Writer, condition: str, status: str) -> list[str]:
+def _leave_if(w: CWriter, condition: str, status: str) -> list[str]:
     return [f"if ({condition}) {{", f"  status = {status};", f"  {w.leave()}", "}"]
 
 
 # -- what threads share -------------------------------------------------------------------------
 
 
-def _shared(w: Writer, s: p.For) -> list[str]:
+def _shared(w: CWriter, s: p.For) -> list[str]:
     """What there is once for all threads: the next iteration, and where each leaves its results."""
     lines = []
     if s.chunk is not None:
@@ -153,7 +153,7 @@ def _shared(w: Writer, s: p.For) -> list[str]:
     return lines
 
 
-def _merged(w: Writer, copy: p.Copy) -> list[str]:
+def _merged(w: CWriter, copy: p.Copy) -> list[str]:
     """Each thread combines a run of elements from all copies, one copy after the other."""
     name, type = copy.array.name, copy.array.type
     own, at = p.Array(f"{name}_own", type), p.Name(f"{name}_at")
@@ -188,7 +188,7 @@ def _merged(w: Writer, copy: p.Copy) -> list[str]:
 # -- what each thread does ----------------------------------------------------------------------
 
 
-def _part(w: Writer, s: p.For, late: bool) -> list[str]:
+def _part(w: CWriter, s: p.For, late: bool) -> list[str]:
     """The part of a thread in which nothing fails, or only its first allocations."""
     cuts = _cuts(w, s)
     private = [line for stmt in s.private for line in _private(w, stmt)]
@@ -200,13 +200,13 @@ def _part(w: Writer, s: p.For, late: bool) -> list[str]:
     return [*cuts, *private, *loop, *cleanup]
 
 
-def _private(w: Writer, s: p.Stmt) -> list[str]:
+def _private(w: CWriter, s: p.Stmt) -> list[str]:
     if isinstance(s, p.Allocate):
         return [f"{CTYPES[s.array.type]} *{s.array.name} = {memory(w, s)};"]
     return w.stmt(s)
 
 
-def _guarded_part(w: Writer, s: p.For) -> list[str]:
+def _guarded_part(w: CWriter, s: p.For) -> list[str]:
     """The part of a thread in which anything can fail, and then jumps to the end of the part."""
     outside, w.exit = w.exit, f"leave_{len(w.jumps | {w.exit})}"
     owned = owned_arrays(s)
@@ -233,7 +233,7 @@ def _guarded_part(w: Writer, s: p.For) -> list[str]:
     ]
 
 
-def _copies(w: Writer, s: p.For) -> list[str]:
+def _copies(w: CWriter, s: p.For) -> list[str]:
     """The thread's own arrays under the names of the shared ones, and filled."""
     lines, fill = [], []
     for copy in s.copies:
@@ -250,7 +250,7 @@ def _copies(w: Writer, s: p.For) -> list[str]:
     return [*lines, f"if (status) {w.leave()}", *fill] if lines else []
 
 
-def _iterations(w: Writer, s: p.For) -> list[str]:
+def _iterations(w: CWriter, s: p.For) -> list[str]:
     """The loop over the iterations of a part, around which a thread has its own reductions."""
     first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
     seen = s.chunk is not None and s.chunk <= s.polls  # the flag is looked at before each chunk
@@ -271,7 +271,7 @@ def _iterations(w: Writer, s: p.For) -> list[str]:
     return [*start, *loop, *(f"{r.name.name}_parts[part] = {r.name.name};" for r in s.reductions)]
 
 
-def _cuts(w: Writer, s: p.For) -> list[str]:
+def _cuts(w: CWriter, s: p.For) -> list[str]:
     """Where the part begins and ends."""
     if s.chunk is not None:
         return []
@@ -294,7 +294,7 @@ def _cuts(w: Writer, s: p.For) -> list[str]:
     return found
 
 
-def _cleanup(w: Writer, s: p.For) -> list[str]:
+def _cleanup(w: CWriter, s: p.For) -> list[str]:
     """What was streamed is there, and memory is given back."""
     fence = [f"{w.use('fence', '')}();"] if streams(s.body, by_threads=True) else []
     return [*fence, *(line for stmt in s.cleanup for line in w.stmt(stmt))]

@@ -7,15 +7,17 @@ from typing import cast
 
 from openwork.program import nodes as p
 from openwork.program.vectorize import InVectors, SumLanes
-from openwork.render.c.store_helpers import vector_kind
-from openwork.render.spelling import ATOM, CTYPES, PLUS, TIMES, Spelled, paren
-from openwork.render.writer import Writer, indent, remark
+from openwork.render.c.dialect import CTYPES
+from openwork.render.c.vector_helpers import vector_kind
+from openwork.render.c.writer import CWriter
+from openwork.render.precedence import ATOM, PLUS, TIMES, Spelled, paren
+from openwork.render.writer import indent, remark
 from openwork.tree import walk
 
 _SIGNS = {"add": ("+", PLUS), "sub": ("-", PLUS), "mul": ("*", TIMES), "div": ("/", TIMES)}
 
 
-def local(w: Writer, s: p.Local) -> list[str]:
+def local(w: CWriter, s: p.Local) -> list[str]:
     """The declaration of a small array."""
     array = s.array
     if not array.vectors:
@@ -24,7 +26,7 @@ def local(w: Writer, s: p.Local) -> list[str]:
     return [f"{w.use('vector', kind)} {array.name}[{s.count} / LANES_{kind}];"]
 
 
-def in_vectors(w: Writer, s: InVectors) -> list[str]:
+def in_vectors(w: CWriter, s: InVectors) -> list[str]:
     """A loop over whole vectors, written out."""
     kind = vector_kind(s.type, s.bytes)
     w.use("vector", kind)
@@ -35,7 +37,7 @@ def in_vectors(w: Writer, s: InVectors) -> list[str]:
     return [*remark(s.comment), f"#pragma GCC unroll {s.count}", head, *indent(lines), "}"]
 
 
-def sum_lanes(w: Writer, s: SumLanes) -> list[str]:
+def sum_lanes(w: CWriter, s: SumLanes) -> list[str]:
     """All elements into one."""
     kind = vector_kind(s.array.type, s.array.vectors)
     w.use("vector", kind)
@@ -59,7 +61,7 @@ class _Varying:
         return any(n in self.names for n in walk(e))
 
 
-def _stmt(w: Writer, s: p.Stmt, varying: _Varying) -> list[str]:
+def _stmt(w: CWriter, s: p.Stmt, varying: _Varying) -> list[str]:
     if not isinstance(s, p.Store):
         return w.stmt(s)
     load = p.Load(s.array, s.index)
@@ -76,7 +78,7 @@ def _stmt(w: Writer, s: p.Stmt, varying: _Varying) -> list[str]:
     return [f"{place} {_SIGNS[s.op.name][0]}= {value[0]};"]
 
 
-def _place(w: Writer, load: p.Load, varying: _Varying) -> str:
+def _place(w: CWriter, load: p.Load, varying: _Varying) -> str:
     """Where a vector stands."""
     array, index = load.array, load.index
     if array.vectors:
@@ -84,7 +86,7 @@ def _place(w: Writer, load: p.Load, varying: _Varying) -> str:
     return f"*(near_{varying.kind} *)&{array.name}[{w.text(index)}]"
 
 
-def _vector(w: Writer, e: p.Expr, varying: _Varying) -> Spelled:
+def _vector(w: CWriter, e: p.Expr, varying: _Varying) -> Spelled:
     """`e` for all lanes of a vector; a scalar where all lanes have the same."""
     if not varying.among(e):
         return w.expr(e)

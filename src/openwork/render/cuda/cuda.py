@@ -8,13 +8,11 @@ that is counted fits.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from openwork.algebra.operators import Op
-from openwork.algebra.types import is_complex
-from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.device.wide_loads import (
     VECTOR,
@@ -33,24 +31,14 @@ from openwork.program.gpu_nodes import (
     Shared,
     Together,
 )
-from openwork.render.c.helpers import helper_text
-from openwork.render.cuda.groups import GROUP_HELPERS, group_text
-from openwork.render.cuda.tables import NEEDS
-from openwork.render.cuda.types import BUILTIN_PREFIX, COMPLEX, CUDA_TYPES, atomic, cuda_constant
-from openwork.render.spelling import (
-    ATOM,
-    EQUAL,
-    LESS,
-    UNARY,
-    Spelled,
-    operator,
-    paren,
-)
+from openwork.render.cuda.complex import COMPLEX
+from openwork.render.cuda.dialect import CUDA, CUDA_TYPES, INDEX_TYPE
+from openwork.render.cuda.helpers import LIBRARY
+from openwork.render.cuda.stores import atomic
+from openwork.render.precedence import ATOM, UNARY, Spelled
 from openwork.render.writer import Helpers, Writer, indent, names_type, remark
 from openwork.tree import walk
 
-INDEX_TYPE = "index_t"
-_ELEMENT = "ELEMENT_TYPE"  # of a helper, until it is known which 64-bit numbers count
 _TYPEDEFS = {
     "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
@@ -61,16 +49,13 @@ _TYPEDEFS = {
 def render_cuda(device: DeviceProgram, narrow: bool) -> str:
     """The CUDA text of all kernels of a program; `narrow`: what it counts fits 32 bits."""
     helpers: Helpers = {}
-    kernels = [_Renderer(device.program, helpers).kernel(k) for k in device.kernels]
+    kernels = [CudaWriter(CUDA, LIBRARY, helpers, k).function() for k in device.kernels]
     title = [f"// {line}" for line in device.program.title.splitlines()]
     return _assembled(helpers, [*title, *kernels], narrow)
 
 
 def _assembled(helpers: Helpers, parts: Sequence[str], narrow: bool) -> str:
     text = "\n".join([*helpers.values(), *parts])
-    text = re.sub(r"\b_Bool\b", "bool", text)
-    text = re.sub(r"__builtin_ctzll\((\w+)\)", r"(__ffsll((long long)\1) - 1)", text)
-    text = text.replace(BUILTIN_PREFIX, "")
     complexes = [COMPLEX] if "Complex<" in text else []
     used = [n for n in _TYPEDEFS if names_type(text, n)]
     lines = [f"typedef {_TYPEDEFS[n]} {n}_t;" for n in used]
@@ -80,7 +65,7 @@ def _assembled(helpers: Helpers, parts: Sequence[str], narrow: bool) -> str:
 
 def parameters(k: Kernel) -> list[tuple[str, str]]:
     """Types and names of the parameters of a kernel: scalars, then arrays."""
-    found = [(f"const {_type(n)}", n.name) for n in k.scalars]
+    found = [(f"const {CUDA.scalar(n.type)}", n.name) for n in k.scalars]
     for array in k.arrays:
         const = "" if array.name in k.written else "const "
         # A hash table is put in another place when it grows.
@@ -107,72 +92,30 @@ def can_be_narrow(program: p.Program) -> bool:
 
 
 @dataclass
-class _Renderer(Writer):
-    """Expressions and statements of one kernel."""
+class CudaWriter(Writer):
+    """Writes one kernel; `shared` collects declarations of memory in which its threads meet."""
 
-    shared: list[str] = field(default_factory=list)  # memory of combined sums
-    vectors: set[str] = field(default_factory=set)
+    kernel: Kernel
+    shared: list[str] = field(default_factory=list)
+
+    @cached_property
+    def vectors(self) -> set[str]:
+        """The names of vectors that are loaded and stored at once."""
+        nodes = walk(self.kernel.body)
+        return {n.vector.name for n in nodes if isinstance(n, (LoadVector, MakeVector))}
 
     # -- expressions ----------------------------------------------------------------------------
 
     def expr(self, e: p.Expr | p.Array) -> Spelled:
+        """An expression, and how tightly it binds."""
         match e:
-            case p.Value():
-                return cuda_constant(e.value, e.type)
             case p.Load(array=array, index=index) if array.name in self.vectors:
                 return f"{array.name}.of[{self.text(index)}]", ATOM
             case StreamLoad(array=array, index=index):
                 return f"__ldcs(&{array.name}[{self.text(index)}])", ATOM
-            case p.Convert(expr=inner):
-                return self._convert(self.expr(inner), inner.type, e.type)
-            case p.Apply(op=op, args=args):
-                return self._apply(op, args, e.type)
             case Address(array=array, index=index):
                 return f"&{array.name}[{self.text(index)}]", UNARY
         return super().expr(e)
-
-    def _convert(self, value: Spelled, source: str, to: str) -> Spelled:
-        if to == "bool":
-            if is_complex(source):
-                return f"nonzero({value[0]})", ATOM
-            return f"{paren(value, LESS)} != 0", EQUAL
-        if is_complex(source) and not is_complex(to):
-            return f"({CUDA_TYPES[to]}){paren(value, ATOM)}.re", UNARY
-        if is_complex(to) and not is_complex(source):
-            half = "float" if to == "complex64" else "double"
-            return f"{CUDA_TYPES[to]}(({half}){paren(value, UNARY)})", ATOM
-        return f"({CUDA_TYPES[to]}){paren(value, UNARY)}", UNARY
-
-    def _apply(self, op: Op, args: tuple[p.Expr, ...], type: str) -> Spelled:
-        types = [arg.type for arg in args]
-        spelled = [self.expr(a) for a in args]
-        if is_complex(types[0]) and op.name in ("real", "imag", "conj"):
-            value = paren(spelled[0], ATOM)
-            if op.name == "conj":
-                return f"{CUDA_TYPES[types[0]]}({value}.re, -{value}.im)", ATOM
-            return f"{value}.{'re' if op.name == 'real' else 'im'}", ATOM
-        if is_complex(types[0]) and op.name == "abs":
-            return f"cabs({spelled[0][0]})", ATOM
-        if is_complex(type) and op.name in _COMPLEX_FUNCTIONS:
-            return f"c{op.name}({', '.join(text for text, _ in spelled)})", ATOM
-        return operator(op, spelled, types, type, self.use)
-
-    def use(self, name: str, type: str) -> str:
-        if name in NEEDS:
-            self.use(NEEDS[name], "")
-        if (name, type) not in self.helpers:
-            if name in GROUP_HELPERS:
-                self.helpers[name, type] = group_text(name)
-                return name
-            text = helper_text(name, type, _ELEMENT)
-            text = re.sub(r"\bstatic (inline )?", "static __device__ ", text)
-            text = text.replace("= __builtin_malloc", f"= ({INDEX_TYPE} *)__builtin_malloc")
-            text = re.sub(r"__(real|imag)__ (\w+)", lambda m: f"{m[2]}.{m[1][:2]}", text)
-            text = re.sub(r"\bint64_t\b", INDEX_TYPE, text)
-            self.helpers[name, type] = text.replace(_ELEMENT, CUDA_TYPES.get(type, ""))
-        if name in GROUP_HELPERS:
-            return name
-        return f"{name}_{type}" if type else name
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -181,12 +124,6 @@ class _Renderer(Writer):
         match s:
             case p.Block(body=body):
                 return [line for each in body for line in self.stmt(each)]
-            case p.Declare(name=name, value=value, fixed=fixed):
-                return [
-                    f"{'const ' if fixed else ''}{_type(name)} {name.name} = {self.text(value)};"
-                ]
-            case p.Set(name=name, value=value, op=op):
-                return [f"{self.update(name, value, op)};"]
             case p.Store():
                 return atomic(self, s) if s.atomic else self._store(s)
             case p.For():
@@ -220,15 +157,9 @@ class _Renderer(Writer):
                 return [f"*({self._vector(array, count)} *){place} = {vector.name};"]
             case p.Prefetch() | p.Free():
                 return []
-            case p.Break():
-                return ["break;"]
             case p.Fail():
                 return ["return;"]
-            case p.Do(call=call):
-                return [f"{self.call(call)};"]
-            case p.Comment(text=text):
-                return remark(text)
-        raise InternalError(f"CUDA has no spelling for {type(s).__name__}")
+        return self.simple(s)
 
     def _vector(self, array: p.Array, count: int) -> str:
         self.use("vector", "")
@@ -256,9 +187,9 @@ class _Renderer(Writer):
                 "  }",
                 "}",
             ]
-        step = f"{var}++" if s.step is None else f"{var} += {self.text(s.step)}"
-        if s.step == p.Value(1):
-            step = f"{var}++"
+        step = f"{var}++"
+        if s.step is not None and s.step != p.Value(1):
+            step = f"{var} += {self.text(s.step)}"
         unroll = []
         if s.unrolled:
             unroll = ["#pragma unroll"]
@@ -278,6 +209,7 @@ class _Renderer(Writer):
         return f"__syncwarp({self._mask(s.lanes)});"
 
     def call(self, call: p.Helper) -> str:
+        """A call of a helper; those that threads call together are told their lanes."""
         if not call.facts.collective:
             return super().call(call)
         *given, count = call.args
@@ -311,30 +243,25 @@ class _Renderer(Writer):
     def _together(self, s: Together) -> list[str]:
         type, name = s.name.type, s.name.name
         op = self._lambda(s.op, type)
-        self.use("shuffle", "")
         if s.across:
             call, sums = self.use("across_units", ""), self._sums(s.name, s.across)
             return [f"{name} = {call}<{op}, {s.across}, {s.lanes}>({name}, {sums});"]
         if s.lanes <= 32:
             call = self.use("of_lanes", "")
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]
-        self.use("of_lanes", "")
         call, sums = self.use("of_block", ""), self._sums(s.name, s.lanes // 32)
-        identity = f"({_type(s.name)}){cuda_constant(s.identity.value, type)[0]}"
+        identity = f"({CUDA.scalar(type)}){self.text(s.identity)}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 
     def _sums(self, name: p.Name, count: int) -> str:
         """Shared memory in which the threads of a block meet."""
         array = f"{name.name}_sums"
-        self.shared.append(f"__shared__ {_type(name)} {array}[{count}];")
+        self.shared.append(f"__shared__ {CUDA.scalar(name.type)} {array}[{count}];")
         return array
 
     def _combine(self, s: Combine) -> list[str]:
         type = s.array.type
         op = self._lambda(s.op, type)
-        self.use("shuffle", "")
-        if s.reduction == "parallel":
-            self.use("of_lanes", "")
         call = self.use(f"of_{s.reduction}", "")
         args = f"{s.value.name}, {s.index.name}, {self._mask(s.group)}"
         line = f"const bool {s.value.name}_mine = {call}<{op}, {s.group}>({args});"
@@ -344,11 +271,9 @@ class _Renderer(Writer):
 
     # -- the function ---------------------------------------------------------------------------
 
-    def kernel(self, k: Kernel) -> str:
-        self.shared = []
-        self.vectors = {
-            n.vector.name for n in walk(k.body) if isinstance(n, (LoadVector, MakeVector))
-        }
+    def function(self) -> str:
+        """The whole kernel."""
+        k = self.kernel
         body = indent(self.stmt(k.body))
         body = [*indent(self.shared), *body]
         params = [f"{type} {name}" for type, name in parameters(k)]
@@ -359,10 +284,3 @@ class _Renderer(Writer):
             f"    {param}{',' if n + 1 < len(params) else ''}" for n, param in enumerate(params)
         ]
         return "\n".join([*lines, ") {", *body, "}", ""])
-
-
-_COMPLEX_FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
-
-
-def _type(name: p.Name) -> str:
-    return INDEX_TYPE if name.type == "int64" else CUDA_TYPES[name.type]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from openwork.errors import InternalError
-from openwork.render.cuda.tables import TABLE_HELPERS
-
 _SHUFFLE = """\
 // Values of any size from other lanes, word by word.
 template <typename T, typename Move> static __device__ inline T words(T value, Move move) {
@@ -178,7 +175,6 @@ static __device__ inline void add_vector(float *place, const Vector<float, N> &g
 """
 
 GROUP_HELPERS = {
-    **TABLE_HELPERS,
     "vector": _VECTOR,
     "add_vector": _ADD_VECTOR,
     "shuffle": _SHUFFLE,
@@ -189,10 +185,11 @@ GROUP_HELPERS = {
     "of_segment": _SEGMENT,
     "exchange": _EXCHANGE,
 }
-
-
-def group_text(name: str) -> str:
-    """The text of a helper."""
-    if name not in GROUP_HELPERS:
-        raise InternalError(f"no helper {name}")
-    return GROUP_HELPERS[name]
+# Those that call others.
+GROUP_NEEDS = {
+    "add_vector": "vector",
+    "of_lanes": "shuffle",
+    "of_block": "of_lanes",
+    "of_parallel": "of_lanes",
+    "of_segment": "shuffle",
+}

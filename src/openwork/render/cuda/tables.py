@@ -266,8 +266,8 @@ TABLE_HELPERS = {
     "mark_bit": "",
     "tally_bits": "",
 }
-# Helpers that call others.
-NEEDS = {
+# Those that call others.
+TABLE_NEEDS = {
     "claim": "slot_of",
     "tally": "collect",
     "list_bits": "collect",

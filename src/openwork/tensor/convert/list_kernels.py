@@ -24,7 +24,7 @@ from openwork.program.nodes import Program
 from openwork.program.simplify import simplify
 from openwork.program.verify import verify
 from openwork.render.c.c import render
-from openwork.render.spelling import CTYPES
+from openwork.render.c.dialect import CTYPES
 from openwork.runtime.host.launch import Executable, threads_for
 from openwork.runtime.host.library import load
 from openwork.runtime.memory import address, allocate, filled, zeros

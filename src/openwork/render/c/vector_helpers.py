@@ -1,0 +1,107 @@
+"""C helpers for vectors of the processor: their types, sums of lanes, how many registers."""
+
+from __future__ import annotations
+
+from openwork.algebra.operators import BUILTIN
+from openwork.algebra.types import SUPPORTED
+from openwork.errors import InternalError
+from openwork.program.vectorize import NARROW, WIDE
+from openwork.render.c.dialect import CTYPES, C
+from openwork.render.spelling import constant
+
+_VECTOR = """\
+// As many elements as the processor has lanes for: $sizes bytes.
+$lanes
+typedef $ctype vector_$type __attribute__((vector_size(LANES_$type * sizeof($ctype))));
+// The same anywhere in an array.
+typedef vector_$type near_$type __attribute__((aligned(sizeof($ctype)), may_alias));
+"""
+
+# The bytes of a vector, and the macro by which compilers tell that the processor has such.
+_SIZES = {WIDE: "__AVX512F__", NARROW: "__AVX__"}
+
+_SUM = """\
+// The sum of all lanes of some vectors.
+static inline $ctype sum_$type(const vector_$type *vectors, int64_t count) {
+  vector_$type lanes = vectors[0];
+#pragma GCC unroll 16
+  for (int64_t n = 1; n < count; n++) lanes += vectors[n];
+  typedef $ctype part __attribute__((vector_size(16)));
+  part parts[sizeof lanes / 16];
+  __builtin_memcpy(parts, &lanes, sizeof lanes);
+#pragma GCC unroll 2
+  for (int64_t half = sizeof lanes / 32; half; half /= 2)
+#pragma GCC unroll 2
+    for (int64_t n = 0; n < half; n++) parts[n] += parts[n + half];
+#if defined __aarch64__ && !defined __clang__
+  return __builtin_aarch64_reduc_plus_scal_$mode(parts[0]);  // which gcc does not find by itself
+#else
+  $ctype sum = parts[0][0];
+#pragma GCC unroll 4
+  for (int64_t n = 1; n < 16 / (int64_t)sizeof($ctype); n++) sum += parts[0][n];
+  return sum;
+#endif
+}
+"""
+
+_LANES = """\
+// The lanes of a vector are combined as elements are: NaN wins.
+#pragma omp declare reduction(lanes_${name}_$type : $ctype : \\
+  omp_out = ${name}_$type(omp_out, omp_in)) initializer(omp_priv = $identity)
+"""
+
+_MANY_REGISTERS = """\
+// Whether vector registers hold 1024 bytes of sums, and have room to spare.
+static inline _Bool many_registers(void) {
+#ifdef __AVX512F__
+  return 1;
+#else
+  return 0;
+#endif
+}
+"""
+
+VECTOR_HELPERS = ("vector", "sum", "lanes_min", "lanes_max", "many_registers")
+
+
+def vector_text(name: str, kind: str) -> str:
+    """The C text of one of `VECTOR_HELPERS`, for a kind of vectors or for the type of lanes."""
+    match name:
+        case "vector":
+            return _types(kind)
+        case "sum":
+            element = _element(kind)
+            mode = {"float32": "v4sf", "float64": "v2df"}[element]
+            return C.fill(_SUM, kind, ctype=CTYPES[element], mode=mode)
+        case "lanes_min" | "lanes_max":
+            op = BUILTIN[name.removeprefix("lanes_")]
+            identity = constant(op.identity_of(SUPPORTED[kind]), kind, C)[0]
+            return C.fill(_LANES, kind, name=op.name, identity=identity)
+        case "many_registers":
+            return _MANY_REGISTERS
+    raise InternalError(f"no helper {name}")
+
+
+def vector_kind(type: str, bytes: int) -> str:
+    """What the names of types and helpers for vectors of so many bytes end with."""
+    return f"narrow_{type}" if bytes == NARROW else type
+
+
+def _element(kind: str) -> str:
+    """The type of the elements of a kind of vectors."""
+    return kind.removeprefix("narrow_")
+
+
+def _types(kind: str) -> str:
+    """The types of vectors, up to the widest or narrow ones."""
+    ctype = CTYPES[_element(kind)]
+    most = WIDE if kind == _element(kind) else NARROW
+    sizes = [size for size in _SIZES if size <= most]
+    lines: list[str] = []
+    for size in (*sizes, 16):
+        word = "elif" if lines else "if"
+        lines.append(f"#{word} defined {_SIZES[size]}" if size in sizes else "#else")
+        lines.append(f"#define LANES_{kind} ({size} / (int64_t)sizeof({ctype}))")
+    lines.append("#endif")
+    told = f"{', '.join(map(str, sizes))} or 16"
+    return C.fill(_VECTOR, kind, ctype=ctype, lanes="\n".join(lines), sizes=told)

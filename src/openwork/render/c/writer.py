@@ -1,0 +1,73 @@
+"""The writer of C: expressions that it alone has, and where to go if something fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from openwork.program import nodes as p
+from openwork.program.powers import may_be_negative
+from openwork.render.c.vector_helpers import vector_kind
+from openwork.render.precedence import ATOM, TIMES, Spelled, paren
+from openwork.render.writer import Writer
+from openwork.tree import walk
+
+NEGATIVE = "negative"  # the flag of integers to negative powers
+
+
+@dataclass
+class CWriter(Writer):
+    """Writes one function; `statement` knows all statements.
+
+    What fails jumps to the label `exit`: the end of the function, or of a thread's part of a loop.
+    `jumps` are the labels that something jumps to. `checks_powers`: whether integers are raised to
+    powers that may be negative, of which a flag tells.
+    """
+
+    program: p.Program
+    statement: Callable[[CWriter, p.Stmt], list[str]]
+    exit: str = "done"
+    jumps: set[str] = field(default_factory=set)
+    checks_powers: bool = False
+
+    @cached_property
+    def private_arrays(self) -> frozenset[p.Array]:
+        """The arrays that the threads of a loop have throughout, and free when they are done."""
+        loops = [n for n in walk(self.program.body) if isinstance(n, p.For)]
+        setup = (s for loop in loops for s in loop.private)
+        return frozenset(s.array for s in setup if isinstance(s, p.Allocate))
+
+    def stmt(self, s: p.Stmt) -> list[str]:
+        """A statement, as lines."""
+        return self.statement(self, s)
+
+    def leave(self) -> str:
+        """The jump to where a failure is dealt with, whose status is set by now."""
+        self.jumps.add(self.exit)
+        return f"goto {self.exit};"
+
+    def expr(self, e: p.Expr | p.Array) -> Spelled:
+        """An expression, and how tightly it binds."""
+        match e:
+            case p.Load(array=array, index=index) if array.vectors:
+                place = paren(self.expr(index), TIMES)
+                lanes = f"LANES_{vector_kind(array.type, array.vectors)}"
+                return f"{array.name}[{place} / {lanes}][{place} % {lanes}]", ATOM
+            case p.Apply() if may_be_negative(e):
+                return self._checked_power(e), ATOM
+        return super().expr(e)
+
+    def _checked_power(self, e: p.Apply) -> str:
+        self.checks_powers = True
+        self.use("pow", e.type)
+        args = ", ".join(map(self.text, e.args))
+        return f"{self.use('checked_pow', e.type)}({args}, &{NEGATIVE})"
+
+    def call(self, call: p.Helper) -> str:
+        """A call of a helper."""
+        if call.name != "in_turn":
+            return super().call(call)
+        turns, piece, *firsts = map(self.text, call.args)
+        levels = f"{len(firsts)}, (int64_t *[]){{{', '.join(firsts)}}}"
+        return f"{self.use(call.name, '')}({turns}, {piece}, {levels})"

@@ -1,0 +1,77 @@
+"""A dialect: what C and CUDA spell differently, as data for the writer and for helper texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Template
+
+from openwork.render.precedence import Spelled, paren
+
+# Types of elements that all dialects spell alike.
+COMMON_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int128": "__int128",  # keys of workspaces with very many modes; never an element type
+} | {name: f"{name}_t" for s in ("int", "uint") for b in (8, 16, 32, 64) for name in [f"{s}{b}"]}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A spelling with the hole `{x}` for an operand, and perhaps others for types.
+
+    The operand binds at least as tightly as `least`; the whole binds as tightly as `precedence`.
+    """
+
+    text: str
+    least: int
+    precedence: int
+
+    def of(self, operand: Spelled, **types: str) -> Spelled:
+        """The spelling for an operand."""
+        return self.text.format(x=paren(operand, self.least), **types), self.precedence
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one language of the family of C spells what the others spell differently."""
+
+    name: str  # for messages
+    types: Mapping[str, str]  # of elements
+    index: str  # the type of positions, coordinates and whatever else is counted
+    function: str  # stands ahead of a helper function
+    inline: str  # the same for a small one
+    truth: tuple[str, str]  # false, true
+    infinity: Mapping[str, str]  # by type
+    nan: Mapping[str, str]
+    library: str  # stands ahead of the names of C's mathematical functions
+    complex_function: str  # one of complex numbers; holes: its name, and the suffix of its type
+    complex_value: str  # holes: the type, and both parts
+    real: Form  # part of a complex number
+    imag: Form
+    conjugate: Form
+    nonzero: Form  # whether a complex number is
+    from_complex: Form  # to a real type
+    to_complex: Form  # from a real type
+    lowest_bit: Form  # of a number of 64 bits that is not 0
+    malloc: str  # gives memory for indices
+    free: str
+
+    def scalar(self, type: str) -> str:
+        """The type of a variable: those of 64 bits count."""
+        return self.index if type == "int64" else self.types[type]
+
+    def fill(self, template: str, type: str = "", **holes: str) -> str:
+        """The text of a helper for an element type: `template` with its `$` holes filled."""
+        words = {
+            "type": type,
+            "ctype": self.types.get(type, ""),
+            "static": self.function,
+            "inline": self.inline,
+            "int": self.index,
+            "bool": self.types["bool"],
+            "malloc": self.malloc,
+            "free": self.free,
+            "library": self.library,
+        }
+        return Template(template).substitute(words, **holes)

@@ -1,0 +1,97 @@
+typedef int int32_t;
+typedef int index_t;
+
+// NaN wins, as in NumPy.
+static __device__ double min_float64(double a, double b) {
+  return a < b || a != a ? a : b;
+}
+
+struct min_of_float64 {
+  static __device__ double of(double a, double b) { return (double)(min_float64(a, b)); }
+};
+
+// Values of any size from other lanes, word by word.
+template <typename T, typename Move> static __device__ inline T words(T value, Move move) {
+  union { T all; int word[(sizeof(T) + 3) / 4]; } u;
+  u.word[(sizeof(T) + 3) / 4 - 1] = 0;
+  u.all = value;
+#pragma unroll
+  for (int n = 0; n < (int)((sizeof(T) + 3) / 4); n++) u.word[n] = move(u.word[n]);
+  return u.all;
+}
+struct MoveXor {
+  unsigned mask;
+  int bits, width;
+  __device__ int operator()(int word) const { return __shfl_xor_sync(mask, word, bits, width); }
+};
+struct MoveUp {
+  unsigned mask;
+  int by, width;
+  __device__ int operator()(int word) const { return __shfl_up_sync(mask, word, by, width); }
+};
+
+// The values of N neighbouring lanes combined, for all of them.
+template <typename Op, int N, typename T>
+static __device__ inline T of_lanes(T value, unsigned mask) {
+#pragma unroll
+  for (int bits = N / 2; bits > 0; bits /= 2)
+    value = Op::of(value, words(value, MoveXor{mask, bits, N}));
+  return value;
+}
+
+// forall i0:  [GPUBlock, NoRaces]
+//   forall i1:  [GPUWarp, NoRaces]
+//     forall p1:  [GPUGroup of 8, parallel reduction]
+//       forall p0:  [unroll 2]
+//         R(i) min= f(A(i,j), B(j))
+// such that split(i, i0, i1, 32),
+//   pos(j, p, A[i, j]),
+//   split(p, p0, p1, 8)
+extern "C" __global__ void __launch_bounds__(256) kernel_1(
+    const index_t i0_end,
+    const index_t i_size,
+    const int32_t *__restrict__ A_pos2,
+    const int32_t *__restrict__ A_crd2,
+    const double *__restrict__ A_vals,
+    const double *__restrict__ B_vals,
+    double *__restrict__ R_vals
+) {
+  const index_t warp = threadIdx.x / 8;
+  const index_t lane = threadIdx.x % 8;
+  {
+    const index_t i0 = blockIdx.x;
+    if (i0 < i0_end) {
+      const index_t i_lo = i0 * 32;
+      const index_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+      // i of this run
+      {
+        const index_t i = i_lo + warp;
+        if (i < i_hi) {
+          double R_sum = __longlong_as_double(0x7ff0000000000000ll);
+          const index_t pA2_begin = A_pos2[i];
+          const index_t pA2_end = A_pos2[i + 1];
+          double R_sum_own = __longlong_as_double(0x7ff0000000000000ll);
+          {
+            const index_t p1 = lane;
+            if (p1 < 8) {
+              const index_t p0_end = (pA2_end - pA2_begin + 7) / 8;
+#pragma unroll 2
+              for (index_t p0 = 0; p0 < p0_end; p0++) {
+                if (pA2_begin + p0 * 8 + p1 < pA2_end) {
+                  const index_t p = pA2_begin + p0 * 8 + p1;
+                  const index_t j = A_crd2[p];
+                  R_sum_own = min_float64(R_sum_own, A_vals[p] + B_vals[j]);
+                }
+              }
+            }
+          }
+          R_sum_own = of_lanes<min_of_float64, 8>(R_sum_own, 0xffu << (threadIdx.x & 24));
+          R_sum = min_float64(R_sum, R_sum_own);
+          if (lane == 0) {
+            R_vals[i] = R_sum;
+          }
+        }
+      }
+    }
+  }
+}

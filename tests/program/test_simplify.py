@@ -1,0 +1,190 @@
+"""The laws of simplification, one test each: before, and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.program.small import (
+    COUNT,
+    CRD,
+    DOUBLE,
+    KEYS,
+    MASK,
+    ONE,
+    SLOT,
+    TABLE,
+    VALS,
+    I,
+    J,
+    N,
+    X,
+    Y,
+    loop,
+    program,
+    shared,
+    times,
+    unit,
+)
+
+from openwork.program import nodes as p
+from openwork.program.interpret.interpret import interpret
+from openwork.program.nodes import arithmetic
+from openwork.program.simplify import constant_convert, drop_empty, flatten, simplify, without_dead
+from openwork.program.verify import verify
+
+EMPTY = p.Block(())
+TRUE = p.compare("<", p.Value(0), N)
+VAL = p.Name("A_val", "float64")
+
+
+def simplified(*body: p.Stmt) -> p.Block:
+    """The body of a program, simplified; both keep the rules."""
+    whole = program(*body)
+    verify(whole)
+    after = simplify(whole)
+    verify(after)
+    return after.body
+
+
+# -- arithmetic that is done as it is written -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sign", "left", "right", "after"),
+    [
+        ("+", N, p.Value(0), N),
+        ("+", p.Value(0), N, N),
+        ("-", N, p.Value(0), N),
+        ("*", N, p.Value(1), N),
+        ("*", p.Value(1), N, N),
+        ("*", N, p.Value(0), p.Value(0)),
+        ("/", N, p.Value(1), N),
+        ("+", p.Value(2), p.Value(3), p.Value(5)),
+        ("-", p.Value(2), p.Value(3), p.Value(-1)),
+        ("*", p.Value(2), p.Value(3), p.Value(6)),
+        ("/", p.Value(7), p.Value(2), p.Value(3)),
+        ("min", p.Value(7), p.Value(2), p.Value(2)),
+        ("max", p.Value(7), p.Value(2), p.Value(7)),
+    ],
+)
+def test_arithmetic(sign: str, left: p.Expr, right: p.Expr, after: p.Expr) -> None:
+    assert arithmetic(sign, left, right) == after
+
+
+def test_sums_lean_to_the_left() -> None:
+    assert p.Binary("+", p.Binary("+", I, J), N) == I + (J + N)
+    assert (N - 1) + 1 == N
+
+
+def test_a_division_by_zero_stays() -> None:
+    assert arithmetic("/", p.Value(7), p.Value(0)) == p.Binary("/", p.Value(7), p.Value(0))
+
+
+# -- rules of a node ------------------------------------------------------------------------------
+
+
+def test_nested_blocks_are_flattened() -> None:
+    assert flatten(p.Block((DOUBLE, p.Block((DOUBLE,))))) == p.Block((DOUBLE, DOUBLE))
+    assert flatten(p.Block((DOUBLE,))) is None
+
+
+def test_what_does_nothing_goes() -> None:
+    assert drop_empty(loop(EMPTY)) == EMPTY
+    assert drop_empty(p.If(TRUE, EMPTY)) == EMPTY
+    assert drop_empty(p.If(TRUE, p.block(DOUBLE), EMPTY)) == p.If(TRUE, p.block(DOUBLE))
+    assert drop_empty(p.If(TRUE, EMPTY, p.block(DOUBLE))) is None
+    assert drop_empty(loop(DOUBLE)) is None
+
+
+def test_a_converted_constant_is_a_constant() -> None:
+    assert constant_convert(p.Convert(p.Value(3, "int32"), "int64")) == p.Value(3)
+    assert constant_convert(p.Convert(p.Value(3, "int32"), "float64")) is None
+    assert constant_convert(p.Convert(p.Value(3.5, "float64"), "int64")) is None
+
+
+# -- rules of a program ---------------------------------------------------------------------------
+
+
+def test_loops_that_become_empty_go_with_their_names() -> None:
+    unused = p.Declare(SLOT, CRD[I], fixed=True)
+    inner = p.For(J, p.Value(0), COUNT, EMPTY)
+    assert simplified(p.Declare(COUNT, N, fixed=True), loop(inner)) == EMPTY
+    assert simplified(loop(p.block(unused, DOUBLE))) == p.block(loop(DOUBLE))
+
+
+def test_declarations_that_only_each_other_use_go_together() -> None:
+    chain = [p.Declare(COUNT, N, fixed=True), p.Declare(SLOT, COUNT + 1, fixed=True)]
+    assert simplified(*chain, loop(DOUBLE)) == p.block(loop(DOUBLE))
+
+
+def test_what_may_change_stays() -> None:
+    counted = p.block(p.Declare(COUNT, p.Value(0)), loop(p.Set(COUNT, COUNT + 1)))
+    assert simplified(counted) == counted
+
+
+def test_a_load_moves_out_of_the_loop_in_which_it_does_not_change() -> None:
+    before = loop(p.Store(Y, I, times(X[I], VALS[J])))
+    after = p.block(p.Declare(VAL, VALS[J], fixed=True), loop(p.Store(Y, I, times(X[I], VAL))))
+    around = {"begin": p.Value(0), "end": N}
+    whole = p.For(J, body=p.block(before), **around)
+    assert simplified(whole) == p.block(p.For(J, body=after, **around))
+
+
+@pytest.mark.parametrize(
+    "index", [I, I + 1, p.Name("at")], ids=["the loop's own", "by the loop's own", "assigned in it"]
+)
+def test_a_load_that_changes_stays(index: p.Expr) -> None:
+    at = p.Name("at")
+    body = p.block(p.Store(Y, I, VALS[index]), p.Set(at, at + 1))
+    whole = p.block(p.Declare(at, p.Value(0)), loop(body))
+    assert simplified(whole) == whole
+
+
+def test_a_load_that_depends_in_part_on_the_loop_stays() -> None:
+    inner = loop(p.Store(Y, I, VALS[J * N + I]))
+    whole = p.block(p.For(J, p.Value(0), N, p.block(inner)))
+    assert simplified(whole) == whole
+
+
+def test_loads_of_results_and_of_index_arrays_stay() -> None:
+    for load in (Y[p.Value(0)], p.Convert(CRD[p.Value(0)], "float64")):
+        whole = p.block(loop(p.Store(Y, I, load)))
+        assert simplified(whole) == whole
+
+
+def test_no_load_moves_out_of_a_loop_that_threads_share() -> None:
+    """It would be done by all, where a loop may have no iteration at all for most."""
+    store = p.Store(Y, I, VALS[p.Value(0)])
+    for whole in (shared(store), unit(I, "block", N, store)):
+        assert simplified(whole) == p.block(whole)
+
+
+def test_a_new_name_is_free() -> None:
+    taken = p.Declare(VAL, ONE)
+    whole = simplified(taken, loop(p.Store(Y, I, VALS[p.Value(0)])), p.Set(VAL, ONE))
+    names = [s.name.name for s in whole.body if isinstance(s, p.Declare)]
+    assert names == ["A_val", "A_val_2"]
+
+
+def test_the_answer_stays() -> None:
+    body = loop(p.Store(Y, I, times(X[I], VALS[p.Value(1)])))
+    arrays = [np.arange(3.0), np.zeros(1, np.int32), np.zeros(3), np.array([5.0, 7.0])]
+    for whole in (program(body), simplify(program(body))):
+        assert interpret(whole, arrays, [1, 0, 3])[0] == 0
+        assert arrays[2].tolist() == [0.0, 7.0, 14.0]
+
+
+# -- what nobody needs in the rest of a block -----------------------------------------------------
+
+
+def test_dead_declarations_go_though_another_block_has_the_name() -> None:
+    dead, live = p.Declare(SLOT, N, fixed=True), p.Declare(SLOT, N + 1, fixed=True)
+    used = p.Store(Y, SLOT, ONE)
+    before = p.block(loop(p.block(dead, DOUBLE)), loop(p.block(live, used)))
+    assert without_dead(before) == p.block(loop(DOUBLE), loop(p.block(live, used)))
+
+
+def test_what_happens_as_a_value_is_computed_stays() -> None:
+    found = p.Helper("find", (TABLE, MASK, KEYS, COUNT, N))
+    before = p.block(p.Declare(SLOT, found, fixed=True))
+    assert without_dead(before) == before
