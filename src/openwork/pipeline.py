@@ -23,7 +23,7 @@ from openwork.program.device.host import on_device, with_statuses, without_unrea
 from openwork.program.device.verify import verify_device
 from openwork.program.device.wide_loads import with_streamed_loads, with_wide_loads
 from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.lower.base.names import Widths
+from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.kernel import Lowered, lower_plan
 from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
@@ -131,9 +131,9 @@ def _loops(planned: Plan) -> str:
     return str(planned.loops)
 
 
-def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:
-    """Loops to C, for index arrays of the given widths."""
-    lowered, exact = _lowered(planned, widths, trace)
+def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel") -> Compiled:
+    """Loops to C, for data of which `facts` hold."""
+    lowered, exact = _lowered(planned, facts, trace)
     program, source = to_c(exact, trace, name)
     return Compiled(program, source, lowered.variables, lowered.initial)
 
@@ -146,13 +146,13 @@ def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program,
 
 
 def back_cuda(
-    planned: Plan, widths: Widths, trace: Trace, narrow: bool = True, aligned: bool = True
+    planned: Plan, facts: Specialization, trace: Trace, narrow: bool = True, aligned: bool = True
 ) -> CompiledCuda:
-    """Loops to CUDA, for index arrays of the given widths.
+    """Loops to CUDA, for data of which `facts` hold.
 
     `narrow`: 32 bits count everything. `aligned`: arrays begin where a vector of 16 bytes may.
     """
-    lowered, program = _lowered(planned, widths, trace)
+    lowered, program = _lowered(planned, facts, trace)
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("copies.c", with_block_copies, program, trace)
     check_powers(program)
@@ -176,11 +176,11 @@ def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DevicePr
     return device
 
 
-def _lowered(planned: Plan, widths: Widths, trace: Trace) -> tuple[Lowered, Program]:
+def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowered, Program]:
     """Loops to a program, for the extents that the schedule promises."""
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
-        "lowered.c", lambda: lower_plan(planned, widths), lambda made: show_program(made.program)
+        "lowered.c", lambda: lower_plan(planned, facts), lambda made: show_program(made.program)
     )
     verify(lowered.program)
 

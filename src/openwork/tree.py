@@ -1,4 +1,4 @@
-"""Immutable trees and the few combinators that rewrite them.
+"""Immutable trees, the few combinators that rewrite them, and names that no tree has yet.
 
 Every representation in Openwork (index notation, loops, program) is made of frozen dataclasses
 derived from `Node`. A rule maps a node to its replacement, or to None when it has nothing to say;
@@ -7,7 +7,7 @@ an unchanged tree comes back as the same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from copy import deepcopy
 from dataclasses import fields
 from operator import is_
@@ -52,6 +52,7 @@ _PLAIN = frozenset(
         "DType",
         "Op",
         "Op | None",
+        "Role",
         "int | None",
         "str | None",
     )
@@ -199,3 +200,12 @@ def until_stable(rewrite: Rewrite) -> Rewrite:
 def substitute(node: N, table: dict[Node, Node]) -> N:
     """`node` with every subtree that is a key of `table` replaced by its value."""
     return cast(N, top_down(lambda n: table.get(n))(node)) if table else node
+
+
+def fresh_name(base: str, *taken: Container[str]) -> str:
+    """`base`, or `base_2`, `base_3`, ...: the first that is not taken."""
+    name, number = base, 1
+    while any(name in names for names in taken):
+        number += 1
+        name = f"{base}_{number}"
+    return name

@@ -35,7 +35,7 @@ class ParallelUnit(Enum):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU has it."""
-        return self.value.startswith("GPU")
+        return self not in (ParallelUnit.CPUThread, ParallelUnit.CPUVector)
 
     @property
     def is_thread(self) -> bool:

@@ -24,8 +24,6 @@ WARP, LANE = Name("warp"), Name("lane")  # which unit of a block a thread is in,
 
 STATUS = Array("status", "int32")  # one number: how the call ended
 LENGTHS = Array("lengths", "int64")  # the lengths of the arrays that were made
-# Helpers that threads call together; the last argument is how many, 0 for all of the block.
-COLLECTIVE = ("collect", "tally", "sort_keys", "list_bits", "tally_bits")
 MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
 VECTOR = 16  # bytes that a thread loads at once
 

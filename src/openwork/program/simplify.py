@@ -20,6 +20,7 @@ from openwork.tree import (
     bottom_up,
     children,
     first_of,
+    fresh_name,
     map_children,
     repeated,
     substitute,
@@ -124,7 +125,8 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
-                    name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)
+                    name = p.Name(fresh_name(f"{load.array.stem}_val", taken), load.type)
+                    taken.add(name.name)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
         new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
@@ -144,7 +146,7 @@ def _replace(node: Node, table: dict[Node, Node]) -> Node:
 
 def _values(node: Node) -> Iterator[p.Load]:
     """The loads of elements in `node`; those of index arrays are left where they are."""
-    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.name.endswith("_vals"))
+    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE)
 
 
 def _declared(node: Node, loops: list[set[str]]) -> set[str]:
@@ -169,15 +171,6 @@ def _declared(node: Node, loops: list[set[str]]) -> set[str]:
 
 def _names(node: Node) -> set[str]:
     return {n.name for n in walk(node) if isinstance(n, p.Name)}
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return name
 
 
 def without_dead(body: p.Block) -> p.Block:
@@ -208,7 +201,7 @@ def _live(node: Node) -> Node:
 
 def _pure(value: p.Expr) -> bool:
     """Whether nothing happens when a value is computed; a hash table may grow."""
-    return not any(isinstance(n, p.Helper) and n.name == "find" for n in walk(value))
+    return not any(isinstance(n, p.Helper) and n.facts.grows for n in walk(value))
 
 
 def with_promised_extents(

@@ -1,14 +1,15 @@
 """The rules of the program representation: run after every stage.
 
 Every name is declared before it is used, no declaration shadows another, only what is not fixed is
-assigned, and the types of elements agree. Parallel loops do not nest, a loop does nothing with what
-it reduces but reduce it, and only plain loops are left early.
+assigned, the types of elements agree, and an array has one role. Parallel loops do not nest, a loop
+does nothing with what it reduces but reduce it, and only plain loops are left early.
 """
 
 from __future__ import annotations
 
 from typing import Self
 
+from openwork.algebra.types import is_signed
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM, THREADS
@@ -16,13 +17,11 @@ from openwork.program.gpu_nodes import Ask, ByOne, Scan
 from openwork.program.vectorize import InVectors, SumLanes
 from openwork.tree import Node, children, walk
 
-_INTEGERS = ("int8", "int16", "int32", "int64", "int128")
-
 
 def verify(program: p.Program) -> None:
     """Raise `InternalError` if `program` breaks a rule."""
     scalars = {name.name: False for name in (*program.sizes, ROOM, THREADS)}
-    arrays = {a.array.name for a in program.arguments if a.role != "made"}
+    arrays = {a.array.name: a.array.role for a in program.arguments if a.role != "made"}
     known = Known(scalars, arrays)
     known.statement(program.body)
     for argument in program.arguments:
@@ -35,9 +34,12 @@ class Known:
     """The names declared so far, where True marks those that may be assigned; the loops around."""
 
     def __init__(
-        self, scalars: dict[str, bool], arrays: set[str], loops: tuple[p.For | p.While, ...] = ()
+        self,
+        scalars: dict[str, bool],
+        arrays: dict[str, p.Role],
+        loops: tuple[p.For | p.While, ...] = (),
     ) -> None:
-        self.scalars, self.arrays, self.loops = dict(scalars), set(arrays), loops
+        self.scalars, self.arrays, self.loops = dict(scalars), dict(arrays), loops
         self.shelves: set[str] = set()
 
     def inner(self, *loop: p.For | p.While) -> Self:
@@ -56,12 +58,15 @@ class Known:
         """A new array."""
         if array.name in self.arrays or array.name in self.scalars:
             raise InternalError(f"array {array.name} is declared twice")
-        self.arrays.add(array.name)
+        self.arrays[array.name] = array.role
 
     def array(self, array: p.Array) -> None:
         """An array that is used."""
-        if array.name not in self.arrays:
+        role = self.arrays.get(array.name)
+        if role is None:
             raise InternalError(f"array {array.name} is used before it exists")
+        if role is not array.role:
+            raise InternalError(f"array {array.name} holds {role.value} and {array.role.value}")
 
     def expression(self, node: Node) -> None:
         """What is used of names and arrays in an expression, or in a part of a statement."""
@@ -101,7 +106,7 @@ class Known:
                 self.expression(count)
                 if array.name in self.arrays:
                     raise InternalError(f"array {array.name} is allocated twice")
-                self.arrays.add(array.name)
+                self.arrays[array.name] = array.role
             case _:
                 self.other(node)
 
@@ -144,7 +149,7 @@ class Known:
                 elif array.name in self.arrays:
                     raise InternalError(f"array {array.name} is taken twice")
                 else:
-                    self.arrays.add(array.name)
+                    self.arrays[array.name] = array.role
             case p.Do(call=call):
                 self.expression(call)
             case Scan(array=array):
@@ -229,6 +234,6 @@ def _uses(node: Node, name: p.Name) -> bool:
 
 
 def _agree(type: str, value: p.Expr) -> None:
-    integers = type in _INTEGERS and value.type in (*_INTEGERS, "bool")
+    integers = is_signed(type) and (is_signed(value.type) or value.type == "bool")
     if value.type != type and not integers:
         raise InternalError(f"a {value.type} is stored as {type}")

@@ -50,6 +50,16 @@ def test_atomics_are_refused_with_the_reason(recipe: Any) -> None:
     assert caught.value.code == "E317"
 
 
+def test_atomics_on_the_copies_of_blocks_are_refused_too() -> None:
+    A = ow.tensor(sp.eye_array(9, 7, format="csr"), name="A")
+    stmt = ow.parse("s() = A(i,j)", A=A, s=ow.empty((), name="s"))
+    stmt = stmt.parallelize("i", "GPUBlock", "Temporary")
+    stmt = stmt.parallelize("j", "GPUThread", "Atomics")
+    with pytest.raises(ow.ScheduleError) as caught:
+        stmt.compile("cuda-emulated", deterministic=True)
+    assert caught.value.code == "E317"
+
+
 def test_schedules_without_atomics_are_taken() -> None:
     for stmt in (r.thread_per_row(spmv()), r.group_per_row(spmv()), r.spmm_rows(spmm())):
         stmt.compile("cuda", deterministic=True)

@@ -90,7 +90,8 @@ class Level:
     `locates` (every coordinate has a place, given by formula), `finds` (a formula says where a
     coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
     array), `appends` (a result can be built by appending in coordinate order), `inserts` (sums of a
-    result are gathered in a hash table, whatever its extents).
+    result are gathered in a hash table, whatever its extents), `lists` (a workspace keeps a list of
+    its keys, and no array is stored).
 
     `proven`: arrays from outside without faults (`lengths`, `faults`, positions that rise) leave no
     run, place or lookup that could be wrong. Where a class does not say so itself, all are tried.
@@ -108,6 +109,7 @@ class Level:
     contiguous: ClassVar[bool] = True
     searches: ClassVar[bool] = False
     inserts: ClassVar[bool] = False
+    lists: ClassVar[bool] = False
     proven: ClassVar[bool] = False
     bits: int | None = None
 

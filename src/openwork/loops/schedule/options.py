@@ -13,7 +13,7 @@ from openwork.loops.plan.assembly import STRATEGIES, accesses_of
 from openwork.loops.plan.nest import loop_variables, loops_of, provenance_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command, run, understand
-from openwork.tree import walk
+from openwork.tree import fresh_name, walk
 
 # Numbers in the examples that options print; any other would be as legal.
 _FACTOR, _PARTS, _DISTANCE = 4, 3, 8
@@ -128,8 +128,4 @@ class _Fresh:
         self.taken |= {n.name for n in walk(plan.assignment) if isinstance(n, IndexVar)}
 
     def __call__(self, base: str) -> IndexVar:
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        return IndexVar(name)
+        return IndexVar(fresh_name(base, self.taken))

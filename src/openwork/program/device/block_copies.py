@@ -30,7 +30,7 @@ from openwork.program.nodes import (
     arithmetic,
     block,
 )
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, fresh_name, map_children, walk
 
 _MOST = 256  # blocks that have copies
 _MOST_ELEMENTS = 1 << 26  # of all copies together
@@ -69,8 +69,8 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
     after: list[p.Stmt] = []
     body: Node = loop.body
     for copy in loop.copies:
-        base = copy.array.name.removesuffix("_vals")
-        own = Array(_fresh(f"{base}_parts", taken), copy.array.type)
+        name = _fresh(f"{copy.array.stem}_parts", taken)
+        own = Array(name, copy.array.type, p.Role.PARTIAL)
         body = _moved(body, copy.array, own, part * copy.count)
         fill = For(at, Value(0), parts * copy.count, block(Store(own, at, copy.identity)))
         before += [Allocate(own, parts * copy.count), replace(fill, simd=True)]
@@ -103,9 +103,6 @@ def _moved(node: Node, array: Array, own: Array, first: Expr) -> Node:
 
 
 def _fresh(base: str, taken: set[str]) -> str:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
+    name = fresh_name(base, taken)
     taken.add(name)
     return name

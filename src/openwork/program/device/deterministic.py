@@ -9,12 +9,14 @@ from openwork.program import nodes as p
 from openwork.program.gpu_nodes import Combine
 from openwork.tree import walk
 
+_ELEMENTS = (p.Role.VALUE, p.Role.PARTIAL)  # sums depend on their order; counts do not
+
 
 def is_exact(bodies: tuple[p.Block, ...]) -> bool:
     """Whether no elements are updated in an order that changes from call to call."""
     return not any(
         isinstance(n, Combine)
-        or (isinstance(n, p.Store) and n.atomic and n.array.name.endswith("_vals"))
+        or (isinstance(n, p.Store) and n.atomic and n.array.role in _ELEMENTS)
         for body in bodies
         for n in walk(body)
     )

@@ -183,7 +183,7 @@ class _Host:
                 return False
             if isinstance(node, p.Apply):
                 return False
-            if isinstance(node, p.Helper) and node.name != "table_slots":
+            if isinstance(node, p.Helper) and not node.facts.on_host:
                 return False
         return True
 

@@ -41,8 +41,8 @@ _MOST_SHARED = 48 << 10  # bytes
 def verify_device(device: DeviceProgram) -> None:
     """Raise `InternalError` if `device` breaks a rule."""
     scalars = {name.name: False for name in (*device.program.sizes, ROOM, *device.rooms)}
-    arrays = {a.array.name for a in device.program.arguments if a.role != "made"}
-    host = _Host(scalars, arrays | {STATUS.name, LENGTHS.name})
+    given = [a.array for a in device.program.arguments if a.role != "made"]
+    host = _Host(scalars, {a.name: a.role for a in (*given, STATUS, LENGTHS)})
     host.kernels = device.named
     host.statement(device.host)
     operands = {a.array.name for a in device.program.arguments if a.role == "operand"}
@@ -104,7 +104,7 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
     if wrong:
         raise InternalError(f"{kernel.name} writes to {', '.join(sorted(wrong))}")
     scalars = dict.fromkeys([*(n.name for n in kernel.scalars), *BUILTIN], False)
-    known = _Threads(scalars, {a.name for a in kernel.arrays})
+    known = _Threads(scalars, {a.name: a.role for a in kernel.arrays})
     known.statement(kernel.body)
     if threads > 1:
         _meet(kernel.body, {THREAD, WARP, LANE}, {THREAD, LANE}, kernel.name)
@@ -141,9 +141,20 @@ def _divergent(
     lost = any(_computed_from(e, of_block) for e in ends)
     alone = any(_computed_from(e, of_unit) for e in ends)
     for n in walk(body) if lost or alone else ():
-        if isinstance(n, Barrier) and (alone or n.lanes is None):
+        lanes = _waits_for(n)
+        if lanes == 0 or (lanes > 1 and alone):
             raise InternalError(f"{kernel} has a barrier that not all of its threads come to")
     _meet(body, of_block, of_unit, kernel)
+
+
+def _waits_for(node: Node) -> int:
+    """With how many neighbours threads wait for each other here: 0 is all of the block, 1 nobody."""
+    match node:
+        case Barrier(lanes=lanes):
+            return lanes or 0
+        case p.Helper(args=(*_, p.Value(value=lanes))) if node.facts.collective:
+            return int(lanes.real)
+    return 1
 
 
 def _computed_from(e: p.Expr, names: set[Node]) -> bool:

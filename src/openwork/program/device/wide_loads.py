@@ -32,7 +32,7 @@ from openwork.program.gpu_nodes import (
     StreamLoad,
 )
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, fresh_name, map_children, walk
 
 
 def with_wide_loads(device: DeviceProgram) -> DeviceProgram:
@@ -98,7 +98,7 @@ class _Vectors:
             store = stores[0]
             base = self._base(store.index, loop.var, own)
             fits = base is not None and _aligned(base, store.array, count, known)
-            if base is not None and fits and store.array.name.endswith("_vals"):
+            if base is not None and fits and store.array.role is p.Role.VALUE:
                 vector = self._vector(store.array)
                 before.append(MakeVector(vector, count))
                 after.append(StoreVector(vector, store.array, base, count, store.atomic))
@@ -111,16 +111,12 @@ class _Vectors:
 
     def _adds(self, store: p.Store) -> bool:
         """Whether it adds to neighbouring elements as GPUs can do at once, outside of blocks."""
-        plus = store.op is not None and store.op.name == "add" and store.op.definition is None
+        plus = store.op is not None and store.op.adds
         here = store.array.type == "float32" and store.array.name not in self.shared
         return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
-        base, number = array.name.removesuffix("_vals") + "_vector", 1
-        name = base
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
+        name = fresh_name(f"{array.stem}_vector", self.taken)
         self.taken.add(name)
         return Array(name, array.type)
 

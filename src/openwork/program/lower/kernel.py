@@ -18,8 +18,9 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.accumulate import operator_of
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.names import Names, Widths
+from openwork.program.lower.base.names import Names
 from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.base.workspace import Workspace, Workspaces
 from openwork.program.lower.derived.recover import Recovery
 from openwork.program.lower.lower import Lowering
@@ -50,8 +51,8 @@ class Lowered:
     initial: Number | None
 
 
-def lower_plan(plan: Plan, widths: Widths) -> Lowered:
-    """The program of `plan`, for index arrays of the given element types."""
+def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
+    """The program of `plan` for data of which `facts` hold."""
     nest, provenance = nest_of(plan.loops), Provenance(relations_of(plan.loops))
     loops = [n.var for n in walk(nest) if isinstance(n, Forall)]
     roots = list(dict.fromkeys(u for var in loops for u in provenance.underived(var)))
@@ -60,7 +61,7 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     variables = [*roots, *(v for v in plan.assignment.lhs.vars if v not in roots)]
     variables += [block.var for block in plan.blocks]
     names = Names(
-        plan.result, operands, temporaries, variables, widths, provenance.relations,
+        plan.result, operands, temporaries, variables, facts, provenance.relations,
         blocks=plan.blocks,
     )  # fmt: skip
     made = plan.assembly if isinstance(plan.assembly, Append) else Append()
@@ -105,7 +106,7 @@ def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argu
     for tensor in operands:
         for level, kind in enumerate(tensor.format.levels):
             for fact in sorted(kind.arrays, key=lambda fact: fact.name):
-                array = names.array(tensor, level, fact.name)
+                array = names.array(tensor, level, fact)
                 yield p.Argument(array, tensor.name, level, fact.name, "operand")
         yield p.Argument(names.values(tensor), tensor.name, -1, "values", "operand")
     for relation in ctx.provenance.relations:

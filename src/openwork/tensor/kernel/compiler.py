@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from openwork.errors import InternalError
 from openwork.format.levels.width import index_dtype
@@ -14,13 +15,12 @@ from openwork.loops.plan.assembly import Append, accesses_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.pipeline import Compiled
-from openwork.program.lower.base.names import Widths
+from openwork.program.lower.base.specialization import Specialization, Width
 from openwork.runtime.storage import Storage
 from openwork.trace import Trace
 from openwork.tree import walk
 
 Extents = Mapping[IndexVar, int]
-_Made = tuple[tuple[tuple[str, int, str], str], ...]
 
 
 class Compiler(ABC):
@@ -53,23 +53,27 @@ class Compiler(ABC):
         """
 
     @abstractmethod
-    def _written(self, widths: Widths, variant: Hashable) -> Compiled:
-        """The kernel for index arrays of these widths."""
+    def _written(self, facts: Specialization, variant: Hashable) -> Compiled:
+        """The kernel for data of which `facts` hold."""
 
     def before_calls(self, operands: tuple[Storage | None, ...]) -> Compiled:
         """The kernel before any call; index arrays of absent operands are taken to be int32."""
         known = {block.var: block.extent for block in self._plan.blocks}
-        made = (*self._result_widths(None), *self._whole_blocks(known))
-        return self._text(operands, made, self._variant(operands, None))
+        facts = Specialization(self._result_widths(None), whole=self._whole_blocks(known))
+        return self._text(operands, facts, self._variant(operands, None))
 
     def kernel(self, operands: tuple[Storage, ...], extents: Extents) -> Compiled:
         """The kernel for these operands."""
-        made = (*self._result_widths(extents), *self._whole_blocks(extents))
+        facts = (
+            self._result_widths(extents),
+            self._wide_keys(extents),
+            self._whole_blocks(extents),
+        )
         variant = self._variant(operands, extents)
-        key = (tuple([storage.widths for storage in operands]), made, variant)
+        key = (tuple([storage.widths for storage in operands]), facts, variant)
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = self._text(operands, made, variant)
+            found = self._found[key] = self._text(operands, Specialization(*facts), variant)
         return found
 
     def widen(self, overflowed: bool) -> None:
@@ -82,37 +86,44 @@ class Compiler(ABC):
         self.wide = True
 
     def _text(
-        self, operands: tuple[Storage | None, ...], made: _Made, variant: Hashable
+        self, operands: tuple[Storage | None, ...], facts: Specialization, variant: Hashable
     ) -> Compiled:
-        widths = dict(made)
+        """The kernel as text, where `facts` lack the index widths of the operands."""
+        widths = list(facts.widths)
         for var, storage in zip(self.operands, operands, strict=True):
             for level, kind in enumerate(var.format.levels):
                 for n in (fact.name for fact in kind.arrays):
                     array = None if storage is None else storage.levels[level].get(n)
                     usual = f"int{kind.bits or 32}"
-                    widths[var.name, level, n] = usual if array is None else array.dtype.name
-        key = (frozenset(widths.items()), variant)
+                    width = usual if array is None else array.dtype.name
+                    widths.append(((var.name, level, n), width))
+        facts = replace(facts, widths=tuple(widths))
+        key = (facts, variant)
         if key not in self._texts:
-            self._texts[key] = self._written(widths, variant)
+            self._texts[key] = self._written(facts, variant)
         return self._texts[key]
 
-    def _whole_blocks(self, extents: Mapping[IndexVar, int | None]) -> _Made:
+    def _whole_blocks(self, extents: Mapping[IndexVar, int | None]) -> frozenset[IndexVar]:
         """The modes that blocks divide without a rest, so that none has to be looked at."""
-        return tuple(
-            ((block.var.name, -1, "blocks"), "whole")
+        return frozenset(
+            block.var
             for block in self._plan.blocks
             if (extents.get(block.var) or 1) % block.size == 0
         )
 
-    def _result_widths(self, extents: Extents | None) -> _Made:
-        """The element types of the index arrays that the kernel makes, and of workspace keys."""
-        found = [
-            ((name, 0, "keys"), "int128")
+    def _wide_keys(self, extents: Extents) -> frozenset[str]:
+        """The workspaces that have more keys than 64 bits tell apart."""
+        return frozenset(
+            name
             for name, variables in self._keyed
-            if extents is not None and math.prod(extents.get(v, 1) for v in variables) >= 2**63
-        ]
+            if math.prod(extents.get(v, 1) for v in variables) >= 2**63
+        )
+
+    def _result_widths(self, extents: Extents | None) -> tuple[Width, ...]:
+        """The element types of the index arrays that the kernel makes."""
         if not isinstance(self._plan.assembly, Append):
-            return tuple(found)
+            return ()
+        found: list[Width] = []
         lhs = self._plan.assignment.lhs
         for level, kind in enumerate(lhs.tensor.format.levels):
             extent = 0 if extents is None else extents[lhs.level_vars[level]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from openwork.loops.schedule.default.cpu import shared_by_threads
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import ANY_CPU
 from openwork.pipeline import Compiled, back
-from openwork.program.lower.base.names import Widths
+from openwork.program.lower.base.specialization import LongLoops, Specialization
 from openwork.program.nodes import Allocate, For, Grow
 from openwork.runtime.host.launch import Executable
 from openwork.runtime.host.library import load
@@ -24,7 +25,7 @@ from openwork.runtime.memory import LARGE, address, allocate, available, zeros
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.kernel.binding import Binding
 from openwork.tensor.kernel.compiler import Compiler, Extents
-from openwork.tensor.kernel.long_loops import LongLoops, Marks
+from openwork.tensor.kernel.long_loops import LoopLengths
 from openwork.tensor.kernel.result_size import limit
 from openwork.tensor.kernel.target import Launcher, Loader, Target
 from openwork.tensor.kernel.warm import Warm, WarmAppended
@@ -59,13 +60,13 @@ class CpuCompiler(Compiler):
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
         super().__init__(plan, trace)
-        self.long = LongLoops(plan, self.operands)
+        self.lengths = LoopLengths(plan, self.operands)
 
-    def _variant(self, operands: Sequence[Storage | None], extents: Extents | None) -> Marks:
-        return self.long.marks(operands, extents)
+    def _variant(self, operands: Sequence[Storage | None], extents: Extents | None) -> LongLoops:
+        return self.lengths.long(operands, extents)
 
-    def _written(self, widths: Widths, variant: Hashable) -> Compiled:
-        return back(self._plan, {**widths, **dict(cast(Marks, variant))}, self._trace)
+    def _written(self, facts: Specialization, variant: Hashable) -> Compiled:
+        return back(self._plan, replace(facts, long=cast(LongLoops, variant)), self._trace)
 
 
 class Call(NamedTuple):
@@ -110,7 +111,7 @@ class CpuLauncher(Launcher):
             *(pointer for storage in operands for pointer in storage.pointers),
             *(address(array) for array in binding.cuts),
         )
-        steps = max(binding.work, self._compiler.long.steps(operands, binding.extents))
+        steps = max(binding.work, self._compiler.lengths.steps(operands, binding.extents))
         return Call(self._executable(binding.compiled), pointers, steps)
 
     def _takes_much(self, binding: Binding) -> bool:

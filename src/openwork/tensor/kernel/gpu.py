@@ -20,7 +20,7 @@ from openwork.loops.relations import Fuse, Split
 from openwork.loops.schedule.draft import Draft
 from openwork.pipeline import Compiled, CompiledCuda, back_cuda
 from openwork.program.gpu_nodes import VECTOR
-from openwork.program.lower.base.names import Widths
+from openwork.program.lower.base.specialization import Specialization
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
 from openwork.runtime.gpu.emulator import Emulator
 from openwork.runtime.gpu.inspected import Kept
@@ -81,8 +81,8 @@ class GpuCompiler(Compiler):
         there = [storage for storage in operands if storage is not None]
         return self._fits(there, extents), all(map(_is_aligned, there))
 
-    def _written(self, widths: Widths, variant: Hashable) -> Compiled:
-        if "int128" in widths.values():
+    def _written(self, facts: Specialization, variant: Hashable) -> Compiled:
+        if facts.wide_keys:
             raise ScheduleError(
                 "modes that are summed into have more coordinates together than 64 bits tell "
                 "apart, which is all that a GPU can look for at once",
@@ -90,7 +90,7 @@ class GpuCompiler(Compiler):
                 hint='compile(target="cpu"), or order the loops so that fewer modes are open',
             )
         narrow, aligned = cast(tuple[bool, bool], variant)
-        return back_cuda(self._plan, widths, self._trace, narrow, aligned)
+        return back_cuda(self._plan, facts, self._trace, narrow, aligned)
 
     def _fits(self, operands: list[Storage], extents: Extents) -> bool:
         """Whether 32-bit numbers count everything that these operands have.
@@ -166,9 +166,9 @@ class GpuLauncher(Launcher):
         pairs = zip(self._compiler.operands, operands, strict=True)
         given = {var.name: ref(storage) for var, storage in pairs}
         return {
-            a.array.name.partition("_")[0]: given[a.tensor]
+            a.array.tensor: given[a.tensor]
             for a in compiled.program.arguments
-            if a.role == "operand" and a.tensor in given
+            if a.role == "operand" and a.array.tensor
         }
 
     def _run(

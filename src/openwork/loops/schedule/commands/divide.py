@@ -158,7 +158,7 @@ def _counted(plan: Plan, var: IndexVar) -> Access:
             if not isinstance(access, Access) or access.tensor in {plan.result}:
                 continue
             levels, order = access.tensor.format.levels, access.level_vars
-            if variables[-1] not in order or any(kind.name == "Key" for kind in levels):
+            if variables[-1] not in order or any(kind.lists for kind in levels):
                 continue
             at = order.index(variables[-1])
             below = levels[at + 1] if at + 1 < len(levels) else None

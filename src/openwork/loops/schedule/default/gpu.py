@@ -37,7 +37,7 @@ from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.loops.schedule.legality.parallel import walked_together
 from openwork.loops.schedule.machines import Gpu, SparseResult
 from openwork.loops.schedule.statistics import Statistics
-from openwork.tree import Node, bottom_up, walk
+from openwork.tree import Node, bottom_up, fresh_name, walk
 
 
 def default_gpu(
@@ -265,9 +265,6 @@ def _shared(draft: Draft, loop: Forall, gpu: Gpu, exact: bool) -> Draft:
 
 
 def _fresh(base: str, taken: set[str]) -> IndexVar:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
+    name = fresh_name(base, taken)
     taken.add(name)
     return IndexVar(name)

@@ -123,9 +123,7 @@ def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenanc
         if not isinstance(assign, Assign) or assign.lhs.tensor in made or tag is None:
             continue
         lhs = assign.lhs
-        if not lhs.tensor.format.is_dense and any(
-            not kind.full and kind.name == "Key" for kind in lhs.tensor.format.levels
-        ):
+        if any(kind.lists for kind in lhs.tensor.format.levels):
             raise ScheduleError(
                 f"iterations of {loop.var} would write to the list of keys of {lhs.tensor} at once",
                 code="E307",

@@ -79,7 +79,7 @@ class Appender:
 
     def array(self, level: int, fact: ArrayFact) -> Array:
         """An index array of the result."""
-        return self.names.array(self.result.tensor, level, fact.name)
+        return self.names.array(self.result.tensor, level, fact)
 
     def facts(self, level: int, per: str) -> list[ArrayFact]:
         """The index arrays of `level` with an entry per parent, or per child."""

@@ -28,6 +28,7 @@ from openwork.program.nodes import (
     For,
     Helper,
     Name,
+    Role,
     Stmt,
     Store,
     Value,
@@ -116,10 +117,9 @@ class Context:
 
         An inspector finds them before the kernel runs, and they are kept with the operand.
         """
-        pos = self.boundaries(access, level + 1)
-        found = Array(
-            f"{self.names.of(access.tensor)}_tiles{level + 1}_of{last + 1}_{length}", pos.type
-        )
+        pos, name = self.boundaries(access, level + 1), self.names.of(access.tensor)
+        what = f"tiles{level + 1}_of{last + 1}_{length}"
+        found = Array(f"{name}_{what}", pos.type, Role.START, name)
         if found in self.inspected:
             return found
         tile = Name(f"{found.name}_at")
@@ -128,7 +128,7 @@ class Context:
         start = Helper("last_at_most", (pos, Value(0), self.positions(access, level), child))
         fill = block(Store(found, tile, start))
         self.inspected[found] = [
-            Allocate(found, count, kept=True),
+            Allocate(found, count, kept=what),
             For(tile, Value(0), count, fill, "where tiles begin", simd=True),
         ]
         return found
@@ -146,10 +146,11 @@ class Context:
 
     def boundaries(self, access: Access, level: int) -> Array:
         """The array of `level` in which the parent of a position can be searched."""
-        name = access.tensor.format.levels[level].boundaries
-        if name is None:
-            raise InternalError(f"level {level} of {access} has no boundaries to search")
-        return self.names.array(access.tensor, level, name)
+        kind = access.tensor.format.levels[level]
+        for fact in kind.arrays:
+            if fact.name == kind.boundaries:
+                return self.names.array(access.tensor, level, fact)
+        raise InternalError(f"level {level} of {access} has no boundaries to search")
 
     def cuts(self, relation: Divide) -> Array:
         """The array of cut points that the user's function gives."""

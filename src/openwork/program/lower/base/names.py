@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
+from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
-from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
-
-Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
+from openwork.program.lower.base.specialization import Specialization
+from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
+from openwork.tree import fresh_name
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -40,6 +41,26 @@ def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
         case Split() | Divide():
             return [f"{base}0", f"{base}1"]
     return [base]
+
+
+# By what a level says that its array holds.
+_ROLES = {"positions": Role.POSITION, "coordinates": Role.COORDINATE}
+
+
+@lru_cache(maxsize=1024)  # programs name the same few arrays again and again
+def value_array(tensor: str, type: str) -> Array:
+    """The values of the tensor or workspace that is called `tensor` in the code."""
+    return Array(f"{tensor}_vals", type, Role.VALUE, tensor)
+
+
+def index_array(tensor: str, level: int, fact: ArrayFact, type: str) -> Array:
+    """An index array of a level of the tensor that is called `tensor` in the code."""
+    return _index_array(tensor, level, fact.name, fact.holds, type)
+
+
+@lru_cache(maxsize=1024)
+def _index_array(tensor: str, level: int, name: str, holds: str, type: str) -> Array:
+    return Array(f"{tensor}_{name}{level + 1}", type, _ROLES.get(holds, Role.NUMBER), tensor)
 
 
 class LevelView(SimpleNamespace):
@@ -77,7 +98,7 @@ class Names:
     operands: tuple[TensorVar, ...]
     temporaries: tuple[TensorVar, ...]
     loops: Sequence[IndexVar]
-    widths: Widths
+    facts: Specialization
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
     blocks: tuple[Block, ...] = ()
@@ -99,11 +120,7 @@ class Names:
         table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
         for relation in self.relations:
             for child, name in zip(relation.children, _derived(relation, table), strict=True):
-                taken = set(table.values())
-                number = 1
-                while (name if number == 1 else f"{name}_{number}") in taken:
-                    number += 1
-                table[child] = name if number == 1 else f"{name}_{number}"
+                table[child] = fresh_name(name, set(table.values()))
         return table
 
     def of(self, tensor: TensorVar) -> str:
@@ -123,16 +140,16 @@ class Names:
     def ends_early(self, var: IndexVar) -> bool:
         """Whether a mode may end before the last block does within which `var` runs."""
         block = self.inner_blocks.get(var)
-        return block is not None and self.widths.get((block.var.name, -1, "blocks")) != "whole"
+        return block is not None and block.var not in self.facts.whole
 
     @property
     def takes_long(self) -> bool:
         """Whether the whole kernel may take longer than somebody waits who pressed Ctrl-C."""
-        return self.widths.get(("", -1, "kernel")) == "long"
+        return self.facts.long.kernel
 
     def is_long(self, var: IndexVar, run: bool) -> bool:
         """Whether a loop over all values of `var`, or along a run of stored ones, takes long."""
-        return self.widths.get((var.name, -1, "run" if run else "loop")) == "long"
+        return var in (self.facts.long.runs if run else self.facts.long.loops)
 
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
         """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
@@ -150,23 +167,24 @@ class Names:
 
     def cuts(self, outer: IndexVar) -> Array:
         """The points at which a user's function cuts, for the runs that `outer` counts."""
-        return Array(f"{self.variables[outer]}_cuts", "int64")
+        return Array(f"{self.variables[outer]}_cuts", "int64", Role.CUT)
 
     def values(self, tensor: TensorVar) -> Array:
         """The values of `tensor`."""
-        name = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{name}_vals", tensor.dtype.name)
+        return value_array(self._name_of_arrays(tensor), tensor.dtype.name)
 
-    def array(self, tensor: TensorVar, level: int, name: str) -> Array:
+    def array(self, tensor: TensorVar, level: int, fact: ArrayFact) -> Array:
         """An index array of `tensor`."""
-        width = self.widths.get((tensor.name, level, name), "int32")
-        base = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{base}_{name}{level + 1}", width)
+        width = self.facts.width(tensor.name, level, fact.name)
+        return index_array(self._name_of_arrays(tensor), level, fact, width)
+
+    def _name_of_arrays(self, tensor: TensorVar) -> str:
+        return self.standing_in.get(tensor.name) or self.of(tensor)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""
         facts = access.tensor.format.levels[level].arrays
-        arrays = {f.name: self.array(access.tensor, level, f.name) for f in facts}
+        arrays = {f.name: self.array(access.tensor, level, f) for f in facts}
         return LevelView(self, access, level, arrays)
 
     def parents(self, access: Access, level: int) -> Expr:

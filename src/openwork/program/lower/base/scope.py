@@ -9,6 +9,7 @@ from typing import TypeVar
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.relations import Pos
 from openwork.program.nodes import INDEX, Expr, Name, Value, arithmetic, compare
+from openwork.tree import fresh_name
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -171,10 +172,7 @@ class Scope:
         A `lasting` name is declared outside of any loop of its own, so that code beside it, which
         has another scope, must not declare it again.
         """
-        name, number = base, 1
-        while name in self.taken or name in self.lasting:
-            number += 1
-            name = f"{base}_{number}"
+        name = fresh_name(base, self.taken, self.lasting)
         if lasting:
             self.lasting.add(name)
         return Name(name, type), replace(self, taken=self.taken | {name})

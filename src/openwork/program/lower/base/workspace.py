@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import numpy as np
+
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.levels import is_hashed
@@ -35,6 +37,7 @@ from openwork.program.nodes import (
     Load,
     Local,
     Name,
+    Role,
     Set,
     Stmt,
     Store,
@@ -82,7 +85,7 @@ class Workspace:
     @property
     def keys(self) -> Array:
         """The keys that were written: 64-bit numbers, or where those do not reach, 128-bit ones."""
-        type = self.names.widths.get((self.tensor.name, 0, "keys"), INDEX)
+        type = "int128" if self.tensor.name in self.names.facts.wide_keys else INDEX
         return Array(f"{self.name}_keys", type)
 
     def key(self, coordinates: Sequence[Expr]) -> Expr:
@@ -115,7 +118,7 @@ class Workspace:
     @property
     def table(self) -> Array:
         """The hash table: slots, or -1."""
-        return Array(f"{self.name}_table", INDEX)
+        return Array(f"{self.name}_table", INDEX, Role.TABLE, self.name)
 
     @property
     def mask(self) -> Name:
@@ -252,7 +255,7 @@ class Workspace:
 
 def is_blank(value: Value) -> bool:
     """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
-    return value.value == 0 and not str(value.value).startswith("-")
+    return not any(np.array(value.value, value.type).tobytes())
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from openwork.program.nodes import (
     If,
     Load,
     Name,
+    Role,
     Stmt,
     Value,
     arithmetic,
@@ -164,7 +165,7 @@ class DevicePieces(Pieces):
 
 def _list(tier: int) -> Array:
     """The pieces of a tier, in any order."""
-    return Array(f"pieces_{_WORDS[tier]}", "int64")
+    return Array(f"pieces_{_WORDS[tier]}", "int64", Role.CUT)
 
 
 def _count(tier: int) -> Name:

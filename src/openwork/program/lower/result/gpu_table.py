@@ -18,7 +18,7 @@ from openwork.loops.plan.assembly import Append
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import MOST_SHARED, ByOne
 from openwork.program.lower.base.workspace import Workspace, Workspaces, is_blank
-from openwork.program.lower.result.gpu_sharing import INSERTS, by_warps, side_by_side
+from openwork.program.lower.result.gpu_sharing import by_warps, side_by_side
 from openwork.program.nodes import (
     INDEX,
     Allocate,
@@ -85,10 +85,10 @@ class Table(Workspace):
             return super().keys.type
         names, result = self.names, self.names.result
         widths = {
-            names.array(result, level, fact.name).type
+            names.array(result, level, fact).type
             for level, kind in enumerate(result.format.levels)
             for fact in kind.arrays
-            if fact.name == "crd"
+            if fact.holds == "coordinates"
         }
         return "int32" if widths == {"int32"} else INDEX
 
@@ -188,7 +188,7 @@ class Table(Workspace):
     def meets(self, op: Op | None) -> bool:
         """Whether warps that insert at once combine values of the row at hand atomically."""
         tables, type = self.tables, self.tensor.dtype.name
-        added = op is not None and op.name == "add" and op.definition is None
+        added = op is not None and op.adds
         return tables.tier != NEAR and tables.made.atomic and added and type in _ATOMIC
 
     def combined(self, at: Expr, value: Expr, op: Op | None) -> Store:
@@ -250,7 +250,7 @@ class Table(Workspace):
         others = {
             n.args[0]
             for n in walk(producer)
-            if isinstance(n, Helper) and n.name in INSERTS and n.args[0] != self.set
+            if isinstance(n, Helper) and n.facts.inserts and n.args[0] != self.set
         }
         if others:  # whose keys are not known before
             return [Set(self.bound, p.Convert(self.size, _COUNT))]

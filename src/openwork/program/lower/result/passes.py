@@ -26,6 +26,7 @@ from openwork.program.nodes import (
     Name,
     Prefetch,
     Put,
+    Role,
     Set,
     Stmt,
     Store,
@@ -51,12 +52,12 @@ _ENTRY = 4  # for so many bytes of each entry a line is asked for at the end of 
 
 def first_of(level: int) -> Array:
     """Where each piece begins in a level of the result."""
-    return Array(f"R{level + 1}_first", "int64")
+    return Array(f"R{level + 1}_first", "int64", Role.CUT)
 
 
 def of_result(array: Array) -> Array:
     """The array of the result that a piece has its own of."""
-    return Array(f"R{array.name.removeprefix(OWN)}", array.type)
+    return array.of("R")
 
 
 @dataclass
