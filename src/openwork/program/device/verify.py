@@ -148,7 +148,7 @@ def _divergent(
 
 
 def _waits_for(node: Node) -> int:
-    """With how many neighbours threads wait for each other here: 0 is all of the block, 1 nobody."""
+    """How many neighbours wait for each other here: 0 is all threads of the block, 1 none."""
     match node:
         case Barrier(lanes=lanes):
             return lanes or 0
