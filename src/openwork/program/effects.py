@@ -28,11 +28,16 @@ class Touched:
 
     def and_then(self, other: Touched) -> Touched:
         """What both touch."""
+        if other == _NOTHING:
+            return self
         return Touched(self.loads | other.loads, self.first | other.first, self.many | other.many)
 
     def without(self, local: set[str]) -> Touched:
         """Without what each thread has for itself."""
         return Touched(self.loads - local, self.first - local, self.many - local)
+
+
+_NOTHING = Touched()
 
 
 def changed_by_helpers(body: Node) -> set[str]:
@@ -70,5 +75,6 @@ def touched(node: Node, shared: bool = False) -> Touched:
             arrays = frozenset(a.name for a in node.args if isinstance(a, Array))
             found = Touched(loads=arrays, many=frozenset() if node.facts.reads else arrays)
     for child in children(node):
-        found = found.and_then(touched(child, shared))
+        if not isinstance(child, (p.Name, p.Value, Array)):  # most nodes, which touch nothing
+            found = found.and_then(touched(child, shared))
     return found

@@ -50,7 +50,7 @@ class SumLanes(Stmt):
     count: int
 
 
-def in_lanes(program: p.Program) -> p.Program:
+def vectorize(program: p.Program) -> p.Program:
     """`program` with vectors in place of the local arrays that whole vectors are computed in."""
     counts = _eligible(program.body)
     while counts:

@@ -155,7 +155,7 @@ $inline $ctype floor_divide_$type($ctype a, $ctype b) {
 }
 """
 
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INTEGERS = {
     "floor_divide": (_FLOOR_DIVIDE, _FLOOR_DIVIDE_UNSIGNED),
     "remainder": (_REMAINDER, _REMAINDER_UNSIGNED),

@@ -99,36 +99,45 @@ def run(
             around(squeeze(operand.storage, modes), operand.name) if modes else operand
             for operand, modes in zip(operands, layout.dropped, strict=True)
         ]
-    facts = tuple([operand.facts for operand in operands])
-    on_gpu = any([operand.device == "cuda" for operand in operands])
-    shown: list[Operand] = []
 
-    def shown_to_recipes(n: int) -> Operand:
-        """An operand with the data itself, as recipes for a GPU choose by it."""
-        shown.append(around(operands[n].storage, operand_name(n)))
-        return shown[-1]
-
-    def assignment() -> Assignment:
-        accesses = [
-            Access(
-                (shown_to_recipes(n) if on_gpu else stand_in(n, facts[n])).var, variables(numbers)
-            )
-            for n, numbers in enumerate(layout.operands)
-        ]
-        rhs, format, dtype = build(accesses)
+    def assignment(stand_ins: Sequence[Operand]) -> Assignment:
+        pairs = zip(stand_ins, layout.operands, strict=True)
+        rhs, format, dtype = build([Access(o.var, variables(numbers)) for o, numbers in pairs])
         fill = 0 if format.is_dense else fill_of(rhs)
         result = result_of(facts_for(format, dtype, fill))
         return Assignment(Access(result.var, variables(layout.result)), rhs)
 
-    key: tuple[Hashable, ...] = (operation, layout.operands, layout.result, facts)
-    if not on_gpu:
-        return call(KERNELS.get(key, assignment), operands)
+    key = (operation, layout.operands, layout.result)
+    return call(kernel_for(key, operands, assignment), operands)
+
+
+def kernel_for(
+    key: tuple[Hashable, ...],
+    operands: Sequence[Operand],
+    build: Callable[[Sequence[Operand]], Assignment],
+) -> Any:
+    """The kernel of what `build` makes of operands like these, compiled if there is none yet.
+
+    `key`: tells what is built apart. On a CPU the kernel serves any data. On a GPU recipes choose
+    by the data, so that `build` gets it, and a kernel is for one shape and number of entries.
+    """
+    facts = tuple([operand.facts for operand in operands])
+    if not any([operand.device == "cuda" for operand in operands]):
+        return KERNELS.get(
+            (*key, facts), lambda: build([stand_in(n, each) for n, each in enumerate(facts)])
+        )
+    shown: list[Operand] = []
+
+    def with_data() -> Assignment:
+        shown.extend(around(o.storage, operand_name(n)) for n, o in enumerate(operands))
+        return build(shown)
+
     # Extents are constants of the kernel, and the number of entries tells matrices apart.
     sizes = tuple((operand.storage.shape, operand.storage.nnz) for operand in operands)
-    kernel = KERNELS.get((*key, sizes), assignment, "cuda")
+    kernel = KERNELS.get((*key, facts, sizes), with_data, "cuda")
     for operand in shown:
         operand._storage = None  # the kernel is kept, but not the data it was made for
-    return call(kernel, operands)
+    return kernel
 
 
 def around(storage: Storage, name: str = "") -> Operand:

@@ -14,8 +14,9 @@ from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
 from openwork.index.semiring import under
 from openwork.tensor.convert.pack import check_order
-from openwork.tensor.eager import KERNELS, call, result_of, stand_in
+from openwork.tensor.eager import call, kernel_for, result_of
 from openwork.tensor.exchange.facts import facts_for
+from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import result_format
 from openwork.tensor.tensor import Tensor
 
@@ -65,9 +66,8 @@ def einsum(
         None if semiring is None else _semiring(semiring),
         None if dtype is None else as_dtype(dtype),
     )
-    target = "cuda" if any(tensor.device == "cuda" for tensor in tensors) else "cpu"
-    key = ("einsum", target, subscripts, tuple(tensor.facts for tensor in tensors), wish)
-    kernel = KERNELS.get(key, lambda: _assignment(spec, tensors, *wish), target)
+    key = ("einsum", subscripts, wish)
+    kernel = kernel_for(key, tensors, lambda stand_ins: _assignment(spec, stand_ins, *wish))
     return Tensor.made(call(kernel, tensors))
 
 
@@ -185,15 +185,15 @@ def _semiring(wanted: Semiring | str) -> Semiring:
 
 def _assignment(
     spec: Spec,
-    tensors: Sequence[Tensor],
+    operands: Sequence[Operand],
     format: Format | None,
     semiring: Semiring | None,
     dtype: DType | None,
 ) -> Assignment:
-    """The statement, over tensors without data, so that its kernel serves all shapes."""
+    """The statement over `operands`."""
     factors: list[Expr] = []
-    for n, (term, tensor) in enumerate(zip(spec.terms, tensors, strict=True)):
-        access = Access(stand_in(n, tensor.facts).var, _variables(term))
+    for term, operand in zip(spec.terms, operands, strict=True):
+        access = Access(operand.var, _variables(term))
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
     variables = _variables(spec.result)

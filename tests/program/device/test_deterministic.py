@@ -32,7 +32,7 @@ def test_any_order_of_threads_gives_the_same_bits(name: str) -> None:
     kernel = STATEMENTS[name]().compile("cuda-emulated", deterministic=True)
     bits = set()
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         bits.add(kernel().storage.values.tobytes())
     assert len(bits) == 1 and "deterministic: nothing is added up atomically" in kernel.explain()
 
@@ -83,6 +83,6 @@ def test_products_of_sparse_matrices_are_deterministic() -> None:
     kernel = stmt.compile("cuda-emulated", deterministic=True)
     bits = set()
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         bits.add(kernel().storage.values.tobytes())
     assert len(bits) == 1

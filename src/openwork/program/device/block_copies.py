@@ -37,7 +37,7 @@ _MOST = 256  # blocks that have copies
 _MOST_ELEMENTS = 1 << 26  # of all copies together
 
 
-def with_parts(program: p.Program) -> p.Program:
+def with_block_copies(program: p.Program) -> p.Program:
     """`program` with copies for the blocks that need them."""
     if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
         return program

@@ -14,21 +14,19 @@ from functools import cached_property
 
 from openwork.algebra.operators import Op
 from openwork.program import nodes as p
-from openwork.program.device.wide_loads import (
-    VECTOR,
-    LoadVector,
-    MakeVector,
-    StoreVector,
-    StreamLoad,
-)
 from openwork.program.elements import applied
 from openwork.program.gpu_nodes import (
+    VECTOR,
     Address,
     Barrier,
     Combine,
     DeviceProgram,
     Kernel,
+    LoadVector,
+    MakeVector,
     Shared,
+    StoreVector,
+    StreamLoad,
     Together,
 )
 from openwork.render.cuda.complex import COMPLEX

@@ -25,9 +25,10 @@ _NARROW = 2**31 - 1  # elements that 32-bit numbers count
 
 
 class Device(Protocol):
-    """Where kernels run."""
+    """Where kernels run; `in_main_memory`: it takes the host's arrays as they are."""
 
     name: str
+    in_main_memory: bool
 
     def load(self, source: str, kernels: Sequence[Kernel]) -> Any: ...
     def upload(self, array: Any) -> Any: ...
@@ -98,7 +99,7 @@ class Run:
                     found[what] = self._made(s)
                 self.arrays[array.name] = found[what]
             case Launch(kernel=kernel):
-                self._launch(kernel)
+                self._launch(self.program.named[kernel])
             case Scan(array=array):
                 self.device.scan(self.arrays[array.name])
                 self.repeats = False

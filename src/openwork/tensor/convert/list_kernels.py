@@ -20,10 +20,9 @@ from openwork.format.formats import Format
 from openwork.format.levels import Level
 from openwork.format.levels.base import coordinates
 from openwork.format.levels.width import countable, index_dtype
+from openwork.pipeline import to_c
 from openwork.program.nodes import Program
-from openwork.program.simplify import simplify
 from openwork.program.verify import verify
-from openwork.render.c.c import render
 from openwork.render.c.dialect import CTYPES
 from openwork.runtime.host.launch import Executable, threads_for
 from openwork.runtime.host.library import load
@@ -32,6 +31,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.list_entries import Listing
 from openwork.tensor.convert.pack_entries import Packing, appended, located, single
 from openwork.tensor.convert.sort_entries import Key, Marking, Sorting
+from openwork.trace import Trace
 
 # Parts for each thread, so that all have work until the end.
 _EACH = 16
@@ -306,9 +306,8 @@ def _compiled(
     """One of the programs of a plan, loaded."""
     program: Program = getattr(plan, which)()
     verify(program)
-    program = simplify(program)
-    verify(program)
-    return program, Executable(program, load(render(program)).kernel)
+    program, source = to_c(program, Trace(dumps=False))
+    return program, Executable(program, load(source).kernel)
 
 
 def _run(
