@@ -8,6 +8,7 @@ import pytest
 from tests.program.small import (
     COUNT,
     ONE,
+    SUMS,
     TOTAL,
     VALS,
     ZERO,
@@ -28,7 +29,6 @@ from openwork.program.vectorize import InVectors, SumLanes, in_lanes
 from openwork.tree import walk
 
 AT = p.Name("at")
-SUMS = p.Array("sums", "float64")
 TERM = times(X[I], VALS[I * 8 + AT])
 
 

@@ -138,10 +138,6 @@ BROKEN: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         "array small is declared twice",
         (p.Local(SMALL, 4), p.Local(SMALL, 4)),
     ),
-    "an array of two roles": (
-        "array y holds scratch and values",
-        (p.Store(replace(Y, role=p.Role.VALUE, tensor="y"), FIRST, X[FIRST]),),
-    ),
     # -- shelves
     "a shelf in a loop": ("there is a shelf of keys already, or in a loop", (loop(*shelved()),)),
     "a second shelf": ("there is a shelf of keys already", shelved(p.Shelf(KEYS, N))),
@@ -156,6 +152,10 @@ BROKEN: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         shelved(p.Take(KEYS, FIRST), p.Take(KEYS, FIRST)),
     ),
     # -- loops
+    "an array of two roles": (
+        "array y holds scratch and values",
+        (p.Store(p.Array("y", "float64", p.Role.VALUE, "y"), FIRST, X[FIRST]),),
+    ),
     "a break outside of loops": ("only a plain loop", (p.Break(),)),
     "a break out of a parallel loop": ("only a plain loop", (shared(p.Break()),)),
     "a break out of a vectorized loop": ("only a plain loop", (vectorized(p.Break()),)),

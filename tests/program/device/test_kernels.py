@@ -158,6 +158,12 @@ def test_a_block_waits_before_it_uses_memory_again() -> None:
     assert len(found(made.body, Barrier)) == 2
 
 
+def test_warps_wait_before_their_next_iteration_uses_memory_again() -> None:
+    once = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), lanes=4)))
+    often = kernel(blocks(unit(W, "warp", N, p.block(*STAGED), units=4)))
+    assert [len(found(made.body, Barrier)) for made in (once, often)] == [1, 2]
+
+
 def test_a_warp_waits_for_its_lanes_alone() -> None:
     made = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), lanes=4)))
     assert set(found(made.body, Barrier)) == {Barrier(32)}
