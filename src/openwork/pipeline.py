@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from openwork.algebra.types import Number
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
-from openwork.loops.plan.pieces import in_pieces
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan, names_of, plan
-from openwork.loops.schedule.default.cpu import scheduled, shared_by_threads
+from openwork.loops.schedule.default.cpu import default_cpu
+from openwork.loops.schedule.default.gpu import by_units, default_gpu
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import Cpu, Gpu
+from openwork.loops.schedule.statistics import Statistics
 from openwork.loops.verify import verify_loops
 from openwork.program.device.block_copies import with_parts
 from openwork.program.device.host import on_device
@@ -22,6 +27,7 @@ from openwork.program.nodes import Program
 from openwork.program.powers import check_powers
 from openwork.program.simplify import simplify, with_promised_extents
 from openwork.program.verify import verify
+from openwork.recipes.choose import choose
 from openwork.render.c.c import render
 from openwork.render.cuda.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
@@ -49,36 +55,56 @@ class CompiledCuda(Compiled):
     narrow: bool
 
 
-def front(
+def started(
     assignment: Assignment,
-    trace: Trace,
-    sizes: dict[str, float] | None = None,
+    sizes: Mapping[str, float],
+    trace: Trace | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
-    default: bool = True,
     by_rows: bool = False,
-) -> Plan:
-    """Index notation to loops.
+) -> Draft:
+    """Index notation to loops, which commands start from; nothing is parallel yet.
 
     `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
-    a schedule has one. `default`: with the default schedule, rather than as a schedule's begin.
-    `by_rows`: a sparse result is made along its outermost mode, whatever has to be converted.
+    a schedule has one. `by_rows`: a sparse result is made along its outermost mode, whatever has
+    to be converted.
     """
+    trace = trace or Trace()
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
     planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted, by_rows), _loops)
-    if default:
-        planned = trace.run("scheduled.txt", lambda: _scheduled(planned, trace), _loops)
-    return planned
+
+    def replan(order: tuple[IndexVar, ...]) -> Draft:
+        return started(assignment, sizes, wanted=order)
+
+    return Draft(assignment, planned, (), tuple(trace.decisions), replan)
 
 
-def _scheduled(planned: Plan, trace: Trace) -> Plan:
-    """The default schedule, shared by threads."""
-    planned = scheduled(planned, trace)
-    if planned.otherwise is not None:
-        unsaid = Trace()
-        other = in_pieces(shared_by_threads(planned.otherwise, unsaid), unsaid)
-        planned = replace(planned, otherwise=other)
-    return in_pieces(shared_by_threads(planned, trace), trace)
+def scheduled_for_cpu(
+    assignment: Assignment, sizes: Mapping[str, float], cpu: Cpu, trace: Trace
+) -> Draft:
+    """Loops with the default schedule of a CPU."""
+    start = started(assignment, sizes, trace)
+    return trace.run(
+        "scheduled.txt", lambda: default_cpu(start, cpu), lambda draft: _loops(draft.plan)
+    )
+
+
+def scheduled_for_gpu(
+    start: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool
+) -> Draft:
+    """Loops for a GPU: by the user's commands, else by a recipe, else by the default.
+
+    `exact`: without atomics, where the user gives no schedule.
+    """
+    if start.commands:
+        return default_gpu(start, statistics, gpu, exact)
+    draft = choose(start, statistics, gpu, exact) or start
+    if draft is start and isinstance(start.plan.assembly, Append) and not by_units(start.plan):
+        # The threads of a GPU each need rows of the result, which are worth a conversion.
+        sizes = {name: float(known.entries) for name, known in statistics.items()}
+        rows = started(start.written, sizes, by_rows=True)
+        draft = rows if by_units(rows.plan) else start
+    return default_gpu(draft, statistics, gpu, exact)
 
 
 def _loops(planned: Plan) -> str:

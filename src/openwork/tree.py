@@ -7,7 +7,7 @@ an unchanged tree comes back as the same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import fields
 from operator import is_
@@ -200,12 +200,3 @@ def until_stable(rewrite: Rewrite) -> Rewrite:
 def substitute(node: N, table: dict[Node, Node]) -> N:
     """`node` with every subtree that is a key of `table` replaced by its value."""
     return cast(N, top_down(lambda n: table.get(n))(node)) if table else node
-
-
-def fresh_name(base: str, *taken: Container[str]) -> str:
-    """`base`, or `base_2`, `base_3`, ...: the first that is not taken."""
-    name, number = base, 1
-    while any(name in names for names in taken):
-        number += 1
-        name = f"{base}_{number}"
-    return name

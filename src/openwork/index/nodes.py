@@ -6,6 +6,7 @@ operators, are the terms of `terms.py` around them.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,7 @@ from openwork.algebra.types import (
 )
 from openwork.errors import InternalError, ParseError, Span
 from openwork.format.formats import Format
+from openwork.format.levels import Level
 from openwork.tree import Node, walk
 
 
@@ -116,6 +118,11 @@ class Access(Expr):
     def level_vars(self) -> tuple[IndexVar, ...]:
         """The variables in the order of the storage levels."""
         return tuple(self.vars[mode] for mode in self.tensor.format.order)
+
+    def levels_along(self, variables: Container[IndexVar]) -> list[Level]:
+        """The storage levels that `variables` index."""
+        levels = zip(self.tensor.format.levels, self.level_vars, strict=True)
+        return [level for level, var in levels if var in variables]
 
     def __str__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.vars))}]"

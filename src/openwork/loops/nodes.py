@@ -37,11 +37,6 @@ class ParallelUnit(Enum):
         """Whether a GPU has it."""
         return self not in (ParallelUnit.CPUThread, ParallelUnit.CPUVector)
 
-    @property
-    def is_thread(self) -> bool:
-        """Whether iterations go to the threads of a GPU, that may meet in groups."""
-        return self in (ParallelUnit.GPUThread, ParallelUnit.GPUGroup)
-
 
 class OutputRaceStrategy(Enum):
     """How iterations that write to one place are kept apart.

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import cast
 
 from openwork.index.nodes import IndexVar
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, BoundType, Precompute
+from openwork.loops.relations import Bound, BoundType
 from openwork.program import nodes as p
 from openwork.program.nodes import Value
 from openwork.tree import (
@@ -20,7 +21,6 @@ from openwork.tree import (
     bottom_up,
     children,
     first_of,
-    fresh_name,
     map_children,
     repeated,
     substitute,
@@ -125,8 +125,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
-                    name = p.Name(fresh_name(f"{load.array.stem}_val", taken), load.type)
-                    taken.add(name.name)
+                    name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
         new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
@@ -224,10 +223,8 @@ def promised_extents(provenance: Provenance) -> dict[IndexVar, int]:
     for relation in provenance.relations:
         if not isinstance(relation, Bound) or relation.kind is not BoundType.MaxExact:
             continue
-        var = relation.parent
-        while isinstance(above := provenance.above.get(var), (Bound, Precompute)):
-            var = above.parent
-        if above is None:
+        var = provenance.unrenamed(relation.parent)
+        if var not in provenance.above:
             found[var] = relation.value
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openwork.errors import ScheduleError
@@ -70,7 +71,7 @@ class Plan:
 def plan(
     assignment: Assignment,
     trace: Trace,
-    sizes: dict[str, float] | None = None,
+    sizes: Mapping[str, float] | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
     by_rows: bool = False,
 ) -> Plan:
@@ -139,7 +140,7 @@ def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
 
 
 def _stored(
-    assignment: Assignment, sizes: dict[str, float], derived: tuple[Derived, ...]
+    assignment: Assignment, sizes: Mapping[str, float], derived: tuple[Derived, ...]
 ) -> float | None:
     """How many entries all operands have together, if that is known."""
     origin = {d.var.name: d.source for d in derived}
@@ -195,7 +196,7 @@ def _read_old_value(assignment: Assignment) -> tuple[Assignment, Derived]:
 def _order(
     assignment: Assignment,
     assembly: Assembly,
-    sizes: dict[str, float],
+    sizes: Mapping[str, float],
     wanted: tuple[IndexVar, ...] | None,
     blocks: tuple[Block, ...],
     by_rows: bool,

@@ -8,12 +8,13 @@ from itertools import permutations
 
 from openwork.errors import UserError
 from openwork.index.nodes import Access, Apply, IndexVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan.assembly import STRATEGIES, accesses_of
 from openwork.loops.plan.nest import loop_variables, loops_of, provenance_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command, run, understand
-from openwork.tree import fresh_name, walk
+from openwork.tree import walk
 
 # Numbers in the examples that options print; any other would be as legal.
 _FACTOR, _PARTS, _DISTANCE = 4, 3, 8

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import cast
 
 from openwork.errors import ScheduleError
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import combine
 from openwork.program.nodes import (
@@ -30,7 +31,7 @@ from openwork.program.nodes import (
     arithmetic,
     block,
 )
-from openwork.tree import Node, fresh_name, map_children, walk
+from openwork.tree import Node, map_children, walk
 
 _MOST = 256  # blocks that have copies
 _MOST_ELEMENTS = 1 << 26  # of all copies together
@@ -57,19 +58,19 @@ def with_parts(program: p.Program) -> p.Program:
 
 
 def _in_parts(loop: For, taken: set[str]) -> p.Block:
-    part, at = (Name(_fresh(base, taken)) for base in ("part", "part_at"))
+    part, at = (Name(take_name(base, taken)) for base in ("part", "part_at"))
     elements: Expr = Value(1)
     for copy in loop.copies:
         elements = elements + copy.count
     room = arithmetic("max", Value(_MOST_ELEMENTS) / elements, Value(1))
     # A number that the host knows, however many iterations there are.
-    parts = Name(_fresh("parts", taken))
+    parts = Name(take_name("parts", taken))
     known = arithmetic("min", Value(_MOST), room)
     before: list[p.Stmt] = [Declare(parts, known, fixed=True)]
     after: list[p.Stmt] = []
     body: Node = loop.body
     for copy in loop.copies:
-        name = _fresh(f"{copy.array.stem}_parts", taken)
+        name = take_name(f"{copy.array.stem}_parts", taken)
         own = Array(name, copy.array.type, p.Role.PARTIAL)
         body = _moved(body, copy.array, own, part * copy.count)
         fill = For(at, Value(0), parts * copy.count, block(Store(own, at, copy.identity)))
@@ -78,7 +79,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
         each = For(part, Value(0), parts, block(Store(copy.array, at, value, op)))
         combined = For(at, Value(0), copy.count, block(each), "the parts of all blocks")
         after += [replace(combined, simd=True)]
-    rounds = Name(_fresh("part_round", taken))
+    rounds = Name(take_name("part_round", taken))
     inner = block(
         Declare(loop.var, loop.begin + part + rounds * parts, fixed=True),
         cast(p.Stmt, body),
@@ -100,9 +101,3 @@ def _moved(node: Node, array: Array, own: Array, first: Expr) -> Node:
         case Store(array=a, index=index) if a == array:
             return replace(node, array=own, index=first + index)
     return node
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    name = fresh_name(base, taken)
-    taken.add(name)
-    return name

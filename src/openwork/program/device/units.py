@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import converged
 from openwork.program.effects import Touched, independent, touched
@@ -33,7 +34,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.tree import Node, children, fresh_name, map_children, walk
+from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
@@ -347,9 +348,7 @@ class Distribution:
         return Own(before, after), replace(loop, body=body)
 
     def _fresh(self, base: str) -> str:
-        name = fresh_name(base, self.taken)
-        self.taken.add(name)
-        return name
+        return take_name(base, self.taken)
 
 
 @dataclass(frozen=True)

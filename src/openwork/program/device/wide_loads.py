@@ -17,10 +17,11 @@ from math import gcd
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import BLOCK_X, THREAD
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
-from openwork.tree import Node, fresh_name, map_children, walk
+from openwork.tree import Node, map_children, walk
 
 VECTOR = 16  # bytes that a thread loads at once
 
@@ -122,9 +123,7 @@ class _Vectors:
         return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
-        name = fresh_name(f"{array.stem}_vector", self.taken)
-        self.taken.add(name)
-        return Array(name, array.type)
+        return Array(take_name(f"{array.stem}_vector", self.taken), array.type)
 
     def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
         """`index` less `at`, if that is all it has of it, and without names of the loop."""

@@ -22,7 +22,8 @@ from openwork.program.lower.base.names import Names
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.base.workspace import Workspace, Workspaces
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.derived.recovery import Recovery
+from openwork.program.lower.derived.relations.table import VALUES
 from openwork.program.lower.lower import Lowering
 from openwork.program.lower.result.gpu_table import maker_of
 from openwork.program.nodes import Declare, block
@@ -69,10 +70,10 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     workspaces = Workspaces(names, {}, make)
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)
-    recovery = Recovery(ctx)
+    recovery = Recovery(ctx, VALUES)
     ctx.recover = recovery.value
     names.sizes.update({v: recovery.most(v) for v in provenance.above})
-    body = Lowering(ctx).lower(nest, Scope())
+    body = Lowering(recovery).lower(nest, Scope(appender=appender))
     serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
     if appender is not None and provenance.relations and serial:
         # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.

@@ -20,6 +20,8 @@ from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.symbolic import known_pattern, narrows
 from openwork.loops.schedule.default.cpu import shared_by_threads
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import ANY_CPU
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.runtime.memory import address, allocate, zeros
@@ -213,8 +215,9 @@ class Kernel:
     def _under(self, result: Storage) -> Kernel:
         """A kernel for results with the pattern of `result`."""
         name = f"{self._plan.result.name}'pattern"
-        trace = Trace()
-        plan = shared_by_threads(known_pattern(self._plan, name), trace)
+        under = Draft(self._plan.written, known_pattern(self._plan, name))
+        draft = shared_by_threads(under, ANY_CPU)
+        plan, trace = draft.plan, Trace(decisions=list(draft.decisions))
         held = convert(result, self._plan.result.format, exact=True)
         dtype = next(
             v.dtype for v in walk(plan.loops) if isinstance(v, TensorVar) and v.name == name

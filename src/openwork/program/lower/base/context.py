@@ -19,7 +19,8 @@ from openwork.loops.relations import Divide
 from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.names import Names
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.base.workspace import Workspace, Workspaces
 from openwork.program.nodes import (
     Allocate,
@@ -50,8 +51,7 @@ class Context:
     is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
     each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
     `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
-    asks for. `counting`: entries of the result are counted, and no values computed. `recover` gives
-    the value of a variable where it follows from those that are known.
+    asks for. `recover` gives the value of a variable where it follows from those that are known.
     """
 
     plan: Plan
@@ -65,7 +65,6 @@ class Context:
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
     inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
-    counting: bool = False
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -188,7 +187,8 @@ class Context:
         end = self.names.reach_of(var, outer)
         known = isinstance(end, Value) and block is not None
         most = None if block is None else block.size
-        return Range(Value(0), end, everything=True, fixed=most if known else None, most=most)
+        count = Count(most if known else None, most=most)
+        return Range(Value(0), end, count, everything=True)
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

@@ -6,7 +6,7 @@ and loop variables i, j, k, ... from the outermost in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
@@ -14,11 +14,11 @@ from types import SimpleNamespace
 from openwork.errors import InternalError
 from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.plan.blocks import Block
-from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
+from openwork.loops.relations import Relation
 from openwork.program.lower.base.specialization import Specialization
 from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
-from openwork.tree import fresh_name
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -26,21 +26,6 @@ def _letters(letters: str) -> Iterator[str]:
     while True:
         number += 1
         yield from (letter if number == 1 else f"{letter}{number}x" for letter in letters)
-
-
-def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
-    """Names for the variables that a relation makes, from those it replaces."""
-    base = names[relation.parents[0]]
-    match relation:
-        case Fuse():
-            return ["f"]
-        case Pos():
-            return ["p"]
-        case Coord():
-            return ["c"]
-        case Split() | Divide():
-            return [f"{base}0", f"{base}1"]
-    return [base]
 
 
 # By what a level says that its array holds.
@@ -102,7 +87,6 @@ class Names:
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
     blocks: tuple[Block, ...] = ()
-    standing_in: dict[str, str] = field(default_factory=dict)  # other names for a tensor's arrays
 
     @cached_property
     def tensors(self) -> dict[str, str]:
@@ -119,7 +103,8 @@ class Names:
         """Each loop variable's name in the code."""
         table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
         for relation in self.relations:
-            for child, name in zip(relation.children, _derived(relation, table), strict=True):
+            names = relation.names(table[relation.parents[0]])
+            for child, name in zip(relation.children, names, strict=True):
                 table[child] = fresh_name(name, set(table.values()))
         return table
 
@@ -169,17 +154,16 @@ class Names:
         """The points at which a user's function cuts, for the runs that `outer` counts."""
         return Array(f"{self.variables[outer]}_cuts", "int64", Role.CUT)
 
-    def values(self, tensor: TensorVar) -> Array:
-        """The values of `tensor`."""
-        return value_array(self._name_of_arrays(tensor), tensor.dtype.name)
+    def values(self, tensor: TensorVar, base: str | None = None) -> Array:
+        """The values of `tensor`, or of what is called `base` in its place."""
+        return value_array(base or self.of(tensor), tensor.dtype.name)
 
-    def array(self, tensor: TensorVar, level: int, fact: ArrayFact) -> Array:
-        """An index array of `tensor`."""
+    def array(
+        self, tensor: TensorVar, level: int, fact: ArrayFact, base: str | None = None
+    ) -> Array:
+        """An index array of `tensor`, or of what is called `base` in its place."""
         width = self.facts.width(tensor.name, level, fact.name)
-        return index_array(self._name_of_arrays(tensor), level, fact, width)
-
-    def _name_of_arrays(self, tensor: TensorVar) -> str:
-        return self.standing_in.get(tensor.name) or self.of(tensor)
+        return index_array(base or self.of(tensor), level, fact, width)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""

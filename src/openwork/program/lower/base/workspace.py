@@ -62,6 +62,10 @@ class Workspace:
     names: Names
     swept: bool = False
 
+    def at(self, tier: int) -> Workspace:
+        """The workspace as rows of a tier need it: on a CPU, always the same."""
+        return self
+
     @property
     def lists(self) -> bool:
         """Whether the keys that were written are listed."""
@@ -284,10 +288,14 @@ class Workspaces:
             stride=work.stride(level),
         )
 
-    def element(self, access: Access, place: Place) -> Load:
+    def at(self, tensor: TensorVar, tier: int) -> Workspace:
+        """The workspace of `tensor`, as rows of a tier need it."""
+        if tensor not in self.table:
+            raise InternalError(f"{tensor} is no workspace")
+        return self.table[tensor].at(tier)
+
+    def element(self, access: Access, place: Place, tier: int) -> Load:
         """The value of `access`, whose last level stands at `place`."""
-        work = self.table.get(access.tensor)
-        if work is None:
-            raise InternalError(f"{access.tensor} is no workspace")
+        work = self.at(access.tensor, tier)
         at = work.value_index(place.position) if work.lists else place.position
         return Load(work.vals, at)

@@ -14,9 +14,10 @@ from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
 from openwork.loops.plan.pieces import measured
 from openwork.program.lower.base.append import Appender
-from openwork.program.lower.base.scope import Range, Scope, Seam
+from openwork.program.lower.base.ranges import Range, Seam
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.result.cut import Cut
-from openwork.program.lower.result.passes import PIECE, PIECES, Rows
+from openwork.program.lower.result.piece_appenders import PIECE, PIECES, Rows
 from openwork.program.nodes import (
     Allocate,
     Array,
