@@ -111,14 +111,18 @@ guard-library:
 	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard/guard.c
 
 guard: setup guard-library ## run random cases under the guarding allocator
-	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) tests/random/test_property.py tests/found \
-	  tests/program/lower/result
+	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) -k "not gpu" \
+	  tests/random/test_property.py tests/found tests/program/lower/result
 
 tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))
 
 golden: setup ## rewrite tests/golden from the current output
 	$(PYTEST) -m golden --update-golden tests
+
+.PHONY: mutate
+mutate: setup ## break the compiler in fifty places, one at a time: a test must fail for each (JOBS=2)
+	$(PY) tools/mutate.py --jobs $(JOBS) --out out/mutations.txt
 
 bench: setup ## measure against C and libraries; also: bench-core bench-peers bench-sparse bench-studies bench-formats
 	$(PY) bench/run.py $(BENCH)

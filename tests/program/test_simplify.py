@@ -26,10 +26,18 @@ from tests.program.small import (
     unit,
 )
 
+import openwork as ow
 from openwork.program import nodes as p
 from openwork.program.interpret.interpret import interpret
 from openwork.program.nodes import arithmetic
-from openwork.program.simplify import constant_convert, drop_empty, flatten, simplify, without_dead
+from openwork.program.simplify import (
+    constant_convert,
+    drop_empty,
+    flatten,
+    simplify,
+    with_promised_extents,
+    without_dead,
+)
 from openwork.program.verify import verify
 
 EMPTY = p.Block(())
@@ -172,6 +180,31 @@ def test_the_answer_stays() -> None:
     for whole in (program(body), simplify(program(body))):
         assert interpret(whole, arrays, [1, 0, 3])[0] == 0
         assert arrays[2].tolist() == [0.0, 7.0, 14.0]
+
+
+# -- extents that a schedule promises -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sign", "holds"),
+    [
+        ("==", {4}),
+        ("!=", {3, 5}),
+        ("<", {5}),
+        ("<=", {4, 5}),
+    ],
+)
+def test_a_test_of_a_promised_extent_is_settled(sign: str, holds: set[int]) -> None:
+    """if (4 < 5) a else b => a"""
+    x, y = ow.placeholder("x", order=1), ow.placeholder("y", order=1)
+    (i,) = ow.indices("i")
+    stmt = ow.assign(y[i], x[i]).bound("i", "ib", 4, "MaxExact")
+    yes, no = p.block(DOUBLE), p.block(p.Store(Y, I, ONE))
+    for other in (3, 4, 5):
+        body = p.For(I, p.Value(0), N + 1, p.If(p.compare(sign, N, other), yes, no))
+        whole = with_promised_extents(program(body), stmt._base, stmt.assignment.lhs.vars)
+        chosen = yes if other in holds else no
+        assert whole.body == p.block(p.For(I, p.Value(0), p.Value(5), chosen))
 
 
 # -- what nobody needs in the rest of a block -----------------------------------------------------

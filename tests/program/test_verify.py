@@ -138,6 +138,10 @@ BROKEN: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         "array small is declared twice",
         (p.Local(SMALL, 4), p.Local(SMALL, 4)),
     ),
+    "an array of two roles": (
+        "array y holds scratch and values",
+        (p.Store(replace(Y, role=p.Role.VALUE, tensor="y"), FIRST, X[FIRST]),),
+    ),
     # -- shelves
     "a shelf in a loop": ("there is a shelf of keys already, or in a loop", (loop(*shelved()),)),
     "a second shelf": ("there is a shelf of keys already", shelved(p.Shelf(KEYS, N))),

@@ -153,10 +153,10 @@ def test_emulated_kernels_agree_with_the_reference(
             kernel = (
                 stmt.compile(TARGET, loader=batch) if TARGET != "cuda" else stmt.compile(TARGET)
             )
-            assert not unguarded_updates(cast(CompiledCuda, kernel._compiled).program)
+            assert not unguarded_updates(cast(CompiledCuda, kernel._launcher.compiled).program)
             if TARGET != "cuda":
-                kernel._device.order = seed % 3
-                batch.expect(cast(CompiledCuda, kernel._compiled))
+                kernel._launcher.device.order = seed % 3
+                batch.expect(cast(CompiledCuda, kernel._launcher.compiled))
             runs.append((seed, case, commands, kernel))
         except ScheduleError as error:
             refused.append(f"seed {seed}: {case.text} | {commands}\n{error}")

@@ -156,7 +156,7 @@ def kernels() -> dict[str, tuple[Any, Any]]:
     statements |= {name: make() for name, make in RECIPES.items()}
     for name, stmt in statements.items():
         kernel = stmt.compile("cuda-emulated", loader=batch)
-        batch.expect(cast(CompiledCuda, kernel._compiled))
+        batch.expect(cast(CompiledCuda, kernel._launcher.compiled))
         made[name] = (stmt, kernel)
     return made
 
@@ -166,7 +166,7 @@ def test_agrees_with_numpy(kernels: dict[str, tuple[Any, Any]], name: str) -> No
     stmt, kernel = kernels[name]
     near = 1e-5 if stmt.assignment.lhs.dtype == "float32" else 1e-7
     for order in range(3):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         np.testing.assert_allclose(
             kernel().to_numpy(), expected(stmt), rtol=near, err_msg=kernel.source
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
-from openwork.errors import ParseError, ShapeError, ToolchainError
+from openwork.errors import ParseError, ShapeError
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import under
@@ -19,13 +19,11 @@ from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.gpu import check_for_cpu
 from openwork.loops.schedule.machines import ANY_CPU, H200
 from openwork.loops.schedule.schedulable import Schedulable
-from openwork.pipeline import CompiledCuda, scheduled_for_cpu, scheduled_for_gpu, started
+from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
-from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.nodes import Program
-from openwork.tensor.kernel.binding import Loader, load_function
-from openwork.tensor.kernel.gpu_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.target import Loader, Target
+from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.measure import entries_of, statistics_of
 from openwork.trace import Trace
 from openwork.tree import walk
@@ -59,20 +57,16 @@ class Statement(Schedulable):
         return () if self._given is None else self._given.commands
 
     @cached_property
-    def _planned(self) -> tuple[Plan, Trace]:
+    def _planned(self) -> Draft:
         """The loops for a CPU."""
-        trace = Trace()
-        draft = self._given
-        if draft is None:
-            sizes = entries_of(self._assignment)
-            draft = scheduled_for_cpu(self._assignment, sizes, ANY_CPU, trace)
-        return draft.whole, _told(draft, trace)
+        return scheduled_for_cpu(self._draft, ANY_CPU)
 
-    def _planned_for_gpu(self, exact: bool) -> tuple[Plan, Trace]:
-        """The loops for a GPU; `exact`: without atomics where the user gives no schedule."""
-        statistics = statistics_of(self._assignment)
-        draft = scheduled_for_gpu(self._draft, statistics, H200, exact)
-        return draft.whole, _told(draft, Trace())
+    def _planned_for(self, target: Target, exact: bool) -> Draft:
+        """The loops for a target; `exact`: without atomics where the user gives no schedule."""
+        if target.gpu:
+            return scheduled_for_gpu(self._draft, statistics_of(self._assignment), H200, exact)
+        check_for_cpu(self._planned.plan)
+        return self._planned
 
     @property
     def commands(self) -> str:
@@ -82,14 +76,14 @@ class Statement(Schedulable):
     @property
     def loops(self) -> Stmt:
         """The loop nest that computes the statement; print it to read it."""
-        return self._planned[0].loops
+        return self._planned.plan.loops
 
     def compile(
         self,
         target: str = "cpu",
         *,
         deterministic: bool = False,
-        loader: Loader = load_function,
+        loader: Loader | None = None,
     ) -> Kernel:
         """Compile the statement for a target.
 
@@ -97,21 +91,15 @@ class Statement(Schedulable):
         a CPU that is so by default; on a GPU, schedules without atomics are then chosen.
 
         `loader` turns the text of a kernel into a function that can be called; only somebody who
-        compiles many kernels at once has use for another than the default.
+        compiles many kernels at once has use for another than the target's own.
 
         Raises:
             ToolchainError: E606 for a target that does not exist.
             ScheduleError: E317 if the schedule has atomics, and `deterministic` is asked for.
         """
-        if target not in ("cpu", *TARGETS):
-            raise ToolchainError(
-                f"there is no target {target!r}",
-                code="E606",
-                hint=f"the targets are: cpu, {', '.join(TARGETS)}",
-            )
-        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu(deterministic)
-        if target == "cpu":
-            check_for_cpu(plan)
+        chosen = find_target(target)
+        draft = self._planned_for(chosen, deterministic)
+        plan, trace = draft.whole, Trace.after(draft.stages, draft.decisions)
         sources = {
             var.name: var.source for var in walk(self._assignment) if isinstance(var, TensorVar)
         }
@@ -119,14 +107,9 @@ class Statement(Schedulable):
             if source is None:
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
-        if target != "cpu":
-            made: Kernel = DeviceKernel(plan, trace, sources, result, target, loader)
-            program: Program | DeviceProgram = cast(CompiledCuda, made._compiled).device
-        else:
-            made = Kernel(plan, trace, sources, result, loader)
-            program = made._compiled.program
+        made = Kernel(plan, trace, sources, result, chosen, loader)
         if deterministic:
-            check_exact(plan, program)
+            check_exact(plan, made._launcher.compiled.bodies)
             trace.decide("deterministic: nothing is added up atomically")
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
@@ -165,7 +148,7 @@ def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> State
     return stmt
 
 
-def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader) -> Kernel:
+def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader | None) -> Kernel:
     """A kernel from what was pickled of it; its code is found in the cache."""
     return stmt.compile(target, deterministic=deterministic, loader=loader)
 
@@ -239,10 +222,3 @@ def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> A
             )
         semiring = SEMIRINGS[semiring]
     return under(semiring, assignment)
-
-
-def _told(draft: Draft, trace: Trace) -> Trace:
-    """`trace` with the decisions of `draft`."""
-    for decision in draft.decisions:
-        trace.decide(decision)
-    return trace

@@ -25,8 +25,8 @@ from tests.program.small import (
 )
 
 from openwork.algebra import operators as ops
+from openwork.pipeline import to_kernels
 from openwork.program import nodes as p
-from openwork.program.device.host import on_device
 from openwork.program.gpu_nodes import (
     BLOCK_X,
     LANE,
@@ -40,6 +40,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.verify import verify
+from openwork.trace import Trace
 from openwork.tree import Node, walk
 
 B, W, T, AT = p.Name("b"), p.Name("w"), p.Name("t"), p.Name("at")
@@ -49,7 +50,7 @@ FIRST = p.Value(0)
 def divided(*body: p.Stmt) -> DeviceProgram:
     whole = program(*body)
     verify(whole)
-    return on_device(whole)
+    return to_kernels(whole, Trace(dumps=False))
 
 
 def kernel(*body: p.Stmt) -> Kernel:
@@ -156,6 +157,12 @@ def test_a_block_waits_before_it_uses_memory_again() -> None:
     again = p.For(AT, FIRST, N, p.block(FILL, READ))
     made = kernel(blocks(p.block(STAGED[0], again)))
     assert len(found(made.body, Barrier)) == 2
+
+
+def test_warps_wait_before_their_next_iteration_uses_memory_again() -> None:
+    once = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), lanes=4)))
+    often = kernel(blocks(unit(W, "warp", N, p.block(*STAGED), units=4)))
+    assert [len(found(made.body, Barrier)) for made in (once, often)] == [1, 2]
 
 
 def test_a_warp_waits_for_its_lanes_alone() -> None:

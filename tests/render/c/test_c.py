@@ -27,6 +27,7 @@ from tests.program.small import (
 from tests.render.texts import c_body, c_text
 
 from openwork.algebra import operators as ops
+from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.render.c.c import render
@@ -359,6 +360,17 @@ return status;""",
 def test_statements(name: str) -> None:
     body, text = TEXTS[name]
     assert c_body(*body) == text
+
+
+@pytest.mark.parametrize(("op", "sign"), [(ops.ADD, "+"), (ops.SUB, "-")])
+def test_the_parts_of_a_complex_number_are_updated_one_by_one(op: Op, sign: str) -> None:
+    z = p.Array("z", "complex128")
+    store = p.Store(z, FIRST, p.Value(1 + 2j, "complex128"), op, atomic=True)
+    whole = p.Program((p.Argument(z, "z", -1, "values", "result"),), (N,), p.block(store))
+    text = render(whole)
+    assert text.count("#pragma omp atomic\n") == 2
+    assert f"z_at[0] {sign}= __real__ z_given;" in text
+    assert f"z_at[1] {sign}= __imag__ z_given;" in text
 
 
 def test_arguments_are_declared_where_they_are_used() -> None:

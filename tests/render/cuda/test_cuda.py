@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.program.small import (
     CRD,
+    SUMS,
     TOTAL,
     TWO,
     VALS,
@@ -27,7 +28,6 @@ from openwork.program import nodes as p
 from openwork.program.elements import combine
 
 B, W, T, AT = p.Name("b"), p.Name("w"), p.Name("t"), p.Name("at")
-SUMS = p.Array("sums", "float64")
 PLACE = B * 32 + T
 GATHERED = p.Convert(CRD[PLACE], "int64")
 DECLARED = p.Declare(TOTAL, ZERO)

@@ -8,7 +8,7 @@ make of the loops that they start from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openwork.index.nodes import Assignment, IndexVar
@@ -16,6 +16,7 @@ from openwork.loops.plan.nest import loop_variables
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import COMMANDS, Command, run
 from openwork.loops.schedule.schedulable import Schedulable
+from openwork.trace import Stage
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Draft(Schedulable):
     `written`: the assignment as the user wrote it. `replan`: starts over with the loops in an
     order, since an order that comes first also decides what is converted and precomputed.
     `otherwise`: the draft for other data, if this one counts on the extents of the operands.
+    `stages`: of the compilation so far.
     """
 
     written: Assignment
@@ -33,6 +35,7 @@ class Draft(Schedulable):
     decisions: tuple[str, ...] = ()
     replan: Callable[[tuple[IndexVar, ...]], Draft] | None = None
     otherwise: Draft | None = None
+    stages: tuple[Stage, ...] = field(default=(), compare=False)
 
     @property
     def assignment(self) -> Assignment:

@@ -27,7 +27,7 @@ def kernels() -> dict[str, Any]:
     batch, found = Batch(), {}
     for name in CASES:
         kernel = statement(name).compile("cuda-emulated", loader=batch)
-        batch.expect(kernel._compiled)
+        batch.expect(kernel._launcher.compiled)
         found[name] = kernel
     return found
 
@@ -37,7 +37,7 @@ def test_the_result_is_that_of_a_cpu(kernels: dict[str, Any], name: str) -> None
     stmt, kernel = statement(name), kernels[name]
     expected = stmt.compile()().storage
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         made = kernel().storage
         validate(made, "the result")
         for ours, theirs in zip(made.levels, expected.levels, strict=True):
@@ -93,7 +93,7 @@ def test_rows_are_cut_where_they_differ(share: int, monkeypatch: pytest.MonkeyPa
     batch, kernels = Batch(), {}
     for seed, name in enumerate(MERGED, 10 * share):
         kernel = merged(MERGED[name], seed).compile("cuda-emulated", loader=batch)
-        batch.expect(kernel._compiled)
+        batch.expect(kernel._launcher.compiled)
         kernels[name] = seed, kernel
     for name, (seed, kernel) in kernels.items():
         if isinstance(kernel._plan.assembly, Append):
@@ -101,7 +101,7 @@ def test_rows_are_cut_where_they_differ(share: int, monkeypatch: pytest.MonkeyPa
             assert share == 64 or "which rows are cut for" in kernel.explain()
         expected = merged(MERGED[name], seed).compile()().storage
         for order in range(ORDERS):
-            kernel._device.order = order
+            kernel._launcher.device.order = order
             made = kernel().storage
             validate(made, "the result")
             np.testing.assert_array_equal(made.levels[1]["pos"], expected.levels[1]["pos"])
@@ -156,7 +156,7 @@ def test_rows_that_no_near_table_holds(
     assert ("mark_bit" in kernel.source) == (tier == "mapped" and "claim" in kernel.source)
     expected = statement(name).compile()()
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
 
 
@@ -173,7 +173,7 @@ def test_products_of_every_type(dtype: str, semiring: str | None) -> None:
     stmt = ow.parse("C(i,k) = A(i,j) * A(j,k)", A=A, C=C, semiring=semiring)
     kernel, expected = stmt.compile("cuda-emulated"), stmt.compile()().storage
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         made = kernel().storage
         np.testing.assert_array_equal(made.levels[1]["crd"], expected.levels[1]["crd"])
         np.testing.assert_array_equal(made.values, expected.values)

@@ -107,7 +107,8 @@ def _in_lists(draft: Draft) -> Draft:
             listed = _listed(access)
             around = path.variables[-len(listed) :]
             others = [a for a in accesses_of(path.assign.rhs) if a != access]
-            if not listed or listed != around or any(_sparse_along(a, listed) for a in others):
+            walked = any(not kind.locates for a in others for kind in a.levels_along(listed))
+            if not listed or listed != around or walked:
                 continue
             fused = IndexVar("".join(v.name for v in listed))
             try:
@@ -123,11 +124,6 @@ def _listed(access: Access) -> tuple[IndexVar, ...]:
     if len(levels) < 3 or levels[-2].unique or not levels[-1].unique:
         return ()
     return access.level_vars[-2:]
-
-
-def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
-    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(var in variables and not kind.locates for kind, var in pairs)
 
 
 def _factored(draft: Draft, cpu: Cpu) -> Draft:

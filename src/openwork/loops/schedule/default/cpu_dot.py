@@ -120,10 +120,10 @@ def _dot(path: Path) -> Apply | None:
     """The product that the innermost loop sums along memory, if that is all it does."""
     assign = path.assign
     rhs, op = assign.rhs, assign.op
-    if not path.loops or op is None or op.name != "add" or assign.lhs.dtype.kind != "f":
+    if not path.loops or op is None or not op.adds or assign.lhs.dtype.kind != "f":
         return None
     var = path.variables[-1]
-    if var in assign.lhs.vars or not isinstance(rhs, Apply) or rhs.op.name != "mul":
+    if var in assign.lhs.vars or not isinstance(rhs, Apply) or not rhs.op.multiplies:
         return None
     terms = [t for t in terms_of(rhs, rhs.op) if var in vars_of(t)]
     along = all(

@@ -16,6 +16,7 @@ from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.absent import vanishes
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import (
     Assign,
     Forall,
@@ -246,7 +247,9 @@ def _shared(draft: Draft, loop: Forall, gpu: Gpu, exact: bool) -> Draft:
         return draft
     taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
     taken |= {str(v) for v in loop_variables(plan)}
-    position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
+    position, outer, inner = (
+        IndexVar(take_name(f"{loop.var}{end}", taken)) for end in ("p", "b", "t")
+    )
     together = walked_together(loop, (), provenance_of(plan))
     why = ""
     for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics)[: 1 if exact else 2]:
@@ -262,12 +265,3 @@ def _shared(draft: Draft, loop: Forall, gpu: Gpu, exact: bool) -> Draft:
                 continue
             return new.since(draft)
     return draft.said(f"one thread does all iterations of {loop.var}, slowly: {why}")
-
-
-def _fresh(base: str, taken: set[str]) -> IndexVar:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return IndexVar(name)
