@@ -1,4 +1,4 @@
-"""Whether a sparse result can be assembled in pieces of its outermost loop, and how it is best."""
+"""Whether a sparse result can be assembled in pieces of its outermost loop, and what they merge."""
 
 from __future__ import annotations
 
