@@ -100,6 +100,8 @@ def _check_depth(assignment: Assignment) -> None:
     level: dict[int, Node] = {0: assignment.rhs}
     for _ in range(MAX_DEPTH):
         level = {id(child): child for node in level.values() for child in children(node)}
+        if not level:
+            return
     if any(isinstance(node, Apply) for node in level.values()):
         raise ParseError(
             f"the expression is nested more than {MAX_DEPTH} deep",

@@ -13,6 +13,7 @@ Then threads share the outermost loop, or pieces of a sparse result.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, Apply, IndexVar
@@ -26,8 +27,9 @@ from openwork.loops.nodes import (
     nest_of,
 )
 from openwork.loops.plan.assembly import Append, accesses_of
-from openwork.loops.plan.nest import Path, find_loops, paths, provenance_of, with_nest
+from openwork.loops.plan.nest import Path, paths, provenance_of, with_nest
 from openwork.loops.plan.pieces import whole
+from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType, Divide
 from openwork.loops.schedule.default.cpu_dot import extent_of, terms_of, vars_of, with_lanes
 from openwork.loops.schedule.draft import Draft
@@ -173,12 +175,12 @@ def _reductions(path: Path) -> tuple[list[IndexVar], IndexVar | None]:
 
 
 def shared_by_threads(draft: Draft, cpu: Cpu) -> Draft:
-    """Give the outermost loop to threads when its iterations write to different places."""
-    if isinstance(draft.plan.assembly, Append):
-        return draft
-    draft = _cut(draft, cpu)
+    """Give the outermost loop to threads when its iterations write to different places.
+
+    Iterations of a merge loop depend on each other. It is cut, and threads take runs of it.
+    """
     plan, loop = draft.plan, _outermost(nest_of(draft.plan.loops))
-    if loop is None or loop.tag is not None:
+    if isinstance(plan.assembly, Append) or loop is None or loop.tag is not None:
         return draft
     provenance = provenance_of(plan)
     relation = provenance.above.get(loop.var)
@@ -186,27 +188,31 @@ def shared_by_threads(draft: Draft, cpu: Cpu) -> Draft:
     if var not in plan.assignment.lhs.vars:
         return draft.said(f"serial: iterations of {loop.var} write to the same entries")
     if entangled(loop, (), provenance):
-        return draft.said(f"serial: iterations of {loop.var} depend on each other")
-    sentence = f"{loop.var}: parallel over threads, no two iterations write to one entry"
-    if len(find_loops(plan, loop.var)) == 1:
-        return draft.then("parallelize", loop.var, *_THREADS).said(sentence)
-    # A command would also share the loops over the same variable that fill temporaries.
+        outer, inner = IndexVar(f"{var}0"), IndexVar(f"{var}1")
+        try:
+            draft = draft.then("divide", var, outer, inner, cpu.runs).since(draft)
+        except ScheduleError:
+            return draft.said(f"serial: iterations of {loop.var} depend on each other")
+        plan, loop = draft.plan, _outermost(nest_of(draft.plan.loops)) or loop
     tagged = _with_outermost(nest_of(plan.loops), replace(loop, tag=Tag(*_THREADS)))
-    return draft.decided(with_nest(plan, tagged), sentence)
+    sentence = f"{loop.var}: parallel over threads, no two iterations write to one entry"
+    shared = with_nest(plan, tagged)
+    return _by_command(draft, shared, sentence, "parallelize", loop.var, *_THREADS)
 
 
-def _cut(draft: Draft, cpu: Cpu) -> Draft:
-    """Cut an outermost merge loop, so that threads can take runs of it."""
-    plan, loop = draft.plan, _outermost(nest_of(draft.plan.loops))
-    if loop is None or loop.tag is not None or loop.var not in plan.assignment.lhs.vars:
-        return draft
-    if not entangled(loop, (), provenance_of(plan)):
-        return draft
-    outer, inner = IndexVar(f"{loop.var}0"), IndexVar(f"{loop.var}1")
+def _by_command(draft: Draft, plan: Plan, sentence: str, name: str, *arguments: Any) -> Draft:
+    """`draft` with another plan: by a command, if the scheduling language has one that makes it.
+
+    It has none in two cases. `parallelize` takes all loops over a variable, also those that fill a
+    temporary. And the checks of commands refuse operands with a repeated variable, as A(i,j,i).
+    """
     try:
-        return draft.then("divide", loop.var, outer, inner, cpu.runs).since(draft)
+        made = draft.then(name, *arguments)
     except ScheduleError:
-        return draft
+        made = None
+    if made is not None and made.plan == plan:
+        return made.said(sentence)
+    return draft.decided(plan, sentence)
 
 
 def _outermost(stmt: Stmt) -> Forall | None:
@@ -232,4 +238,5 @@ def in_pieces(draft: Draft) -> Draft:
         name = draft.plan.result.name
         return draft.said(f"{name}: assembled by appending in one serial pass: {fault}")
     pieces = "schedule: assemble(append): threads append to pieces, which are put together"
-    return draft.then("assemble", "append").said(pieces)
+    plan = replace(draft.plan, assembly=Append("append"))
+    return _by_command(draft, plan, pieces, "assemble", "append")

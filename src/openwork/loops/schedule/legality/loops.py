@@ -61,7 +61,7 @@ def _check_pieces(plan: Plan) -> None:
 
 
 def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
-    for access in path.accesses():
+    for access in path.accesses:
         variables = access.level_vars
         for n, kind in enumerate(access.tensor.format.levels):
             for outer in variables[:n] if not kind.locates else ():
@@ -153,7 +153,7 @@ def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: 
         if outer not in known or not within or known[outer] < within[0]:
             continue
         roots = provenance.roots(relation.parent)
-        for access in path.accesses():
+        for access in path.accesses:
             hashed = access.tensor.ndim > 1 and not access.tensor.format.is_dense
             if hashed and any(
                 isinstance(kind, KeyLevel) and var in roots
@@ -188,7 +188,7 @@ def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance)
 
     No part of them can be searched for.
     """
-    loose = [a for a in path.accesses() if not rises(a.tensor.format)]
+    loose = [a for a in path.accesses if not rises(a.tensor.format)]
     for n, loop in enumerate(path.loops if loose else ()):
         together = merged(loop, path.loops[:n], provenance)
         if set(together) & set(loose):
@@ -223,7 +223,7 @@ def _check_coordinates(path: Path, provenance: Provenance) -> None:
         for above in provenance.ancestors(var)
         if above != var and isinstance(relation := provenance.above.get(above), Coord)
     ]
-    for access in path.accesses() if back else ():
+    for access in path.accesses if back else ():
         for relation in back:
             counted = {provenance.same_values(v) for v in provenance.ancestors(relation.parent)}
             for var in access.vars:
