@@ -18,8 +18,8 @@ SINGLE = p.Array("y_vals", "float32", p.Role.VALUE, "y")
 def widened(*body: p.Stmt) -> p.Block:
     """`body`, where A and x are operands, and no array is shared."""
     arguments = tuple(p.Argument(a, a.name, -1, "values", "operand") for a in (VALS, X))
-    kernel = Kernel("kernel", (), (), frozenset(), p.block(*body), 1, 32, (p.Value(1), None))
-    host = p.block(Launch(kernel))
+    kernel = Kernel("kernel", p.block(*body), 1, 32, (p.Value(1), None))
+    host = p.block(Launch(kernel.name))
     device = DeviceProgram(p.Program(arguments, (), host), host, (kernel,))
     return with_wide_loads(device).kernels[0].body
 
