@@ -40,7 +40,7 @@ from openwork.program.nodes import (
 
 OWN = "own"  # the prefix of a piece's arrays, in place of the result's
 PIECE, PIECES = Name("piece"), Name("pieces")
-# Per piece: 1 when all before it are counted, 2 when it is counted, 0 once it is in place.
+# Bits per piece: 1 when all before it are counted, 2 when it is counted; 0 once it is in place.
 TURNS = Array("R_turns", "int64")
 Rows = tuple[Expr, Expr]  # the parents of the outermost sparse level that belong to a piece
 
