@@ -1,7 +1,7 @@
 """From loops to a program: statements, accumulators, and the choice of each loop's shape.
 
 There are three shapes: a *dimension loop* visits every coordinate, a *position loop* iterates over
-one operand's run, a *merge loop* co-iterates over several. The merge lattice of a loop decides
+one operand's segment, a *merge loop* co-iterates over several. The merge lattice of a loop decides
 which one it gets. Accumulators stay in registers: a scalar where a reduction has a single result,
 a tile of columns where its result is a row.
 """
@@ -187,7 +187,7 @@ class Lowering:
         return block(p.If(flag, self.lower(stmt.consumer, scope), self.lower(without, scope)))
 
     def _leave_gaps(self, lhs: Access, scope: Scope) -> None:
-        """Record which runs of an appended result may be unvisited, to close them at the end."""
+        """Record which segments of an appended result may be unvisited; the end closes them."""
         appender = scope.appender
         if appender is not None and self.ctx.is_result(lhs):
             levels = lhs.tensor.format.levels

@@ -129,7 +129,7 @@ class Appender:
         return [If(compare("<", start, self.count(below)), block(*keep))]
 
     def close(self, level: int, parent: Expr) -> list[Stmt]:
-        """Record where the run of `parent` in `level` ends."""
+        """Record where the segment of `parent` in `level` ends."""
         return [
             Store(self.array(level, f), parent + 1, self.count(level))
             for f in self.facts(level, "parent")
@@ -165,14 +165,14 @@ class Appender:
         return code
 
     def epilogue(self) -> list[Stmt]:
-        """Check the counts; close the outermost run, and the runs of parents never visited."""
+        """Check the counts; close the outermost segment, and those of parents never visited."""
         code = self.check_counts()
         if self.sparse[0] == 0:
             code += self.close(0, Value(0))
         return [*code, *self.close_gaps()]
 
     def close_gaps(self) -> list[Stmt]:
-        """Close the runs of parents that were never visited."""
+        """Close the segments of parents that were never visited."""
         code: list[Stmt] = []
         for level in sorted(self.gaps):
             at = Name("R_at")

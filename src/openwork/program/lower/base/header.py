@@ -85,7 +85,7 @@ class Header:
         """The loop around `body`.
 
         `counted`: the work of each iteration. `simd`: iterations are known to be independent.
-        `run`: it iterates over a run of stored entries.
+        `run`: it iterates over a segment of stored entries.
         """
         polls = self._polls(body, run)
         lo, hi = self.range.lo, self.range.hi

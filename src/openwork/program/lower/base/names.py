@@ -133,7 +133,7 @@ class Names:
         return self.facts.long.kernel
 
     def is_long(self, var: IndexVar, run: bool) -> bool:
-        """Whether a loop over all values of `var`, or over a run of stored ones, takes long."""
+        """Whether a loop over all values of `var`, or over a segment of stored ones, takes long."""
         return var in (self.facts.long.runs if run else self.facts.long.loops)
 
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:

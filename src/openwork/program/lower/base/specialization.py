@@ -15,7 +15,7 @@ class LongLoops:
     """Loops that run for longer than Ctrl-C should take, and so poll the interrupt flag.
 
     `loops`: the variables for which a loop over all values does; `runs`: those for which a loop
-    over a run of stored ones does. `kernel`: all loops together do.
+    over a segment of stored ones does. `kernel`: all loops together do.
     """
 
     loops: frozenset[IndexVar] = frozenset()

@@ -7,7 +7,7 @@
       body
     }
 
-A sum into an entry that only the parents select stays in a register until its run ends.
+A sum into an entry that only the parents select stays in a register until its segment ends.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Tracked:
         flush = self._flush(summed, driver, parents, window, inner)
         step = block(*here, *tracking, work, If(ends, block(flush, summed.restart(scope))))
         made = header.finish(step, self._comment(driver))
-        # A run that ended with the last position is already stored.
+        # A segment that ended with the last position is already stored.
         nonempty = compare("<", window.lo, window.hi)
         goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
         here, after = self.reach(driver, parents, window.hi - 1, scope, track=False)
@@ -254,9 +254,9 @@ class Tracked:
     def keeps_parents(self, driver: Driver, chooser: int = -1) -> bool:
         """Whether the parent of each position is cached with the operand, and looked up.
 
-        This is so on a GPU for nested runs, which are usually short: otherwise each step would wait
-        for the previous one, which determines where the next run begins. The exception is where the
-        level above selects the entry: its runs are traversed one by one.
+        This is so on a GPU for nested segments, which are usually short: otherwise each step would
+        wait for the previous one, which determines where the next segment begins. The exception is
+        where the level above selects the entry: its segments are traversed one by one.
         """
         last, boundaries = driver.last, driver.kinds[-1].boundaries
         apart = last > 1 and driver.first + chooser < last - 1

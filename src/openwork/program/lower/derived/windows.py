@@ -43,7 +43,7 @@ def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:
     for level in range(first, first + len(variables)):
         if level > first:
             kind, view = access.tensor.format.levels[level], ctx.view(access, level)
-            # Of consecutive runs; if there are none, there is no last one to read.
+            # Of consecutive segments; if there are none, there is no last one to read.
             ends = kind.begin(view, ends[0]), kind.children(view, ends[1])
         more, ends, scope = named_ends(f"p{ctx.names.of(access.tensor)}{level + 1}", ends, scope)
         code += more

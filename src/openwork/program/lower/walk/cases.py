@@ -185,7 +185,7 @@ class Cases:
         return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:
-        """Reach the full levels of the result; afterwards close the runs right below them."""
+        """Reach the full levels of the result; afterwards close the segments right below them."""
         lhs, appender = self.lhs, scope.appender
         start = len(scope.reached(lhs))
         scope = self.ctx.reach_further(scope, lhs)
@@ -195,8 +195,8 @@ class Cases:
         below = appender.below(level)
         if below is None:
             return scope, []
-        # The runs right below are closed at every visited coordinate; those further down only where
-        # there is work.
+        # The segments right below are closed at every visited coordinate; those further down
+        # only where there is work.
         closes = below == level + 1
         if not everywhere or not (closes or self.always_works):
             appender.gaps.add(below)

@@ -4,7 +4,7 @@ Which operand advances depends on the current coordinates. Loading the next coor
 puts its latency on the critical path. So both candidates are loaded early, and a comparison of the
 current coordinates selects between them:
 
-    if (pA_end < A_size && pB_end < B_size) {    // beyond the last run there is nothing to read
+    if (pA_end < A_size && pB_end < B_size) {    // beyond the last segment there is nothing to read
       jA = A_crd[pA]; jB = B_crd[pB];
       while (pA < pA_end && pB < pB_end) {
         if (jA == jB) { ...; jA = A_crd[pA + 1]; jB = B_crd[pB + 1]; pA++; pB++; }
@@ -49,8 +49,8 @@ class Ahead:
 
     `tried`: the walker whose case is tried first. If all selections use that one comparison, the
     compiler sees that it decides everything; otherwise it may insert a branch. `fits`: whether it
-    is safe to load past the ends of their runs. `nexts`: the coordinates that follow; `then`: the
-    next coordinate of the walker that is tried first.
+    is safe to load past the ends of their segments. `nexts`: the coordinates that follow; `then`:
+    the next coordinate of the walker that is tried first.
     """
 
     walkers: tuple[Walker, Walker]

@@ -210,7 +210,7 @@ def _gallop(cases: Cases, walkers: list[Walker], var: Name, scope: Scope) -> p.S
 
 
 def _polls(cases: Cases) -> bool:
-    """Whether to check the interrupt flag at each step: around other loops, and along runs
+    """Whether to check the interrupt flag at each step: around other loops, and along segments
     that are long by themselves, where it costs a few percent."""
     inner, names = cases.scope.depth > 1, cases.ctx.names
     known = cases.ctx.provenance.underived(cases.loop.var)

@@ -65,7 +65,7 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
 
 
 def _last(ctx: Context, walker: Walker) -> p.Expr:
-    """The last position that may be read: of all runs, or of this one if they are strided."""
+    """The last position that may be read: of all segments, or of this one if they are strided."""
     access, level = walker.part.access, walker.level
     if access.tensor.format.levels[level].strided:
         return walker.bounds()[1] - 1

@@ -1,9 +1,9 @@
-"""Rows as SIMD lanes: interleaved runs are traversed together, one lane per row.
+"""Rows as SIMD lanes: interleaved segments are traversed together, one lane per row.
 
-In a vectorized loop around a sum along interleaved runs, such as those of sliced ELLPACK, one loop
-covers the positions that all of the runs have, with the lanes innermost: adjacent lanes load
-adjacent elements. The rest of each longer run is added row by row. Every sum is taken in the same
-order as without vectors.
+In a vectorized loop around a sum along interleaved segments, such as those of sliced ELLPACK, one
+loop covers the positions that all of the segments have, with the lanes innermost: adjacent lanes
+load adjacent elements. The rest of each longer segment is added row by row. Every sum is taken in
+the same order as without vectors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_WRITTEN_OUT = 32
 
 @dataclass(frozen=True)
 class Rows:
-    """A loop over rows, the sums inside it, and the operand whose runs are summed."""
+    """A loop over rows, the sums inside it, and the operand whose segments are summed."""
 
     loop: Forall
     sums: Forall
@@ -45,13 +45,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowsAsLanes:
-    """Loops over rows with interleaved runs; `lower` lowers their bodies."""
+    """Loops over rows with interleaved segments; `lower` lowers their bodies."""
 
     ctx: Context
     lower: Lower
 
     def loop(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block | None:
-        """A vectorized loop over rows with interleaved runs; None if the loop is anything else."""
+        """A vectorized loop over rows with interleaved segments; None for any other loop."""
         rows = self._rows(loop, window, scope)
         if rows is None:
             return None

@@ -1,4 +1,4 @@
-"""The shapes of loops: all coordinates of a dimension, one operand's run, or a merge."""
+"""The shapes of loops: all coordinates of a dimension, one operand's segment, or a merge."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Shape:
         return block(*code, *self._reserve([(values.lo, values.hi)]), made)
 
     def _positions(self, walker: Walker, scope: Scope) -> tuple[list[p.Stmt], Range, Scope]:
-        """The positions to traverse; a confined run is searched for before the loop."""
+        """The positions to traverse; a confined segment is searched for before the loop."""
         if walker.window is None or walker.part_of_run is not None:
             begin, end = walker.bounds()
             own = self.positions if walker.part_of_run is not None else None

@@ -35,7 +35,7 @@ from openwork.tree import substitute
 class Participant:
     """The role of one access in a loop over one variable.
 
-    `walk` is the level whose run drives the loop, if there is one; then each level in `steps`
+    `walk` is the level whose segment drives the loop, if there is one; then each level in `steps`
     is reached by its known coordinate: by formula, or where `searched`, by a search.
     """
 
@@ -70,13 +70,13 @@ def participant(
 
 
 def _is_walked(level: Level) -> bool:
-    """Whether loops iterate over the runs of a level, rather than test each coordinate."""
+    """Whether loops iterate over the segments of a level, rather than test each coordinate."""
     return level.walks and not level.locates
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Interleaved runs, traversed together: one of them is that of parent `first + lane`."""
+    """Interleaved segments, traversed together: one of them is that of parent `first + lane`."""
 
     first: Expr
     lane: Expr
@@ -84,7 +84,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Walker:
-    """An iterator over a run of positions: from `position` to `end`, now at `coordinate`."""
+    """An iterator over a segment of positions: from `position` to `end`, now at `coordinate`."""
 
     part: Participant
     position: Name
@@ -116,11 +116,11 @@ class Walker:
 
     @property
     def confined(self) -> bool:
-        """Whether only a part of the run is traversed."""
+        """Whether only a part of the segment is traversed."""
         return self.window is not None or self.part_of_run is not None
 
     def _searched(self) -> list[Stmt]:
-        """The position and end of the part of the run whose coordinates lie in the window."""
+        """The position and end of the part of the segment whose coordinates lie in the window."""
         begin, end = self.bounds()
         if self.window is None:
             raise InternalError(f"{self.part.access} is not confined to a window")
@@ -166,7 +166,7 @@ class Walker:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the run is one of many in an operand, whose coordinates lie in an array."""
+        """Whether the segment is one of many in an operand, whose coordinates lie in an array."""
         return (
             self.level > 0
             and self.part.access.tensor in self.names.operands
@@ -314,7 +314,7 @@ def _look_up(
 
 
 def searchable(level: Level, view: Any, parent: Expr) -> Array | None:
-    """The array of sorted coordinates of a run, indexed by position, if there is one."""
+    """The array of sorted coordinates of a segment, indexed by position, if there is one."""
     if not level.ordered:
         return None
     probe = Name("probe")

@@ -1,4 +1,4 @@
-"""Cuts: what split and divide have in common, runs of a variable.
+"""Cuts: what split and divide have in common, tiles of a variable, here called runs.
 
 A loop over the runs counts them. A loop within a known run iterates over a window of the parent.
 Where the loop over places is outside the loop over runs, consecutive values are strided, and every
