@@ -48,7 +48,7 @@ def check_exact(plan: Plan, bodies: tuple[p.Block, ...]) -> None:
     loops = _meeting(plan)
     who = f"the loop over {loops[-1].var}" if loops else "a loop"
     raise ScheduleError(
-        f"{who} updates its result by atomics, in an order that differs from call to call, but "
+        f"{who} updates its result atomically, in an order that differs from call to call, but "
         "deterministic=True asks for bit-reproducible results",
         code="E317",
         hint="map each row to one thread, unit or group of threads, as recipes.group_per_row and "
