@@ -16,6 +16,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from gpu_matrices import from_lengths, matrices, rmat, skewed
 
 import openwork as ow
 from gpu import geometric, median
-from openwork.loops.schedule.default import gpu
+from openwork.loops.schedule.machines import H200
+from openwork.tensor import statement
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = "matrix kernel dtype entries cupy_ms openwork_ms ratio"
@@ -103,7 +105,8 @@ def run(name: str, A: Any, kernels: list[str], shares: list[int]) -> Iterator[tu
         stmt = ow.parse(text, C=C, A=ow.tensor(A, name="A"), B=ow.tensor(B, name="B"))
         theirs = None
         for share in shares if kernel in ("add", "mul") else shares[:1]:
-            gpu.SHARE = share or _ROWS
+            numbers = replace(H200.result, share=share or _ROWS)
+            statement.H200 = replace(H200, result=numbers)
             compiled = stmt.compile("cuda")
             try:
                 expected = library()
@@ -127,7 +130,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32,float64")
     parser.add_argument("--only", default="")
     parser.add_argument("--data", default=os.environ.get("OPENWORK_DATA", ""))
-    parser.add_argument("--share", default=str(gpu.SHARE))
+    parser.add_argument("--share", default=str(H200.result.share))
     args = parser.parse_args()
     args.kernels = args.kernels or ["spgemm", "spgemm_t", "add", "mul"]
     shares = [int(n) for n in args.share.split(",")]

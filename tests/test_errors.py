@@ -621,7 +621,7 @@ def test_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @provokes("E608")
 def test_a_kernel_that_fails_on_the_gpu() -> None:
-    kernel = Kernel("k", (), (), frozenset(), Block(()), 1, 2000, (None, None))
+    kernel = Kernel("k", Block(()), 1, 2000, (None, None))
     with refused("E608", ow.ToolchainError, "cannot be launched", hint="report"):
         Emulator().launch(_failing("a block that cannot be launched"), (1, 1), kernel, [], False)
 

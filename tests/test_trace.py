@@ -14,15 +14,23 @@ import pytest
 import openwork as ow
 from openwork.tensor.eager import KERNELS
 
-STAGES = [
-    "statement.txt",
-    "explicit.txt",
-    "loops.txt",
-    "scheduled.txt",
+FRONT = ["statement.txt", "explicit.txt", "loops.txt", "scheduled.txt"]
+STAGES = [*FRONT, "lowered.c", "extents.c", "simplified.c", "vectorized.c", "kernel.c"]
+STAGES_OF_A_GPU = [
+    *FRONT,
     "lowered.c",
+    "extents.c",
     "simplified.c",
-    "kernel.c",
+    "copies.c",
+    "inspected.c",
+    "kernels.c",
+    "statuses.c",
+    "streamed.c",
+    "wide.c",
+    "kernel.cu",
 ]
+THREADS = "split(i,i0,i1,32), parallelize(i0,CPUThread,NoRaces)"
+BLOCKS = "split(i,i0,i1,32), parallelize(i0,GPUBlock,NoRaces), parallelize(i1,GPUThread,NoRaces)"
 
 
 def test_a_dump_has_every_stage_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +42,30 @@ def test_a_dump_has_every_stage_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     files = sorted(path.name for path in (tmp_path / "dump").iterdir())
     assert files == [f"{n:02d}-{stage}" for n, stage in enumerate(STAGES, 1)]
     assert "forall" in (tmp_path / "dump" / "03-loops.txt").read_text()
-    assert "int32_t kernel(" in (tmp_path / "dump" / "07-kernel.c").read_text()
+    assert "int32_t kernel(" in (tmp_path / "dump" / "09-kernel.c").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "schedule"),
+    [("cpu", ""), ("cpu", THREADS), ("cuda-emulated", ""), ("cuda-emulated", BLOCKS)],
+)
+def test_every_stage_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, schedule: str
+) -> None:
+    A, x, y = ow.tensor(np.eye(99), format=ow.CSR), ow.tensor(np.ones(99)), ow.empty(99)
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", A=A, x=x, y=y)
+    monkeypatch.setenv("OPENWORK_DUMP", str(tmp_path / "dump"))
+    stmt = stmt.schedule(schedule) if schedule else stmt
+    kernel = stmt.compile(target)
+    files = sorted((tmp_path / "dump").iterdir())
+    names = STAGES if target == "cpu" else STAGES_OF_A_GPU
+    assert [file.name for file in files] == [f"{n:02d}-{stage}" for n, stage in enumerate(names, 1)]
+    texts = [file.read_text() for file in files]
+    for name, text in zip(names, texts, strict=True):
+        assert text.strip() and "(name=" not in text, name  # no repr
+    assert texts[2] == "forall i:\n  forall j:\n    y(i) += A(i,j) * x(j)\n"
+    assert texts[3] == f"{kernel.loops}\n"  # those that are compiled
+    assert texts[-1] == f"{kernel.source}\n"
 
 
 def test_nothing_is_dumped_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

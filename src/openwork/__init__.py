@@ -123,10 +123,7 @@ from openwork.index.functions import (
 )
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.relations import BoundType
-from openwork.recipes import (
-    atomic_parallel,
-    choose as _choose,  # noqa: F401 - it makes recipes the default
-)
+from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.einsum import einsum

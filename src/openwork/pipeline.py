@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from openwork.algebra.types import Number
@@ -9,19 +10,28 @@ from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
-from openwork.loops.plan.pieces import in_pieces
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan, names_of, plan
-from openwork.loops.schedule.default.cpu import scheduled, shared_by_threads
+from openwork.loops.schedule.default.cpu import default_cpu
+from openwork.loops.schedule.default.gpu import by_units, default_gpu
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import Cpu, Gpu
+from openwork.loops.schedule.statistics import Statistics
 from openwork.loops.verify import verify_loops
-from openwork.program.device.block_copies import with_parts
-from openwork.program.device.host import on_device
+from openwork.program.device.block_copies import with_block_copies
+from openwork.program.device.host import on_device, with_statuses, without_unread
+from openwork.program.device.verify import verify_device
+from openwork.program.device.wide_loads import with_streamed_loads, with_wide_loads
 from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.lower.base.names import Widths
-from openwork.program.lower.kernel import lower_plan
-from openwork.program.nodes import Program
+from openwork.program.lower.base.specialization import Specialization
+from openwork.program.lower.kernel import Lowered, lower_plan
+from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
+from openwork.program.show import show_device, show_program
 from openwork.program.simplify import simplify, with_promised_extents
+from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
+from openwork.recipes.choose import choose
 from openwork.render.c.c import render
 from openwork.render.cuda.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
@@ -40,6 +50,11 @@ class Compiled:
     variables: tuple[IndexVar, ...]
     initial: Number | None
 
+    @property
+    def bodies(self) -> tuple[Block, ...]:
+        """What its functions do."""
+        return (self.program.body,)
+
 
 @dataclass(frozen=True)
 class CompiledCuda(Compiled):
@@ -48,74 +63,151 @@ class CompiledCuda(Compiled):
     device: DeviceProgram
     narrow: bool
 
+    @property
+    def bodies(self) -> tuple[Block, ...]:
+        """What its kernels do."""
+        return tuple(kernel.body for kernel in self.device.kernels)
 
-def front(
+
+def started(
     assignment: Assignment,
-    trace: Trace,
-    sizes: dict[str, float] | None = None,
+    sizes: Mapping[str, float],
     wanted: tuple[IndexVar, ...] | None = None,
-    default: bool = True,
     by_rows: bool = False,
-) -> Plan:
-    """Index notation to loops.
+) -> Draft:
+    """Index notation to loops, which commands start from; nothing is parallel yet.
 
     `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
-    a schedule has one. `default`: with the default schedule, rather than as a schedule's begin.
-    `by_rows`: a sparse result is made along its outermost mode, whatever has to be converted.
+    a schedule has one. `by_rows`: a sparse result is made along its outermost mode, whatever has
+    to be converted.
     """
+    trace = Trace(dumps=False)
     checked = trace.run("statement.txt", lambda: check(assignment), show)
     summed = trace.run("explicit.txt", lambda: explicit(checked), show)
     planned = trace.run("loops.txt", lambda: plan(summed, trace, sizes, wanted, by_rows), _loops)
-    if default:
-        planned = trace.run("scheduled.txt", lambda: _scheduled(planned, trace), _loops)
-    return planned
+
+    def replan(order: tuple[IndexVar, ...]) -> Draft:
+        return started(assignment, sizes, order)
+
+    decisions, stages = tuple(trace.decisions), tuple(trace.stages)
+    return Draft(assignment, planned, (), decisions, replan, stages=stages)
 
 
-def _scheduled(planned: Plan, trace: Trace) -> Plan:
-    """The default schedule, shared by threads."""
-    planned = scheduled(planned, trace)
-    if planned.otherwise is not None:
-        unsaid = Trace()
-        other = in_pieces(shared_by_threads(planned.otherwise, unsaid), unsaid)
-        planned = replace(planned, otherwise=other)
-    return in_pieces(shared_by_threads(planned, trace), trace)
+def scheduled_for_cpu(start: Draft, cpu: Cpu) -> Draft:
+    """Loops for a CPU: by the user's commands, else by the default."""
+    return _scheduled(lambda: start if start.commands else default_cpu(start, cpu))
+
+
+def scheduled_for_gpu(
+    start: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool
+) -> Draft:
+    """Loops for a GPU: by the user's commands, else by a recipe, else by the default.
+
+    `exact`: without atomics, where the user gives no schedule.
+    """
+
+    def scheduled() -> Draft:
+        if start.commands:
+            return default_gpu(start, statistics, gpu, exact)
+        draft = choose(start, statistics, gpu, exact) or start
+        if draft is start and isinstance(start.plan.assembly, Append) and not by_units(start.plan):
+            # The threads of a GPU each need rows of the result, which are worth a conversion.
+            sizes = {name: float(known.entries) for name, known in statistics.items()}
+            rows = started(start.written, sizes, by_rows=True)
+            draft = rows if by_units(rows.plan) else start
+        return default_gpu(draft, statistics, gpu, exact)
+
+    return _scheduled(scheduled)
+
+
+def _scheduled(work: Callable[[], Draft]) -> Draft:
+    """What `work` makes, with the stage that it is."""
+    trace = Trace(dumps=False)
+    draft = trace.run("scheduled.txt", work, lambda made: _loops(made.plan))
+    return replace(draft, stages=(*draft.stages, *trace.stages))
 
 
 def _loops(planned: Plan) -> str:
     return str(planned.loops)
 
 
+def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel") -> Compiled:
+    """Loops to C, for data of which `facts` hold."""
+    lowered, exact = _lowered(planned, facts, trace)
+    program, source = to_c(exact, trace, name)
+    return Compiled(program, source, lowered.variables, lowered.initial)
+
+
+def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program, str]:
+    """A program to what C is written from, and the text."""
+    program = _pass("simplified.c", simplify, program, trace)
+    program = _pass("vectorized.c", vectorize, program, trace)
+    return program, trace.run("kernel.c", lambda: render(program, name))
+
+
 def back_cuda(
-    planned: Plan, widths: Widths, trace: Trace, narrow: bool = True, aligned: bool = True
+    planned: Plan, facts: Specialization, trace: Trace, narrow: bool = True, aligned: bool = True
 ) -> CompiledCuda:
-    """Loops to CUDA, for index arrays of the given widths.
+    """Loops to CUDA, for data of which `facts` hold.
 
     `narrow`: 32 bits count everything. `aligned`: arrays begin where a vector of 16 bytes may.
     """
-    verify_loops(planned.loops, names_of(planned.assignment))
-    lowered = trace.run("lowered.c", lambda: lower_plan(planned, widths), lambda made: "")
-    verify(lowered.program)
-    exact = with_promised_extents(lowered.program, planned, lowered.variables)
-    program = trace.run("simplified.c", lambda: with_parts(simplify(exact)))
-    verify(program)
+    lowered, program = _lowered(planned, facts, trace)
+    program = _pass("simplified.c", simplify, program, trace)
+    program = _pass("copies.c", with_block_copies, program, trace)
     check_powers(program)
-    device = trace.run(
-        "kernels.txt", lambda: on_device(program, aligned), lambda made: "\n".join(made.notes)
-    )
+    device = to_kernels(program, trace, aligned)
     narrow = narrow and can_be_narrow(program)
     source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
     return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
 
 
-def back(planned: Plan, widths: Widths, trace: Trace, name: str = "kernel") -> Compiled:
-    """Loops to C, for index arrays of the given widths."""
+def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DeviceProgram:
+    """A program to what CUDA is written from: kernels, and the steps of the host."""
+    program = _pass("inspected.c", without_unread, program, trace)
+    device = trace.run("kernels.c", lambda: on_device(program), show_device)
+    verify_device(device)
+    device = _device_pass("statuses.c", with_statuses, device, trace)
+    device = _device_pass("streamed.c", with_streamed_loads, device, trace)
+    if aligned:
+        device = _device_pass("wide.c", with_wide_loads, device, trace)
+    for note in device.notes:
+        trace.decide(note)
+    return device
+
+
+def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowered, Program]:
+    """Loops to a program, for the extents that the schedule promises."""
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
-        "lowered.c", lambda: lower_plan(planned, widths), lambda made: render(made.program, name)
+        "lowered.c", lambda: lower_plan(planned, facts), lambda made: show_program(made.program)
     )
     verify(lowered.program)
-    exact = with_promised_extents(lowered.program, planned, lowered.variables)
-    program = trace.run("simplified.c", lambda: simplify(exact), render)
-    verify(program)
-    source = trace.run("kernel.c", lambda: render(program, name))
-    return Compiled(program, source, lowered.variables, lowered.initial)
+
+    def exact(program: Program) -> Program:
+        return with_promised_extents(program, planned, lowered.variables)
+
+    return lowered, _pass("extents.c", exact, lowered.program, trace)
+
+
+def _pass(
+    name: str, change: Callable[[Program], Program], program: Program, trace: Trace
+) -> Program:
+    """What a pass makes of a program, verified unless it had nothing to change."""
+    made = trace.run(name, lambda: change(program), show_program)
+    if made is not program:
+        verify(made)
+    return made
+
+
+def _device_pass(
+    name: str,
+    change: Callable[[DeviceProgram], DeviceProgram],
+    device: DeviceProgram,
+    trace: Trace,
+) -> DeviceProgram:
+    """The same for the kernels of a GPU."""
+    made = trace.run(name, lambda: change(device), show_device)
+    if made is not device:
+        verify_device(made)
+    return made

@@ -6,11 +6,11 @@ Tests, `kernel.explain()`, the command line and `OPENWORK_DUMP` all read this on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import Self, TypeVar
 
 T = TypeVar("T")
 
@@ -30,20 +30,33 @@ class Trace:
 
     stages: list[Stage] = field(default_factory=list)
     decisions: list[str] = field(default_factory=list)
+    dumps: bool = True  # whether its stages are written out when somebody asks for it
+
+    @classmethod
+    def after(cls, stages: Iterable[Stage], decisions: Iterable[str]) -> Self:
+        """A record that goes on where another ended, and is written out from the first stage on."""
+        trace = cls(decisions=list(dict.fromkeys(decisions)))
+        for stage in stages:
+            trace._add(stage)
+        return trace
 
     def run(self, name: str, work: Callable[[], T], show: Callable[[T], str] = str) -> T:
         """Do `work`, keep its text under `name`, and write it out when a dump was asked for."""
         start = perf_counter()
         result = work()
         seconds = perf_counter() - start
-        dump = os.environ.get("OPENWORK_DUMP")
-        self.stages.append(Stage(name, show(result) if dump else "", seconds))
+        text = show(result) if os.environ.get("OPENWORK_DUMP") else ""
+        self._add(Stage(name, text, seconds))
+        return result
+
+    def _add(self, stage: Stage) -> None:
+        self.stages.append(stage)
+        dump = os.environ.get("OPENWORK_DUMP") if self.dumps else None
         if dump:
             folder = Path(dump)
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{len(self.stages):02d}-{name}"
-            path.write_text(self.stages[-1].text + "\n", encoding="utf-8")
-        return result
+            path = folder / f"{len(self.stages):02d}-{stage.name}"
+            path.write_text(stage.text + "\n", encoding="utf-8")
 
     def decide(self, sentence: str) -> None:
         """Note a decision for `explain()`."""

@@ -1,4 +1,4 @@
-"""Immutable trees and the few combinators that rewrite them.
+"""Immutable trees, the few combinators that rewrite them, and names that no tree has yet.
 
 Every representation in Openwork (index notation, loops, program) is made of frozen dataclasses
 derived from `Node`. A rule maps a node to its replacement, or to None when it has nothing to say;
@@ -52,6 +52,7 @@ _PLAIN = frozenset(
         "DType",
         "Op",
         "Op | None",
+        "Role",
         "int | None",
         "str | None",
     )

@@ -65,6 +65,14 @@ def test_laws_hold_for_every_type(op: Op, name: str) -> None:
         np.testing.assert_array_equal(apply(apply(a, b), c), apply(a, apply(b, c)))
 
 
+@pytest.mark.parametrize("op", [op for op in LAWFUL if op.compares], ids=str)
+def test_comparisons_know_their_mirror_image(op: Op) -> None:
+    for a, b in product((1, 2, 3), repeat=2):
+        assert op.ufunc(a, b) == op.mirrored.ufunc(b, a)
+    assert op.ufunc(1, 2) == op.when_less
+    assert op.mirrored.mirrored is op
+
+
 def test_logic_of_semirings_stays_logical() -> None:
     """Over numbers, too: 2 and 4 are both true, though they have no bit in common."""
     assert (ops.OR_AND.add, ops.OR_AND.mul) == (ops.OR, ops.AND)

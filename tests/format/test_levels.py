@@ -9,7 +9,8 @@ import pytest
 
 import openwork as ow
 from openwork.format.formats import parse_format
-from openwork.tensor.convert.pack import convert, from_dense, pack, to_dense, unpack
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import from_dense, pack, to_dense, unpack
 from openwork.tensor.exchange.validate import validate
 
 VECTORS = [

@@ -85,3 +85,12 @@ def test_wrong_arrays_are_refused(level: ow.Level, changes: Any, piece: str) -> 
     with pytest.raises(ow.DataError) as caught:
         ow.from_arrays(format, (1, 9), [None, arrays | changes], [1.0, 2.0], name="A")
     assert piece in str(caught.value)
+
+
+def test_a_missing_formula_is_told() -> None:
+    class Unsaid(ow.Level):
+        name = "Unsaid"
+
+    with pytest.raises(ow.FormatError, match="E401: a level Unsaid has no formula `begin`"):
+        Unsaid().begin(None, 0)
+    assert ow.Format([Unsaid()]).type() == "[value]_run0"

@@ -37,7 +37,7 @@ def emulated() -> Kernels:
     for case in ON_GPU:
         made[case.name] = kernel = _compiled(case, "cuda-emulated", loader)
         if not isinstance(kernel, Exception):
-            loader.expect(kernel._compiled)
+            loader.expect(kernel._launcher.compiled)
     return made
 
 
@@ -76,7 +76,7 @@ def test_what_was_wrong_on_a_gpu_is_right(case: Found, emulated: Kernels) -> Non
     kernel = emulated[case.name]
     if isinstance(kernel, Exception):
         raise kernel
-    for kernel._device.order in range(ORDERS):
+    for kernel._launcher.device.order in range(ORDERS):
         _agrees(case, answer(kernel))
 
 

@@ -19,7 +19,7 @@ rng = np.random.default_rng(3)
 def agrees(stmt: Any, expected: Any) -> None:
     kernel = stmt.compile("cuda-emulated")
     for order in range(3):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         np.testing.assert_allclose(kernel().to_numpy(), expected, rtol=1e-13)
 
 
@@ -127,7 +127,7 @@ def test_groups_add_to_the_workspace_of_their_block(reduction: str) -> None:
     stmt = stmt.parallelize("l", "GPUGroup", group_size=4, reduction=reduction)
     kernel = stmt.compile(target="cuda-emulated")
     assert "_vals[(blockIdx.y * gridDim.x + blockIdx.x) *" in kernel.source
-    for kernel._device.order in range(ORDERS):
+    for kernel._launcher.device.order in range(ORDERS):
         expected = c[:, None] - np.outer(c, b.sum(axis=0))
         np.testing.assert_array_equal(kernel().to_numpy(), expected)
 
@@ -141,6 +141,6 @@ def test_threads_in_a_run_that_is_written_out_add_to_the_copy_of_their_block(inn
         f"split(j,j0,j1,3), unroll(j1), parallelize(j0,GPUBlock,Temporary), parallelize(j1,{inner})"
     )
     kernel = stmt.compile(target="cuda-emulated")
-    assert not unguarded_updates(kernel._compiled.program)
+    assert not unguarded_updates(kernel._launcher.compiled.program)
     assert "atomicAdd" in kernel.source
     np.testing.assert_array_equal(kernel().to_numpy(), A.to_numpy().sum(axis=0))

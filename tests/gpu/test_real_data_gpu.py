@@ -144,7 +144,7 @@ def run(checks: Iterator[Check]) -> None:
             waiting.append((name, stmt.compile(TARGET), expected))
             continue
         kernel = stmt.compile(TARGET, loader=batch)
-        batch.expect(kernel._compiled)
+        batch.expect(kernel._launcher.compiled)
         waiting.append((name, kernel, expected))
     for name, kernel, expected in waiting:
         made = kernel()

@@ -17,7 +17,7 @@ from tests.recipes.recipe_table import OTHERS, SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
-from openwork.tensor import generated
+from openwork.tensor.convert import convert as conversion
 
 cp = pytest.importorskip("cupy", reason="needs CuPy and a GPU")
 try:
@@ -247,7 +247,7 @@ def test_a_stream_of_torch_is_used_for_its_tensors() -> None:
 
 @pytest.mark.parametrize("source", [ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.ELL, ow.BSR(2, 2)])
 def test_conversions(monkeypatch: pytest.MonkeyPatch, source: ow.Format) -> None:
-    monkeypatch.setattr(generated, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(conversion, "LEAST_ENTRIES", 0)
     A = ow.tensor(MATRICES["random"], name="A").to(source)
     for format in (ow.dense(2), ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.ELL):
         made = A.to("cuda").to(format)

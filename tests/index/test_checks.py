@@ -12,12 +12,11 @@ from openwork.algebra.types import as_dtype
 from openwork.errors import ParseError, ShapeError, UserError
 from openwork.format.formats import CSR, dense
 from openwork.index.build import access, indices, under
-from openwork.index.checks import check, extents
+from openwork.index.checks import MAX_DEPTH, check, extents
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.terms import Term
-from openwork.index.tokens import MAX_DEPTH
 from openwork.tensor.statement import assign
 
 Read = Callable[[str], Assignment]

@@ -13,6 +13,7 @@ from openwork.algebra.types import as_dtype
 from openwork.errors import ParseError
 from openwork.format.formats import dense
 from openwork.index.build import access, indices
+from openwork.index.checks import MAX_DEPTH
 from openwork.index.einstein import explicit, free_vars, insert_sums
 from openwork.index.nodes import (
     Access,
@@ -27,7 +28,6 @@ from openwork.index.nodes import (
 )
 from openwork.index.show import show
 from openwork.index.terms import Term
-from openwork.index.tokens import MAX_DEPTH
 from openwork.tensor.statement import assign
 from openwork.tree import walk
 

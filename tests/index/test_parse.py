@@ -13,6 +13,7 @@ from openwork.algebra.types import FLOAT64, as_dtype
 from openwork.errors import ParseError
 from openwork.format.formats import dense
 from openwork.index.build import access, indices
+from openwork.index.checks import MAX_DEPTH
 from openwork.index.nodes import (
     Access,
     Apply,
@@ -23,10 +24,9 @@ from openwork.index.nodes import (
     Reduce,
     TensorVar,
 )
-from openwork.index.parse import parse_assignment
+from openwork.index.parse import MAX_NESTING, parse_assignment
 from openwork.index.show import show
 from openwork.index.terms import Term
-from openwork.index.tokens import MAX_DEPTH, MAX_NESTING
 from openwork.tensor.statement import assign
 from openwork.tree import walk
 

@@ -17,7 +17,7 @@ CRD, KEYS, WORK = p.Array("crd", "int32"), p.Array("keys", "int64"), p.Array("wo
 TABLE, SLOTS = p.Array("table", "int64"), p.Array("slots", "int64")
 MARKS = p.Array("marks", "uint64")
 SUMS = p.Array("sums", "float64")
-VALS = p.Array("A_vals", "float64")  # the elements of an operand, which may be loaded ahead
+VALS = p.Array("A_vals", "float64", p.Role.VALUE, "A")  # an operand's, which may be loaded ahead
 ZERO, ONE, TWO = (p.Value(float(number), "float64") for number in range(3))
 MASK, COUNT, ROOM, SLOT = p.Name("mask"), p.Name("count"), p.Name("capacity"), p.Name("slot")
 

@@ -25,7 +25,7 @@ from tests.program.small import (
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.program import nodes as p
-from openwork.program.vectorize import InVectors, SumLanes, in_lanes
+from openwork.program.vectorize import InVectors, SumLanes, vectorize
 from openwork.tree import walk
 
 AT = p.Name("at")
@@ -58,11 +58,11 @@ def dots(
 
 
 def vectors(whole: p.Program) -> list[InVectors]:
-    return [n for n in walk(in_lanes(whole).body) if isinstance(n, InVectors)]
+    return [n for n in walk(vectorize(whole).body) if isinstance(n, InVectors)]
 
 
 def test_written_out_loops_become_vectors() -> None:
-    after = in_lanes(dots())
+    after = vectorize(dots())
     first, second = vectors(dots())
     assert (second.count, second.type, second.bytes) == (8, "float64", 64)
     assert second.var == first.var == AT
@@ -110,7 +110,7 @@ def test_the_widest_vectors_that_are_whole(type: str, count: int, bytes: int) ->
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_everything_else_stays_as_it_is(why: str, whole: p.Program) -> None:
-    assert in_lanes(whole) == whole
+    assert vectorize(whole) == whole
 
 
 def test_an_index_that_is_known_by_name() -> None:

@@ -19,7 +19,7 @@ from openwork.runtime.host.launch import PositionOverflow
 from openwork.runtime.reference import to_masked
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.exchange.validate import validate
-from openwork.tensor.kernel import binding, kernel
+from openwork.tensor.kernel import cpu
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.statement import Statement
 from openwork.tree import walk
@@ -70,7 +70,7 @@ class Accumulating(Interpreted):
 @contextmanager
 def interpreting(executable: type[Interpreted]) -> Iterator[None]:
     """Kernels hand arrays themselves to `executable`, and need no compiler."""
-    new_values = kernel.Kernel._values
+    new_values = cpu.CpuLauncher._values
 
     def arrays(self: Storage) -> list[Array]:
         return [*(each[n] for each in self.levels for n in sorted(each)), self.values]
@@ -90,9 +90,9 @@ def interpreting(executable: type[Interpreted]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Promises, "keep", noted_cuts)
         patch.setattr(Storage, "pointers", property(arrays))
-        patch.setattr(kernel.Kernel, "_values", noted_values)
-        patch.setattr(binding, "Executable", executable)
-        patch.setattr(kernel, "find_toolchain", lambda: "the interpreter")
+        patch.setattr(cpu.CpuLauncher, "_values", noted_values)
+        patch.setattr(cpu, "Executable", executable)
+        patch.setattr(cpu, "find_toolchain", lambda: "the interpreter")
         yield
     executable.results.clear()
 

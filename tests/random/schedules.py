@@ -100,7 +100,7 @@ def _promised(rng: random.Random, stmt: Statement) -> Statement:
     if not plain:
         return stmt
     var = rng.choice(plain)
-    if any(block.inner == var for block in stmt._planned[0].blocks):
+    if any(block.inner == var for block in stmt._planned.plan.blocks):
         return stmt  # how far it runs depends on the block
     size = _extent(stmt, var)
     names = [f"{var}_{n}" for n in ("a", "b")]
@@ -166,6 +166,6 @@ def _ignoring(rng: random.Random, stmt: Statement) -> Statement:
 
 
 def _extent(stmt: Statement, var: Any) -> int:
-    known = extents(stmt._planned[0].assignment)[var]
+    known = extents(stmt._planned.plan.assignment)[var]
     assert known is not None
     return int(np.int64(known))

@@ -21,7 +21,6 @@ from tests.random.unguarded import unguarded_updates
 from openwork.errors import ScheduleError
 from openwork.loops.nodes import ParallelUnit
 from openwork.loops.plan.nest import loop_variables
-from openwork.loops.schedule.default import gpu
 from openwork.loops.schedule.options import GPU, attempt, candidates
 from openwork.pipeline import CompiledCuda
 from openwork.runtime.gpu import emulator
@@ -136,7 +135,7 @@ def races_are_looked_for(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_emulated_kernels_agree_with_the_reference(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu, "SHARE", 1 + chunk % 4)  # so that short rows are cut, too
+    tiers.set_numbers(monkeypatch, share=1 + chunk % 4)  # so that short rows are cut, too
     tier = (None, *tiers.TIERS)[chunk // 3]  # and are done as long ones are
     if tier is not None:
         tiers.make_all(tier, monkeypatch)
@@ -154,10 +153,10 @@ def test_emulated_kernels_agree_with_the_reference(
             kernel = (
                 stmt.compile(TARGET, loader=batch) if TARGET != "cuda" else stmt.compile(TARGET)
             )
-            assert not unguarded_updates(cast(CompiledCuda, kernel._compiled).program)
+            assert not unguarded_updates(cast(CompiledCuda, kernel._launcher.compiled).program)
             if TARGET != "cuda":
-                kernel._device.order = seed % 3
-                batch.expect(cast(CompiledCuda, kernel._compiled))
+                kernel._launcher.device.order = seed % 3
+                batch.expect(cast(CompiledCuda, kernel._launcher.compiled))
             runs.append((seed, case, commands, kernel))
         except ScheduleError as error:
             refused.append(f"seed {seed}: {case.text} | {commands}\n{error}")

@@ -88,7 +88,7 @@ def run_chunk(
     for n, case in enumerate(cases):
         try:
             kernels.append(prepare(n, statement_of(case)).compile(loader=batch))
-            assert not unguarded_updates(kernels[-1]._compiled.program)
+            assert not unguarded_updates(kernels[-1]._launcher.compiled.program)
         except Exception as error:
             kernels.append(error)
     return [kernel if isinstance(kernel, Exception) else answer(kernel) for kernel in kernels]

@@ -202,9 +202,11 @@ def test_recipes_agree_with_numpy(chunk: int) -> None:
                 kernel = case.stmt().compile(TARGET)
             else:
                 kernel = case.stmt().compile(TARGET, loader=batch)
-                kernel._device.order = seed % 3
-                batch.expect(cast(CompiledCuda, kernel._compiled))
-            assert not unguarded_updates(cast(CompiledCuda, kernel._compiled).program), case.text
+                kernel._launcher.device.order = seed % 3
+                batch.expect(cast(CompiledCuda, kernel._launcher.compiled))
+            assert not unguarded_updates(cast(CompiledCuda, kernel._launcher.compiled).program), (
+                case.text
+            )
             runs.append((seed, case, kernel))
         except ScheduleError:
             refused += 1

@@ -6,6 +6,7 @@ backwards and shuffled.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,8 +18,9 @@ from tests.gpu.nvrtc import compile_text, library, registers
 
 import openwork as ow
 from openwork import recipes as r
+from openwork.loops.schedule.machines import H200
 from openwork.pipeline import CompiledCuda
-from openwork.recipes import choose
+from openwork.tensor import statement
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(0)
@@ -156,7 +158,7 @@ def kernels() -> dict[str, tuple[Any, Any]]:
     statements |= {name: make() for name, make in RECIPES.items()}
     for name, stmt in statements.items():
         kernel = stmt.compile("cuda-emulated", loader=batch)
-        batch.expect(cast(CompiledCuda, kernel._compiled))
+        batch.expect(cast(CompiledCuda, kernel._launcher.compiled))
         made[name] = (stmt, kernel)
     return made
 
@@ -166,7 +168,7 @@ def test_agrees_with_numpy(kernels: dict[str, tuple[Any, Any]], name: str) -> No
     stmt, kernel = kernels[name]
     near = 1e-5 if stmt.assignment.lhs.dtype == "float32" else 1e-7
     for order in range(3):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         np.testing.assert_allclose(
             kernel().to_numpy(), expected(stmt), rtol=near, err_msg=kernel.source
         )
@@ -371,7 +373,8 @@ def test_statements_other_than_products_have_recipes(text: str) -> None:
 
 def test_long_rows_that_are_alike_are_walked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they reach further than a cache; not where they are near the diagonal, or differ."""
-    monkeypatch.setattr(choose, "_MUCH", 0)
+    load, caches = replace(H200.load, much=0), replace(H200.caches, reused=0.2)
+    monkeypatch.setattr(statement, "H200", replace(H200, load=load, caches=caches))
     for reaches, longest, groups in ((60_000, 60, True), (300, 60, False), (60_000, 6_000, False)):
         lengths = np.full(600, 60)
         lengths[0] = longest
@@ -382,7 +385,6 @@ def test_long_rows_that_are_alike_are_walked_side_by_side(monkeypatch: pytest.Mo
         vector = ow.tensor(np.ones(60_000), name="x")
         y = ow.empty((600,), name="y")
         stmt = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=ow.tensor(wide, name="A"), x=vector)
-        monkeypatch.setattr(choose, "_REUSED", 0.2)
         assert ("parallel reduction" in stmt.compile(target="cuda").source) == groups
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from tests.program.small import program
 
+from openwork.pipeline import to_kernels
 from openwork.program import nodes as p
-from openwork.program.device.host import on_device
+from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
 from openwork.render.c.c import render
 from openwork.render.cuda.cuda import render_cuda
+from openwork.trace import Trace
 
 
 def c_text(*body: p.Stmt) -> str:
     """All of a program as C."""
     whole = program(*body)
     verify(whole)
-    return render(whole)
+    return render(vectorize(whole))
 
 
 def c_body(*body: p.Stmt) -> str:
@@ -34,7 +36,7 @@ def cuda_text(*body: p.Stmt, narrow: bool = True) -> str:
     """All of a program as CUDA; `narrow`: what it counts fits 32 bits."""
     whole = program(*body)
     verify(whole)
-    return render_cuda(on_device(whole), narrow)
+    return render_cuda(to_kernels(whole, Trace(dumps=False)), narrow)
 
 
 def cuda_body(*body: p.Stmt) -> str:

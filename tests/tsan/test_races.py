@@ -45,7 +45,7 @@ def test_threads_in_a_run_that_is_written_out_are_kept_apart(race: str, n: int) 
     stmt = stmt.schedule(f"split(j,j0,j1,4), unroll(j1), parallelize(j1,CPUThread,{race})")
     interpret(stmt)
     kernel = stmt.compile()
-    assert not unguarded_updates(kernel._compiled.program)
+    assert not unguarded_updates(kernel._launcher.compiled.program)
     np.testing.assert_array_equal(kernel().to_numpy(), A.to_numpy().sum(axis=0))
 
 
@@ -53,7 +53,7 @@ def test_a_planted_race_is_seen_in_the_program() -> None:
     A = ow.tensor(np.ones((6, 2)), name="A")
     stmt = ow.parse("y(i) = A(j,i)", y=ow.empty((2,), name="y"), A=A).order("j", "i")
     for race, seen in (("IgnoreRaces", True), ("Atomics", False), ("Temporary", False)):
-        program = stmt.parallelize("j", "CPUThread", race).compile()._compiled.program
+        program = stmt.parallelize("j", "CPUThread", race).compile()._launcher.compiled.program
         assert bool(unguarded_updates(program)) == seen
 
 

@@ -140,7 +140,7 @@ def kernels() -> Kernels:
 def _compiled(batch: Batch) -> Kernels:
     made = {name: make().compile("cuda-emulated", loader=batch) for name, make in GOLDEN.items()}
     for kernel in made.values():
-        batch.expect(kernel._compiled)
+        batch.expect(kernel._launcher.compiled)
     return made
 
 
@@ -149,7 +149,7 @@ def test_golden_kernel(name: str, golden: Callable[[str, str], None], kernels: K
     kernel = kernels[name]
     golden(kernel.source, f"{name}.cu")
     expected = reference(GOLDEN[name]())
-    for kernel._device.order in range(ORDERS):
+    for kernel._launcher.device.order in range(ORDERS):
         storage = kernel().storage
         validate(storage, "the result")
         result = to_masked(storage)

@@ -47,6 +47,11 @@ class Op:
     associates: bool = False
     selects: bool = False  # the first argument picks between the other two
     compares: bool = False  # arguments are compared as numbers, exactly, whatever their types
+    when_less: bool = False  # of a comparison: what it says of a smaller and a larger number
+    mirror: str | None = None  # of a comparison: the one with the arguments exchanged
+    adds: bool = False  # the sum of numbers, which hardware adds to memory atomically
+    multiplies: bool = False  # the product of numbers, which hardware fuses with a sum
+    lanewise: bool = False  # processors have it for vectors of floats, rounded as for one
     natural: int | None = None  # this argument may not be negative where integers are computed
     cheap: bool = False  # costs less than a branch that is guessed wrong
     symbol: str | None = None  # infix spelling, when there is one
@@ -56,6 +61,11 @@ class Op:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def mirrored(self) -> Op:
+        """Of a comparison: `a op b == b mirrored a`."""
+        return BUILTIN[self.name if self.mirror is None else self.mirror]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # One that is built in stays the one that it is, also in another process.
@@ -153,24 +163,32 @@ def _unary(name: str, ufunc: np.ufunc, symbol: str | None = None, cheap: bool = 
     return Op(name, 1, ufunc=ufunc, typing=ufunc, symbol=symbol, cheap=cheap)
 
 
-def _compare(name: str, symbol: str, ufunc: np.ufunc, commutes: bool = False) -> Op:
+def _compare(
+    name: str, symbol: str, ufunc: np.ufunc, when_less: bool = False, mirror: str | None = None
+) -> Op:
     return Op(
-        name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=commutes, cheap=True,
-        compares=True,
+        name, 2, symbol=symbol, ufunc=ufunc, typing=ufunc, commutes=mirror is None, cheap=True,
+        compares=True, when_less=when_less, mirror=mirror,
     )  # fmt: skip
 
 
 _MONOID: dict[str, Any] = {"commutes": True, "associates": True, "cheap": True}
 
-ADD = Op("add", 2, identity=0, symbol="+", ufunc=np.add, typing=np.add, **_MONOID)
-SUB = Op("sub", 2, right_identity=0, symbol="-", ufunc=np.subtract, typing=np.subtract, cheap=True)
+ADD = Op(
+    "add", 2, identity=0, symbol="+", ufunc=np.add, typing=np.add, adds=True, lanewise=True,
+    **_MONOID,
+)  # fmt: skip
+SUB = Op(
+    "sub", 2, right_identity=0, symbol="-", ufunc=np.subtract, typing=np.subtract, cheap=True,
+    lanewise=True,
+)  # fmt: skip
 MUL = Op(
     "mul", 2, identity=1, annihilator=0, symbol="*", ufunc=np.multiply, typing=np.multiply,
-    **_MONOID,
+    multiplies=True, lanewise=True, **_MONOID,
 )  # fmt: skip
 DIV = Op(
     "div", 2, right_identity=1, left_annihilator=0, symbol="/", ufunc=np.true_divide,
-    typing=np.true_divide,
+    typing=np.true_divide, lanewise=True,
 )  # fmt: skip
 # An absent 0 stays absent under division, whatever it is divided by; a stored one does not. That
 # nothing changes divided by 1 would be false for floats, which are rounded down.
@@ -225,10 +243,12 @@ TANH, FLOOR, CEIL = _unary("tanh", np.tanh), _unary("floor", np.floor), _unary("
 CONJ = _unary("conj", np.conjugate)
 REAL = Op("real", 1, ufunc=_real, typing=np.absolute)
 IMAG = Op("imag", 1, ufunc=_imag, typing=np.absolute)
-LT, LE = _compare("lt", "<", np.less), _compare("le", "<=", np.less_equal)
-GT, GE = _compare("gt", ">", np.greater), _compare("ge", ">=", np.greater_equal)
-EQ = _compare("eq", "==", np.equal, commutes=True)
-NE = _compare("ne", "!=", np.not_equal, commutes=True)
+LT = _compare("lt", "<", np.less, when_less=True, mirror="gt")
+LE = _compare("le", "<=", np.less_equal, when_less=True, mirror="ge")
+GT = _compare("gt", ">", np.greater, mirror="lt")
+GE = _compare("ge", ">=", np.greater_equal, mirror="le")
+EQ = _compare("eq", "==", np.equal)
+NE = _compare("ne", "!=", np.not_equal, when_less=True)
 SELECT = Op("select", 3, ufunc=_select, selects=True, cheap=True)
 
 _LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)

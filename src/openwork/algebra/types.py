@@ -22,6 +22,10 @@ NAMES = (
 SUPPORTED: dict[str, DType] = {name: np.dtype(name) for name in NAMES}
 _BY_DTYPE: dict[DType, DType] = {t: t for t in SUPPORTED.values()}
 
+# Kernels name types, and have one more: keys of workspaces with very many modes.
+_KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i"}
+_BYTES = {name: dtype.itemsize for name, dtype in SUPPORTED.items()} | {"int128": 16}
+
 BOOL, INT32, INT64 = SUPPORTED["bool"], SUPPORTED["int32"], SUPPORTED["int64"]
 UINT64 = SUPPORTED["uint64"]
 FLOAT32, FLOAT64, COMPLEX128 = SUPPORTED["float32"], SUPPORTED["float64"], SUPPORTED["complex128"]
@@ -45,6 +49,41 @@ _HINTS: dict[np.ufunc, str] = {
     np.negative: "of a bool, take ow.logical_not(e), or cast it: ow.cast('int8', e)",
     np.subtract: "of bools, take ow.logical_xor(a, b), or cast them: ow.cast('int8', e)",
 }
+
+
+def is_integer(type: str) -> bool:
+    """Whether `type` is a whole number, signed or not; a bool is none."""
+    return _KINDS[type] in "iu"
+
+
+def is_signed(type: str) -> bool:
+    """Whether `type` is a whole number that may be negative."""
+    return _KINDS[type] == "i"
+
+
+def is_unsigned(type: str) -> bool:
+    """Whether `type` is a whole number that is never negative."""
+    return _KINDS[type] == "u"
+
+
+def is_float(type: str) -> bool:
+    """Whether `type` is real and inexact."""
+    return _KINDS[type] == "f"
+
+
+def is_complex(type: str) -> bool:
+    """Whether `type` is complex."""
+    return _KINDS[type] == "c"
+
+
+def size_of(type: str) -> int:
+    """The bytes of an element of `type`."""
+    return _BYTES[type]
+
+
+def half_of(type: str) -> str:
+    """The type of the real and of the imaginary part of a complex `type`."""
+    return "float32" if type == "complex64" else "float64"
 
 
 def as_dtype(spec: object) -> DType:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from openwork.errors import FormatError
 from openwork.format.levels.base import Level
 from openwork.format.levels.width import index_dtype
 
@@ -112,16 +113,22 @@ def enclosed(text: str) -> str:
     return text if plain else f"({text})"
 
 
+class _Coordinate(Term):
+    """An element of an array of coordinates, as it lies there."""
+
+
 @dataclass(frozen=True)
 class _Named:
-    """An array whose elements are terms. Positions count from 0."""
+    """An array whose elements are terms; `holds` as in `ArrayFact`. Positions count from 0."""
 
     name: str
-    starts: bool = False
+    holds: str
 
     def __getitem__(self, index: Any) -> Term:
         at = Term.of(index)
-        return at if self.starts and not at.parts else Term.named(f"{self.name}[{at}]")
+        if self.holds == "positions" and not at.parts:
+            return at
+        return (_Coordinate if self.holds == "coordinates" else Term).named(f"{self.name}[{at}]")
 
 
 @dataclass(frozen=True)
@@ -152,8 +159,7 @@ def dependent_type(
         size = _size(mode, part, tiles) if extents is None else Term.of(extents[n])
         arrays = {
             fact.name: _Named(
-                f"{fact.name}{n}" if names.count(fact.name) > 1 else fact.name,
-                fact.holds == "positions",
+                f"{fact.name}{n}" if names.count(fact.name) > 1 else fact.name, fact.holds
             )
             for fact in level.arrays
         }
@@ -161,7 +167,7 @@ def dependent_type(
         try:
             runs.append(_run(level, view, parent, _variable(mode, part, len(tiles)), len(runs)))
             parents = Term.of(level.children(view, parents))
-        except (TypeError, AttributeError, NotImplementedError):  # formulas that are no text
+        except (TypeError, AttributeError, FormatError):  # formulas that are no text
             run = Term.named(f"run{n}")
             runs.append(_Run(f"p{n}", run, "", Term.named(f"p{n}"), False, False, ""))
             parents = Term.named(f"places{n}")
@@ -182,17 +188,15 @@ def _run(level: Level, view: SimpleNamespace, parent: Term, name: str, depth: in
         variable = "pqrstuvw"[depth % 8]
         position = Term.named(variable)
     coordinate = Term.of(level.coordinate(view, parent, position))
-    stored = {f"{view.__dict__[f.name].name}[" for f in level.arrays if f.holds == "coordinates"}
-    text = str(coordinate)
     guard = "" if level.walks else str(level.find(view, parent, coordinate)[1])
     place = Term.of(level.place(view, parent, position))
     return _Run(
         variable,
         end - begin,
-        text,
+        str(coordinate),
         place,
         bool(variable) and place != position,
-        any(text.startswith(array) for array in stored),
+        isinstance(coordinate, _Coordinate),
         guard,
     )
 

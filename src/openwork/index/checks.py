@@ -18,8 +18,9 @@ from openwork.index.nodes import (
     TensorVar,
 )
 from openwork.index.show import show
-from openwork.index.tokens import MAX_DEPTH
 from openwork.tree import Node, children, walk
+
+MAX_DEPTH = 200  # of an expression's tree: a long sum is deep, too
 
 
 def check(assignment: Assignment) -> Assignment:
@@ -99,6 +100,8 @@ def _check_depth(assignment: Assignment) -> None:
     level: dict[int, Node] = {0: assignment.rhs}
     for _ in range(MAX_DEPTH):
         level = {id(child): child for node in level.values() for child in children(node)}
+        if not level:
+            return
     if any(isinstance(node, Apply) for node in level.values()):
         raise ParseError(
             f"the expression is nested more than {MAX_DEPTH} deep",

@@ -6,7 +6,8 @@ operators, are the terms of `terms.py` around them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ from openwork.algebra.types import (
 )
 from openwork.errors import InternalError, ParseError, Span
 from openwork.format.formats import Format
+from openwork.format.levels import Level
 from openwork.tree import Node, walk
 
 
@@ -60,7 +62,8 @@ class TensorVar(Node):
     """A tensor as expressions see it: name, format, element type, the value of absent entries.
 
     `shape` may hold None for extents that are only known when data is bound. `source` is the
-    tensor with the data, if there is one; it is no part of the identity.
+    tensor with the data, if there is one; `copy_of` names the user's tensor that a conversion is
+    made from. Neither is part of the identity.
     """
 
     name: str
@@ -69,6 +72,7 @@ class TensorVar(Node):
     fill: Number = 0
     shape: tuple[int | None, ...] = ()
     source: Any = field(default=None, compare=False, repr=False, metadata={"child": False})
+    copy_of: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.shape) != self.format.ndim:
@@ -76,6 +80,11 @@ class TensorVar(Node):
 
     def __hash__(self) -> int:
         return hash(self.name)  # tensors of one statement differ in their names
+
+    def converted(self, mark: str, format: Format) -> TensorVar:
+        """The tensor that is made from this one before a kernel runs, called `A'mark`."""
+        name, original = f"{self.name}'{mark}", self.copy_of or self.name
+        return replace(self, name=name, format=format, source=None, copy_of=original)
 
     @property
     def ndim(self) -> int:
@@ -109,6 +118,11 @@ class Access(Expr):
     def level_vars(self) -> tuple[IndexVar, ...]:
         """The variables in the order of the storage levels."""
         return tuple(self.vars[mode] for mode in self.tensor.format.order)
+
+    def levels_along(self, variables: Container[IndexVar]) -> list[Level]:
+        """The storage levels that `variables` index."""
+        levels = zip(self.tensor.format.levels, self.level_vars, strict=True)
+        return [level for level, var in levels if var in variables]
 
     def __str__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.vars))}]"

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn, TypeVar
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import Span, UserError
 from openwork.index.calls import NAMED_FIRST, call, did_you_mean
-from openwork.index.checks import wrong_order
+from openwork.index.checks import MAX_DEPTH, wrong_order
 from openwork.index.nodes import (
     Access,
     Assignment,
@@ -32,7 +33,7 @@ from openwork.index.nodes import (
     apply,
 )
 from openwork.index.show import COMPARISON, LEVELS
-from openwork.index.tokens import MAX_DEPTH, MAX_NESTING, Reader, SyntaxFault, Token, TooDeep
+from openwork.index.tokens import Faults, Token, tokens
 from openwork.index.words import (
     ASSIGNMENT_SIGNS,
     CONSTANTS,
@@ -42,9 +43,12 @@ from openwork.index.words import (
     SEMIRING_OPERATORS,
 )
 
+T = TypeVar("T")
 _INFIX: dict[str, Op] = {
     op.symbol: op for op in ops.BUILTIN.values() if op.symbol is not None and op.arity == 2
 }
+MAX_NESTING = 64  # brackets and signs within each other
+_CLOSER = {"(": ")", "[": "]"}
 _INTEGERS = range(-(2**63), 2**64)
 _INDEXING = "tensors are indexed by variables alone"
 _TOO_LARGE = "no element type holds this number"
@@ -109,13 +113,96 @@ def _nothing(start: int, stop: int) -> _Piece:
     return _Piece(Literal(0), start, stop)
 
 
-class _Parser(Reader):
+class SyntaxFault(Exception):
+    """Reading cannot go on here; the fault has been noted."""
+
+
+class TooDeep(Exception):
+    """Reading cannot go on anywhere; the fault has been noted."""
+
+
+class _Parser:
+    """A place in the tokens of a text, and how each part of the grammar is read from there."""
+
     def __init__(
         self, text: str, tensors: Mapping[str, TensorVar], operators: Mapping[str, Op]
     ) -> None:
-        super().__init__(text)
+        self.text = text
+        self.faults = Faults(text)
+        self.tokens = tokens(text, self.faults)
+        self.at = 0
+        self.nesting = 0
         self.tensors = tensors
         self.operators = {**FUNCTIONS, **SEMIRING_OPERATORS, **operators}
+
+    # Moving on.
+
+    @property
+    def token(self) -> Token:
+        """The token to be read next."""
+        return self.tokens[self.at]
+
+    def next(self) -> Token:
+        """Read one token; the end stays where it is."""
+        token = self.token
+        self.at += token.kind != "end"
+        return token
+
+    def sees(self, *signs: str) -> bool:
+        """Whether one of `signs` comes next."""
+        return self.token.kind == "sign" and self.token.text in signs
+
+    def accepts(self, *signs: str) -> bool:
+        """Read one of `signs` if it comes next."""
+        seen = self.sees(*signs)
+        self.at += seen
+        return seen
+
+    def unexpected(self, wanted: str, hint: str | None = None) -> NoReturn:
+        """Note that something else stands where `wanted` is needed."""
+        token = self.token
+        self.faults.add("E102", f"expected {wanted}, found {token}", token.start, token.stop, hint)
+        raise SyntaxFault
+
+    def too_deep(self, start: int, stop: int, most: int) -> NoReturn:
+        """Note that the text is nested more than `most` deep."""
+        hint = "compute a part of it in a statement of its own"
+        self.faults.add("E102", f"this is nested more than {most} deep", start, stop, hint)
+        raise TooDeep
+
+    def skip_to(self, *signs: str) -> None:
+        """Move to the next of `signs` that is in no bracket opened from here on, or to the end."""
+        depth = 0
+        while self.token.kind != "end" and not (depth == 0 and self.sees(*signs)):
+            depth += self.sees("(", "[")
+            depth -= self.sees(")", "]") and depth > 0
+            self.at += 1
+
+    def list_of(
+        self, opener: Token, item: Callable[[], T], hint: str | None = None
+    ) -> tuple[list[T] | None, int]:
+        """Items between commas up to the bracket that closes `opener`, and where that ends.
+
+        None instead of the items when one of them was at fault.
+        """
+        closer = _CLOSER[opener.text]
+        items: list[T] = []
+        sound, nesting = True, self.nesting
+        more = not self.sees(closer)
+        while more:
+            try:
+                items.append(item())
+                if not self.sees(",", closer):
+                    self.unexpected(
+                        f"`,` or `{closer}`", hint if self.token.kind != "end" else None
+                    )
+            except SyntaxFault:
+                sound, self.nesting = False, nesting
+                self.skip_to(",", closer)
+                if self.token.kind == "end":
+                    raise
+            more = self.accepts(",")
+        return items if sound else None, self.next().stop
 
     # Statements.
 

@@ -14,23 +14,21 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
+from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError
 from openwork.index.nodes import Expr, IndexVar, Literal, apply
 from openwork.index.show import show
 
 
-class Term:
+class Term(Overloaded):
     """An expression over accesses, index variables and numbers.
 
-    It has no truth value. Terms are told apart by identity where Python looks them up, in sets and
-    dictionaries, and index variables of one name are one object.
+    It has no truth value. Index variables of one name are one object.
     """
 
     __slots__ = ("__weakref__", "node")
-    __array_ufunc__ = None  # NumPy hands `array * term` to us instead of looping over it
 
     def __init__(self, node: Expr) -> None:
         self.node = node
@@ -42,110 +40,6 @@ class Term:
 
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Term:
         return applied(op, *args)
-
-    def __add__(self, other: object) -> Term:
-        return applied(ops.ADD, self, other)
-
-    def __radd__(self, other: object) -> Term:
-        return applied(ops.ADD, other, self)
-
-    def __sub__(self, other: object) -> Term:
-        return applied(ops.SUB, self, other)
-
-    def __rsub__(self, other: object) -> Term:
-        return applied(ops.SUB, other, self)
-
-    def __mul__(self, other: object) -> Term:
-        return applied(ops.MUL, self, other)
-
-    def __rmul__(self, other: object) -> Term:
-        return applied(ops.MUL, other, self)
-
-    def __truediv__(self, other: object) -> Term:
-        return applied(ops.DIV, self, other)
-
-    def __rtruediv__(self, other: object) -> Term:
-        return applied(ops.DIV, other, self)
-
-    def __floordiv__(self, other: object) -> Term:
-        return applied(ops.FLOOR_DIVIDE, self, other)
-
-    def __rfloordiv__(self, other: object) -> Term:
-        return applied(ops.FLOOR_DIVIDE, other, self)
-
-    def __mod__(self, other: object) -> Term:
-        return applied(ops.REMAINDER, self, other)
-
-    def __rmod__(self, other: object) -> Term:
-        return applied(ops.REMAINDER, other, self)
-
-    def __pow__(self, other: object) -> Term:
-        return applied(ops.POW, self, other)
-
-    def __rpow__(self, other: object) -> Term:
-        return applied(ops.POW, other, self)
-
-    def __and__(self, other: object) -> Term:
-        return applied(ops.BITWISE_AND, self, other)
-
-    def __rand__(self, other: object) -> Term:
-        return applied(ops.BITWISE_AND, other, self)
-
-    def __or__(self, other: object) -> Term:
-        return applied(ops.BITWISE_OR, self, other)
-
-    def __ror__(self, other: object) -> Term:
-        return applied(ops.BITWISE_OR, other, self)
-
-    def __xor__(self, other: object) -> Term:
-        return applied(ops.BITWISE_XOR, self, other)
-
-    def __rxor__(self, other: object) -> Term:
-        return applied(ops.BITWISE_XOR, other, self)
-
-    def __lshift__(self, other: object) -> Term:
-        return applied(ops.LEFT_SHIFT, self, other)
-
-    def __rlshift__(self, other: object) -> Term:
-        return applied(ops.LEFT_SHIFT, other, self)
-
-    def __rshift__(self, other: object) -> Term:
-        return applied(ops.RIGHT_SHIFT, self, other)
-
-    def __rrshift__(self, other: object) -> Term:
-        return applied(ops.RIGHT_SHIFT, other, self)
-
-    def __eq__(self, other: object) -> Term:  # type: ignore[override]
-        return applied(ops.EQ, self, other)
-
-    def __ne__(self, other: object) -> Term:  # type: ignore[override]
-        return applied(ops.NE, self, other)
-
-    def __lt__(self, other: object) -> Term:
-        return applied(ops.LT, self, other)
-
-    def __le__(self, other: object) -> Term:
-        return applied(ops.LE, self, other)
-
-    def __gt__(self, other: object) -> Term:
-        return applied(ops.GT, self, other)
-
-    def __ge__(self, other: object) -> Term:
-        return applied(ops.GE, self, other)
-
-    def __neg__(self) -> Term:
-        return applied(ops.NEG, self)
-
-    def __pos__(self) -> Term:
-        return self
-
-    def __invert__(self) -> Term:
-        return applied(ops.INVERT, self)
-
-    def __abs__(self) -> Term:
-        return applied(ops.ABS, self)
-
-    __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         raise ParseError(

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
 
 from openwork.errors import Fault, ParseError, Span
-
-T = TypeVar("T")
-MAX_NESTING = 64  # brackets and signs within each other
-MAX_DEPTH = 200  # of the tree: a long sum is deep, too
-_CLOSER = {"(": ")", "[": "]"}
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)"
@@ -89,89 +82,3 @@ def tokens(text: str, faults: Faults) -> list[Token]:
 
 def _strange(start: int, stop: int, faults: Faults) -> None:
     faults.add("E101", f"`{faults.text[start:stop]}` is not index notation", start, stop)
-
-
-class SyntaxFault(Exception):
-    """Reading cannot go on here; the fault has been noted."""
-
-
-class TooDeep(Exception):
-    """Reading cannot go on anywhere; the fault has been noted."""
-
-
-class Reader:
-    """A place in the tokens of a text, and how to move on from there."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.faults = Faults(text)
-        self.tokens = tokens(text, self.faults)
-        self.at = 0
-        self.nesting = 0
-
-    @property
-    def token(self) -> Token:
-        """The token to be read next."""
-        return self.tokens[self.at]
-
-    def next(self) -> Token:
-        """Read one token; the end stays where it is."""
-        token = self.token
-        self.at += token.kind != "end"
-        return token
-
-    def sees(self, *signs: str) -> bool:
-        """Whether one of `signs` comes next."""
-        return self.token.kind == "sign" and self.token.text in signs
-
-    def accepts(self, *signs: str) -> bool:
-        """Read one of `signs` if it comes next."""
-        seen = self.sees(*signs)
-        self.at += seen
-        return seen
-
-    def unexpected(self, wanted: str, hint: str | None = None) -> NoReturn:
-        """Note that something else stands where `wanted` is needed."""
-        token = self.token
-        self.faults.add("E102", f"expected {wanted}, found {token}", token.start, token.stop, hint)
-        raise SyntaxFault
-
-    def too_deep(self, start: int, stop: int, most: int) -> NoReturn:
-        """Note that the text is nested more than `most` deep."""
-        hint = "compute a part of it in a statement of its own"
-        self.faults.add("E102", f"this is nested more than {most} deep", start, stop, hint)
-        raise TooDeep
-
-    def skip_to(self, *signs: str) -> None:
-        """Move to the next of `signs` that is in no bracket opened from here on, or to the end."""
-        depth = 0
-        while self.token.kind != "end" and not (depth == 0 and self.sees(*signs)):
-            depth += self.sees("(", "[")
-            depth -= self.sees(")", "]") and depth > 0
-            self.at += 1
-
-    def list_of(
-        self, opener: Token, item: Callable[[], T], hint: str | None = None
-    ) -> tuple[list[T] | None, int]:
-        """Items between commas up to the bracket that closes `opener`, and where that ends.
-
-        None instead of the items when one of them was at fault.
-        """
-        closer = _CLOSER[opener.text]
-        items: list[T] = []
-        sound, nesting = True, self.nesting
-        more = not self.sees(closer)
-        while more:
-            try:
-                items.append(item())
-                if not self.sees(",", closer):
-                    self.unexpected(
-                        f"`,` or `{closer}`", hint if self.token.kind != "end" else None
-                    )
-            except SyntaxFault:
-                sound, self.nesting = False, nesting
-                self.skip_to(",", closer)
-                if self.token.kind == "end":
-                    raise
-            more = self.accepts(",")
-        return items if sound else None, self.next().stop

@@ -35,12 +35,7 @@ class ParallelUnit(Enum):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU has it."""
-        return self.value.startswith("GPU")
-
-    @property
-    def is_thread(self) -> bool:
-        """Whether iterations go to the threads of a GPU, that may meet in groups."""
-        return self in (ParallelUnit.GPUThread, ParallelUnit.GPUGroup)
+        return self not in (ParallelUnit.CPUThread, ParallelUnit.CPUVector)
 
 
 class OutputRaceStrategy(Enum):

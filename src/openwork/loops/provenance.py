@@ -1,7 +1,7 @@
 """The provenance graph: what each index variable derives from.
 
 Answers about spaces and dependences that need no generated code; how values and bounds are
-recovered is in `program/lower/derived/recover.py`, one function per relation and question.
+recovered is in `program/lower/derived/`, one function per relation and question.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.relations import Coord, Divide, Fuse, Pos, Precompute, Relation, Split
+from openwork.loops.relations import Cut, Fuse, Pos, Precompute, Relation
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,36 @@ class Provenance:
         for parent in relation.parents if relation else ():
             yield from self.ancestors(parent)
 
+    @cached_property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The relations that cut variables into runs."""
+        return tuple(r for r in self.relations if isinstance(r, Cut))
+
+    def unrenamed(self, var: IndexVar) -> IndexVar:
+        """The variable that has the same values as `var`, without promises and other names."""
+        relation = self.above.get(var)
+        if relation is None or not relation.renames:
+            return var
+        return self.unrenamed(relation.parents[0])
+
     def space(self, var: IndexVar) -> Pos | None:
         """The relation that put `var` into a position space; None in coordinate space."""
-        match self.above.get(var):
-            case None | Coord() | Fuse():
-                return None
-            case Pos() as relation:
-                return relation
-            case relation:
-                return self.space(relation.parents[0])
+        relation = self.above.get(var)
+        if relation is None or relation.to_coordinates:
+            return None
+        return relation if isinstance(relation, Pos) else self.space(relation.parents[0])
+
+    def position_space(self, var: IndexVar) -> Pos:
+        """The relation that put `var` into the position space that it is in."""
+        pos = self.space(var)
+        if pos is None:
+            raise InternalError(f"{var} is not in position space")
+        return pos
+
+    def origin(self, pos: Pos) -> IndexVar:
+        """The variable whose values belong to positions: a fused one, or that of one level."""
+        fuse = self.above.get(self.unrenamed(pos.parent))
+        return fuse.fused if isinstance(fuse, Fuse) else self.underived(pos.parent)[-1]
 
     def spaces(self, var: IndexVar) -> list[Pos]:
         """Every relation to positions on the way to `var`."""
@@ -77,13 +99,10 @@ class Provenance:
 
     def strided(self, var: IndexVar) -> bool:
         """Whether consecutive values of `var` are apart: it counts the runs of a split."""
-        match self.above.get(var):
-            case Split(outer=outer) | Divide(outer=outer) if outer == var:
-                return True
-            case None | Fuse():
-                return False
-            case relation:
-                return self.strided(relation.parents[0])
+        relation = self.above.get(var)
+        if relation is None or len(relation.parents) > 1:
+            return False
+        return relation.counts_runs(var) or self.strided(relation.parents[0])
 
     def concerns(self, var: IndexVar, others: Iterable[IndexVar]) -> bool:
         """Whether `var` is a part of one of `others`, or the other way round."""

@@ -10,18 +10,6 @@ from openwork.program.nodes import Array
 from openwork.tree import Node, children, walk
 
 Names = frozenset[str]
-# Helpers that only look at arrays.
-READERS = (
-    "search",
-    "lower_bound",
-    "last_at_most",
-    "gallop",
-    "balanced_cut",
-    "cut",
-    "mark_words",
-    "table_slots",
-    "slot_of",
-)
 
 
 @dataclass(frozen=True)
@@ -40,6 +28,8 @@ class Touched:
 
     def and_then(self, other: Touched) -> Touched:
         """What both touch."""
+        if other == _NOTHING:
+            return self
         return Touched(self.loads | other.loads, self.first | other.first, self.many | other.many)
 
     def without(self, local: set[str]) -> Touched:
@@ -47,12 +37,15 @@ class Touched:
         return Touched(self.loads - local, self.first - local, self.many - local)
 
 
+_NOTHING = Touched()
+
+
 def changed_by_helpers(body: Node) -> set[str]:
     """The arrays that helpers write to."""
     return {
         a.name
         for call in walk(body)
-        if isinstance(call, p.Helper) and call.name not in READERS
+        if isinstance(call, p.Helper) and not call.facts.reads
         for arg in call.args
         for a in (arg.array if isinstance(arg, Address) else arg,)
         if isinstance(a, Array)
@@ -80,7 +73,8 @@ def touched(node: Node, shared: bool = False) -> Touched:
                 found = found.and_then(Touched(loads=name))
         case p.Helper():
             arrays = frozenset(a.name for a in node.args if isinstance(a, Array))
-            found = Touched(loads=arrays, many=arrays if node.name not in READERS else frozenset())
+            found = Touched(loads=arrays, many=frozenset() if node.facts.reads else arrays)
     for child in children(node):
-        found = found.and_then(touched(child, shared))
+        if not isinstance(child, (p.Name, p.Value, Array)):  # most nodes, which touch nothing
+            found = found.and_then(touched(child, shared))
     return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from openwork.algebra.operators import AND, BUILTIN, NOT, OR, Op
-from openwork.algebra.types import SUPPORTED, number
+from openwork.algebra.operators import AND, LT, NOT, OR, Op
+from openwork.algebra.types import SUPPORTED, is_integer, is_unsigned, number
 from openwork.errors import InternalError
 from openwork.index import nodes as index
 from openwork.program.nodes import Apply, Convert, Expr, Value
@@ -60,26 +60,22 @@ def lower_value(
                 converted(lower_value(arg, coords, read, given), op.argument_type(kinds, n).name)
                 for n, arg in enumerate(args)
             )
-            if op.name in _MIRRORED and lowered[0].type != lowered[1].type:
-                return _compared_exactly(op.name, *lowered)
+            if op.compares and lowered[0].type != lowered[1].type:
+                return _compared_exactly(op, *lowered)
             return Apply(op, lowered, expr.dtype.name)
     raise InternalError(f"no value for {expr}")
 
 
-# Comparisons, and what they are with the arguments exchanged.
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+def _compared_exactly(op: Op, left: Expr, right: Expr) -> Expr:
+    """A comparison of a signed with an unsigned integer: C would convert both to unsigned.
 
-
-def _compared_exactly(name: str, left: Expr, right: Expr) -> Expr:
-    """A comparison of a signed integer with an unsigned one, as which C would take both.
-
-    One below zero is less than all that are unsigned: s < 0 || (uint64)s < u.
+    A negative number is less than every unsigned one: s < 0 || (uint64)s < u.
     """
-    if left.type.startswith("uint"):
-        return _compared_exactly(_MIRRORED[name], right, left)
-    rest = Apply(BUILTIN[name], (converted(left, right.type), right), "bool")
-    below = Apply(BUILTIN["lt"], (left, Value(0, left.type)), "bool")
-    if name in ("lt", "le", "ne"):
+    if is_unsigned(left.type):
+        return _compared_exactly(op.mirrored, right, left)
+    rest = Apply(op, (converted(left, right.type), right), "bool")
+    below = Apply(LT, (left, Value(0, left.type)), "bool")
+    if op.when_less:
         return Apply(OR, (below, rest), "bool")
     return Apply(AND, (Apply(NOT, (below,), "bool"), rest), "bool")
 
@@ -89,7 +85,7 @@ def converted(value: Expr, type: str) -> Expr:
     if value.type == type:
         return value
     if isinstance(value, Value) and not isinstance(value.value, complex) and type in SUPPORTED:
-        from_float_to_int = isinstance(value.value, float) and "int" in type
+        from_float_to_int = isinstance(value.value, float) and is_integer(type)
         if not from_float_to_int:
             return Value(number(value.value, SUPPORTED[type]), type)
     return Convert(value, type)

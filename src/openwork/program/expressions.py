@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
+from openwork.errors import InternalError
+from openwork.program.helpers import HELPERS, Facts
 from openwork.tree import Node
 
 INDEX = "int64"
@@ -71,19 +74,47 @@ class Value(Expr):
     type: str = INDEX
 
 
+class Role(Enum):
+    """What the elements of an array are."""
+
+    VALUE = "values"  # of a tensor or a workspace
+    PARTIAL = "partial values"  # what some threads have added up, combined later
+    POSITION = "positions"  # of a level: where runs begin
+    COORDINATE = "coordinates"  # of a level
+    NUMBER = "numbers"  # of a level: lengths, offsets, flags
+    START = "tile starts"  # found by an inspector, kept with the operand
+    CUT = "cuts"  # where the parts of loops and results begin, and lists of such parts
+    TABLE = "a hash table"  # which moves when it grows
+    SCRATCH = "scratch"  # what a kernel notes down for itself
+
+
 @dataclass(frozen=True)
 class Array(Node):
     """An array in memory; `array[e]` in Python builds a load.
 
+    `role`: what it holds. `tensor`: the tensor or workspace that it belongs to, by its name in the
+    code; "" for none. Arrays of one name agree in both, so that neither takes part in comparisons.
     `vectors`: the bytes of the vectors of the processor that it is declared as, at most; 0: none.
     """
 
     name: str
     type: str
+    role: Role = field(default=Role.SCRATCH, compare=False)
+    tensor: str = field(default="", compare=False)
     vectors: int = 0
 
     def __getitem__(self, index: object) -> Load:
         return Load(self, expr(index))
+
+    @property
+    def stem(self) -> str:
+        """What names for its elements and copies begin with: of values, the tensor's name."""
+        return self.tensor if self.role is Role.VALUE else self.name
+
+    def of(self, tensor: str) -> Array:
+        """The array that is to `tensor` what this one is to its own."""
+        name = tensor + self.name.removeprefix(self.tensor)
+        return Array(name, self.type, self.role, tensor, self.vectors)
 
 
 @dataclass(frozen=True)
@@ -137,6 +168,14 @@ class Helper(Expr):
     name: str
     args: tuple[Expr | Array, ...]
     type: str = INDEX
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the function."""
+        known = HELPERS.get(self.name)
+        if known is None:
+            raise InternalError(f"no helper {self.name}")
+        return known
 
 
 def expr(value: object) -> Expr:

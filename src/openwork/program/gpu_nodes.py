@@ -24,9 +24,8 @@ WARP, LANE = Name("warp"), Name("lane")  # which unit of a block a thread is in,
 
 STATUS = Array("status", "int32")  # one number: how the call ended
 LENGTHS = Array("lengths", "int64")  # the lengths of the arrays that were made
-# Helpers that threads call together; the last argument is how many, 0 for all of the block.
-COLLECTIVE = ("collect", "tally", "sort_keys", "list_bits", "tally_bits")
 MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
+VECTOR = 16  # bytes that a thread loads at once
 
 
 @dataclass(frozen=True)
@@ -117,6 +116,40 @@ class Combine(Stmt):
 
 
 @dataclass(frozen=True)
+class StreamLoad(p.Load):
+    """An element that is not needed again soon, and need not stay in the cache."""
+
+
+@dataclass(frozen=True)
+class LoadVector(Stmt):
+    """`count` neighbouring elements from `array[index]` on, into a vector."""
+
+    vector: Array
+    array: Array
+    index: Expr
+    count: int
+
+
+@dataclass(frozen=True)
+class StoreVector(Stmt):
+    """A vector of `count` elements to `array[index]` and its neighbours; or added to them."""
+
+    vector: Array
+    array: Array
+    index: Expr
+    count: int
+    added: bool = False  # by vector atomics
+
+
+@dataclass(frozen=True)
+class MakeVector(Stmt):
+    """A vector of `count` elements that is filled one by one."""
+
+    vector: Array
+    count: int
+
+
+@dataclass(frozen=True)
 class Scratch(Node):
     """Memory that each unit of a kernel's grid has `count` elements of."""
 
@@ -132,19 +165,20 @@ class Kernel(Node):
 
     A block has `threads` threads: `warps` units of `lanes` each. `grid`: how many blocks there are
     work for, in two dimensions; None where only the GPU knows. `resident`: so many threads are to
-    fit a multiprocessor, if not 0.
+    fit a multiprocessor, if not 0. `scalars`, `arrays`: its arguments, of which it writes to
+    `written`.
     """
 
     name: str
-    scalars: tuple[Name, ...]
-    arrays: tuple[Array, ...]
-    written: frozenset[str]
     body: p.Block
     warps: int
     lanes: int
     grid: tuple[Expr | None, Expr | None]
     scratch: tuple[Scratch, ...] = ()
     resident: int = 0
+    scalars: tuple[Name, ...] = ()
+    arrays: tuple[Array, ...] = ()
+    written: frozenset[str] = frozenset()
 
     @property
     def threads(self) -> int:
@@ -154,9 +188,9 @@ class Kernel(Node):
 
 @dataclass(frozen=True)
 class Launch(Stmt):
-    """Run a kernel, once for each thread of its grid."""
+    """Run the kernel of this name, once for each thread of its grid."""
 
-    kernel: Kernel
+    kernel: str
 
 
 @dataclass(frozen=True)
@@ -172,6 +206,11 @@ class DeviceProgram(Node):
     kernels: tuple[Kernel, ...]
     rooms: tuple[Name, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def named(self) -> dict[str, Kernel]:
+        """The kernels by name."""
+        return {kernel.name: kernel for kernel in self.kernels}
 
     @cached_property
     def reports(self) -> bool:

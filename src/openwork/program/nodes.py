@@ -28,6 +28,7 @@ from openwork.program.expressions import (
     Helper as Helper,
     Load as Load,
     Name as Name,
+    Role as Role,
     Value as Value,
     arithmetic as arithmetic,
     compare as compare,
@@ -212,13 +213,14 @@ class Local(Stmt):
 class Allocate(Stmt):
     """A new local array of `count` elements, all zero bytes if `zeroed`.
 
-    `kept`: what it will hold depends on the pattern of an operand alone, and can be used again.
+    `kept`: it belongs to an operand, whose pattern alone decides what it will hold. It is kept with
+    that under this name, and used again; "" for all other arrays.
     """
 
     array: Array
     count: Expr
     zeroed: bool = False
-    kept: bool = False
+    kept: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openwork.algebra.types import is_signed
 from openwork.errors import ParseError
 from openwork.program import nodes as p
 from openwork.tree import walk
@@ -11,7 +12,7 @@ from openwork.tree import walk
 
 def may_be_negative(e: p.Apply) -> bool:
     """Whether an argument that has to be natural is signed, and not known before."""
-    if e.op.natural is None or not e.type.startswith("int"):
+    if e.op.natural is None or not is_signed(e.type):
         return False
     return not _is_natural(e.args[e.op.natural])
 
@@ -22,7 +23,7 @@ def _is_natural(e: p.Expr) -> bool:
             return value.real >= 0
         case p.Convert(expr=inner) if np.can_cast(inner.type, e.type):
             return _is_natural(inner)
-    return not e.type.startswith("int")
+    return not is_signed(e.type)
 
 
 def check_powers(program: p.Program) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import cast
 
 from openwork.index.nodes import IndexVar
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, BoundType, Precompute
+from openwork.loops.relations import Bound, BoundType
 from openwork.program import nodes as p
 from openwork.program.nodes import Value
 from openwork.tree import (
@@ -124,7 +125,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
-                    name = p.Name(_fresh(load.array.name.removesuffix("s"), taken), load.type)
+                    name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
         new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
@@ -144,7 +145,7 @@ def _replace(node: Node, table: dict[Node, Node]) -> Node:
 
 def _values(node: Node) -> Iterator[p.Load]:
     """The loads of elements in `node`; those of index arrays are left where they are."""
-    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.name.endswith("_vals"))
+    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE)
 
 
 def _declared(node: Node, loops: list[set[str]]) -> set[str]:
@@ -169,15 +170,6 @@ def _declared(node: Node, loops: list[set[str]]) -> set[str]:
 
 def _names(node: Node) -> set[str]:
     return {n.name for n in walk(node) if isinstance(n, p.Name)}
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return name
 
 
 def without_dead(body: p.Block) -> p.Block:
@@ -208,7 +200,7 @@ def _live(node: Node) -> Node:
 
 def _pure(value: p.Expr) -> bool:
     """Whether nothing happens when a value is computed; a hash table may grow."""
-    return not any(isinstance(n, p.Helper) and n.name == "find" for n in walk(value))
+    return not any(isinstance(n, p.Helper) and n.facts.grows for n in walk(value))
 
 
 def with_promised_extents(
@@ -231,10 +223,8 @@ def promised_extents(provenance: Provenance) -> dict[IndexVar, int]:
     for relation in provenance.relations:
         if not isinstance(relation, Bound) or relation.kind is not BoundType.MaxExact:
             continue
-        var = relation.parent
-        while isinstance(above := provenance.above.get(var), (Bound, Precompute)):
-            var = above.parent
-        if above is None:
+        var = provenance.unrenamed(relation.parent)
+        if var not in provenance.above:
             found[var] = relation.value
     return found
 

@@ -24,7 +24,6 @@ from openwork.tree import Node, bottom_up, children, map_children, walk
 # Loops are cut into vectors of so many bytes at most, and processors may take less at once.
 WIDE, NARROW = 64, 32
 _SIZES = {"float32": 4, "float64": 8}
-_OPERATORS = ("add", "sub", "mul", "div")
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class SumLanes(Stmt):
     count: int
 
 
-def in_lanes(program: p.Program) -> p.Program:
+def vectorize(program: p.Program) -> p.Program:
     """`program` with vectors in place of the local arrays that whole vectors are computed in."""
     counts = _eligible(program.body)
     while counts:
@@ -164,7 +163,7 @@ class _Pass:
                 name in [r.name for r in loop.reductions]  # in any order
                 and at == loop.var
                 and op is not None
-                and op.name == "add"
+                and op.adds
                 and self.counts.get(array.name) == count
                 and name.type == array.type
             ):
@@ -203,9 +202,7 @@ class _Lanes:
                 self.known[name.name] = value
                 return not any(isinstance(n, Load) for n in walk(value))
             case p.Store(array=array, index=index, value=value, op=op):
-                if s.atomic or s.stream or (op is not None and op.name not in _OPERATORS):
-                    return False
-                if op is not None and op.definition is not None:
+                if s.atomic or s.stream or (op is not None and not op.lanewise):
                     return False
                 if self.places.setdefault(array.name, index) != index:
                     return False
@@ -224,9 +221,7 @@ class _Lanes:
                 if self.places.get(array.name, index) != index:
                     return None
                 return self._load(array, index)
-            case p.Apply(op=op, args=(left, right)) if (
-                op.name in _OPERATORS and op.definition is None and e.type == self.type
-            ):
+            case p.Apply(op=op, args=(left, right)) if op.lanewise and e.type == self.type:
                 kinds = (self.kind(left), self.kind(right))
                 if None in kinds:
                     return None

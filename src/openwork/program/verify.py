@@ -1,26 +1,28 @@
 """The rules of the program representation: run after every stage.
 
 Every name is declared before it is used, no declaration shadows another, only what is not fixed is
-assigned, and the types of elements agree. Parallel loops do not nest, a loop does nothing with what
-it reduces but reduce it, and only plain loops are left early.
+assigned, the types of elements agree, and an array has one role. Parallel loops do not nest, a loop
+does nothing with what it reduces but reduce it, and only plain loops are left early.
 """
 
 from __future__ import annotations
 
+from typing import Self
+
+from openwork.algebra.types import is_signed
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM, THREADS
 from openwork.program.gpu_nodes import Ask, ByOne, Scan
+from openwork.program.vectorize import InVectors, SumLanes
 from openwork.tree import Node, children, walk
-
-_INTEGERS = ("int8", "int16", "int32", "int64", "int128")
 
 
 def verify(program: p.Program) -> None:
     """Raise `InternalError` if `program` breaks a rule."""
     scalars = {name.name: False for name in (*program.sizes, ROOM, THREADS)}
-    arrays = {a.array.name for a in program.arguments if a.role != "made"}
-    known = _Known(scalars, arrays)
+    arrays = {a.array.name: a.array.role for a in program.arguments if a.role != "made"}
+    known = Known(scalars, arrays)
     known.statement(program.body)
     for argument in program.arguments:
         if argument.count is not None:
@@ -28,30 +30,46 @@ def verify(program: p.Program) -> None:
             known.array(argument.array)
 
 
-class _Known:
+class Known:
     """The names declared so far, where True marks those that may be assigned; the loops around."""
 
     def __init__(
-        self, scalars: dict[str, bool], arrays: set[str], loops: tuple[p.For | p.While, ...] = ()
+        self,
+        scalars: dict[str, bool],
+        arrays: dict[str, p.Role],
+        loops: tuple[p.For | p.While, ...] = (),
     ) -> None:
-        self.scalars, self.arrays, self.loops = dict(scalars), set(arrays), loops
+        self.scalars, self.arrays, self.loops = dict(scalars), dict(arrays), loops
         self.shelves: set[str] = set()
 
-    def inner(self, *loop: p.For | p.While) -> _Known:
-        known = _Known(self.scalars, self.arrays, (*self.loops, *loop))
+    def inner(self, *loop: p.For | p.While) -> Self:
+        """What is known inside of a statement, and nowhere else."""
+        known = type(self)(self.scalars, self.arrays, (*self.loops, *loop))
         known.shelves = self.shelves
         return known
 
     def declare(self, name: p.Name, fixed: bool) -> None:
+        """A new scalar."""
         if name.name in self.scalars or name.name in self.arrays:
             raise InternalError(f"{name.name} is declared twice")
         self.scalars[name.name] = not fixed
 
+    def make(self, array: p.Array) -> None:
+        """A new array."""
+        if array.name in self.arrays or array.name in self.scalars:
+            raise InternalError(f"array {array.name} is declared twice")
+        self.arrays[array.name] = array.role
+
     def array(self, array: p.Array) -> None:
-        if array.name not in self.arrays:
+        """An array that is used."""
+        role = self.arrays.get(array.name)
+        if role is None:
             raise InternalError(f"array {array.name} is used before it exists")
+        if role is not array.role:
+            raise InternalError(f"array {array.name} holds {role.value} and {array.role.value}")
 
     def expression(self, node: Node) -> None:
+        """What is used of names and arrays in an expression, or in a part of a statement."""
         match node:
             case p.Name(name=name):
                 if name not in self.scalars:
@@ -63,6 +81,7 @@ class _Known:
                     self.expression(child)
 
     def statement(self, node: p.Stmt) -> None:
+        """What is used and made by a statement."""
         match node:
             case p.Block(body=body):
                 for stmt in body:
@@ -82,18 +101,17 @@ class _Known:
                     self.expression(part)
                 _agree(array.type, value)
             case p.Local(array=array):
-                if array.name in self.arrays or array.name in self.scalars:
-                    raise InternalError(f"array {array.name} is declared twice")
-                self.arrays.add(array.name)
+                self.make(array)
             case p.Allocate(array=array, count=count):
                 self.expression(count)
                 if array.name in self.arrays:
                     raise InternalError(f"array {array.name} is allocated twice")
-                self.arrays.add(array.name)
+                self.arrays[array.name] = array.role
             case _:
-                self._nested(node)
+                self.other(node)
 
-    def _nested(self, node: p.Stmt) -> None:
+    def other(self, node: p.Stmt) -> None:
+        """The statements that are not in every program."""
         match node:
             case p.For():
                 self._for(node)
@@ -131,7 +149,7 @@ class _Known:
                 elif array.name in self.arrays:
                     raise InternalError(f"array {array.name} is taken twice")
                 else:
-                    self.arrays.add(array.name)
+                    self.arrays[array.name] = array.role
             case p.Do(call=call):
                 self.expression(call)
             case Scan(array=array):
@@ -143,6 +161,15 @@ class _Known:
                     self.declare(name, fixed=True)
             case ByOne(body=body):
                 self.inner().statement(body)
+            case InVectors(var=var, body=body):
+                inner = self.inner()
+                inner.declare(var, fixed=True)
+                inner.statement(body)
+            case SumLanes(name=name, array=array):
+                self.expression(name)
+                self.array(array)
+                if not self.scalars[name.name]:
+                    raise InternalError(f"{name.name} is fixed, but summed into")
             case p.Comment() | p.Fail():
                 pass
             case _:
@@ -154,8 +181,9 @@ class _Known:
             raise InternalError(f"there is no shelf of {array.name}")
 
     def _for(self, loop: p.For) -> None:
-        for part in (loop.begin, loop.end, *(() if loop.balance is None else (loop.balance,))):
-            self.expression(part)
+        for part in (loop.begin, loop.end, loop.balance, loop.step):
+            if part is not None:
+                self.expression(part)
         if loop.parallel and any(map(_is_shared, self.loops)):
             raise InternalError(f"the loop over {loop.var.name} is parallel inside another")
         if loop.chunk is not None and (loop.chunk < 1 or loop.balance or not loop.parallel):
@@ -200,12 +228,12 @@ def _uses(node: Node, name: p.Name) -> bool:
     if isinstance(node, p.Set) and node.name == name:
         # A user's own operator is spelled out in the value, and then the old one occurs in it.
         return (node.op is None) != (name in walk(node.value))
-    if isinstance(node, p.Reduction):  # of a loop further in
+    if isinstance(node, (p.Reduction, SumLanes)):  # of a loop further in, which may be vectors
         return False
     return node == name or any(_uses(child, name) for child in children(node))
 
 
 def _agree(type: str, value: p.Expr) -> None:
-    integers = type in _INTEGERS and value.type in (*_INTEGERS, "bool")
+    integers = is_signed(type) and (is_signed(value.type) or value.type == "bool")
     if value.type != type and not integers:
         raise InternalError(f"a {value.type} is stored as {type}")

@@ -1,118 +1,122 @@
-"""Which recipe a statement gets on a GPU: from its form, and from cheap statistics of its data.
+"""Which recipe a statement gets on a GPU: by its form, statistics of its data, and the machine.
 
-The numbers are from measurements on an H200 over generated and real matrices (bench/gpu.py).
+The numbers in the conditions were measured on an H200, as those of its table were (bench/gpu.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from openwork.errors import ScheduleError
 from openwork.format.levels import Compressed, Dense
 from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import Gpu
+from openwork.loops.schedule.statistics import Statistics
 from openwork.program.device.deterministic import may_be_atomic
 from openwork.recipes import dense, sgap, sparse
 from openwork.recipes.dense import summed_last
-from openwork.recipes.row_model import MANY, MANY_ROWS, Rows, near, rows_of
-from openwork.recipes.statement_parts import VECTOR, WARP, Parts
-from openwork.recipes.statistics import reach
-from openwork.runtime.storage import Storage
-from openwork.tensor.statement import Statement
+from openwork.recipes.row_model import RowModel, near
+from openwork.recipes.statement_parts import THREADS, VECTOR, WARP, Parts
 
-_MANY_BLOCKS = 132 * 8 * 256  # threads of the blocks that add up one number
-_FEW_ELEMENTS, _MANY_SUMMED = 100_000, 256  # of a dense result, and of what is summed
-_MUCH, _SOME = 16 * MANY, 5 * MANY  # entries that fill a GPU many times over, and several times
-# Bytes of the vector that stay in a cache beside staged terms, and without them.
-_CACHED_BESIDE, _CACHED = 96_000, 208_000
-_REUSED = 1.2  # times that rows walked together use what one of them has loaded
-_RESIDENT_THREADS, _SECTOR = 2048, 32  # of a multiprocessor; and bytes that are loaded at least
-# Threads that hide how long loads take, with vectors of four elements, and of two.
-_ENOUGH_OF_FOUR, _ENOUGH = 120_000, 55_000
-_FEW_COLUMNS = 32  # bytes of a row's columns whose terms are computed ahead, into shared memory
-_LONG_ROW, _LONG_ROW_FLOAT64, _LONGER_ROW = 100, 30, 500  # entries
-# Tiles of the dense operand are worth while from so many bytes and rows of it on, for few rows that
-# are stored to a share: else too little of a row is in a tile to look for it. A GPU adds several
-# numbers of one type at once; others need longer runs.
-_FEW_ROWS, _TILED_BYTES, _TILED_ACROSS = 1000, 256, 50_000
-_TILED_SHARE, _TILED_SHARE_FLOAT32 = 0.2, 0.08
-_CACHED_BY_ALL = 40_000_000  # bytes that stay in the cache of all multiprocessors
-_ENOUGH_CROWDED = 150_000  # threads
-_RESIDENT = 1024  # threads of a multiprocessor, where wide terms are staged
-_SHORT_ROW = 32  # entries that a thread takes, while others take as many
-_LONG_STEP = 64  # entries of a row that others wait for
-_FEW_SAMPLES = 60_000  # entries at which dot products are taken
+# From the best: each gives an entry of the result to threads that meet in one order.
+_EXACT = (sparse.spmm_rows, sparse.group_per_row, sparse.sddmm)
 
 
-def choose(stmt: Statement) -> Statement | None:
-    """`stmt` with the recipe that fits it, or None if there is none."""
+def choose(
+    draft: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool = False
+) -> Draft | None:
+    """`draft` with the commands of the recipe that fits it, or None if there is none.
+
+    `statistics`: of the operands that have data. `exact`: without atomics, so that a result has
+    the same bits at each call: the recipe that fits if it has none, or the first that has none.
+    """
+    chosen = _fitting(draft, statistics, gpu)
+    if not exact or chosen is None or not may_be_atomic(chosen.plan):
+        return chosen
+    for recipe in _EXACT:
+        try:
+            made = recipe(draft)
+        except ScheduleError:
+            continue
+        if not may_be_atomic(made.plan):
+            return made
+    return None
+
+
+def _fitting(draft: Draft, statistics: Mapping[str, Statistics], gpu: Gpu) -> Draft | None:
+    """The recipe that is fastest, by the machine's table."""
     try:
-        if all(a.tensor.format.is_dense for a in accesses_of(stmt.assignment.rhs)):
-            return _dense(stmt)
-        parts = Parts(stmt)
-        storage = getattr(parts.sparse.tensor.source, "_storage", None)
-        return None if storage is None else _sparse(stmt, parts, storage)
+        if all(a.tensor.format.is_dense for a in accesses_of(draft.assignment.rhs)):
+            return _dense(draft, gpu)
+        parts = Parts(draft)
+        known = statistics.get(parts.sparse.tensor.name)
+        return None if known is None else _sparse(draft, parts, known, gpu)
     except ScheduleError:
         return None
 
 
-def _dense(stmt: Statement) -> Statement:
+def _dense(stmt: Draft, gpu: Gpu) -> Draft:
     """No sparse operand."""
-    made, parts = stmt.assignment.lhs.vars, Parts(stmt)
+    made, parts, load = stmt.assignment.lhs.vars, Parts(stmt), gpu.load
     if not made:
         return dense.element_total(stmt)
     if summed_last(stmt) is not None:
         return dense.element_sums(stmt)
-    few = prod(parts.extent(var) or MANY for var in made) < _FEW_ELEMENTS
+    few = prod(parts.extent(var) or load.many for var in made) < load.few_elements
     summed = [v for a in accesses_of(stmt.assignment.rhs) for v in a.vars if v not in made]
-    long = any((parts.extent(var) or 0) >= _MANY_SUMMED for var in summed[:1])
+    long = any((parts.extent(var) or 0) >= load.many_summed for var in summed[:1])
     return dense.element_shares(stmt) if few and long else dense.elements(stmt)
 
 
-def _sparse(stmt: Statement, parts: Parts, storage: Storage) -> Statement | None:
+def _sparse(stmt: Draft, parts: Parts, known: Statistics, gpu: Gpu) -> Draft | None:
     """One sparse operand, with data."""
     if len(parts.summed) == 1 and not parts.columns:
-        return sparse.sddmm(stmt, each=2 if storage.nnz < _FEW_SAMPLES else 4)
+        return sparse.sddmm(stmt, each=2 if known.entries < gpu.load.few_samples else 4)
     if parts.summed or len(parts.columns) > 1:
         return None
+    rows = None if known.rows is None else RowModel(known.entries, known.rows, gpu)
     in_rows = parts.sparse.tensor.format.levels == (Dense, Compressed)
     if parts.columns:
-        if in_rows and parts.one_row:
-            return _columns(stmt, parts, storage)
-        return _tensor(stmt, parts, storage)
+        if in_rows and parts.one_row and rows is not None:
+            return _columns(stmt, parts, rows)
+        return _tensor(stmt, parts, known.entries, rows)
     if parts.apart or not parts.in_order or not stmt.assignment.lhs.vars:
-        return _anywhere(stmt, parts, storage, in_rows)
-    return _vector(stmt, storage) if in_rows else sparse.position_staged(stmt)
+        return _anywhere(stmt, parts, known.entries, gpu, rows if in_rows else None)
+    return _vector(stmt, rows) if in_rows and rows is not None else sparse.position_staged(stmt)
 
 
-def _anywhere(stmt: Statement, parts: Parts, storage: Storage, in_rows: bool) -> Statement:
+def _anywhere(stmt: Draft, parts: Parts, entries: int, gpu: Gpu, rows: RowModel | None) -> Draft:
     """Entries with places of their own, or that are added to anywhere, or to one number."""
+    each = entries / (gpu.multiprocessors * 8 * THREADS)  # with eight blocks to a multiprocessor
     if not stmt.assignment.lhs.vars:
-        return sparse.position_strided(stmt, near(storage.nnz / _MANY_BLOCKS, 4, 16))
-    if in_rows and not parts.apart:
-        rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
+        return sparse.position_strided(stmt, near(each, 4, 16))
+    if rows is not None and not parts.apart:
+        size, some = stmt.assignment.lhs.dtype.itemsize, gpu.load.some
         if rows.alike and rows.group_for_vector(4)[1]:
-            few = rows.mean < 16 and rows.entries < _SOME
-            if few or (rows.entries >= _SOME and reach(storage) * size <= _CACHED_BESIDE):
+            few = rows.mean < 16 and entries < some
+            if few or (entries >= some and rows.reach * size <= gpu.caches.beside_staged):
                 return sparse.group_per_row(stmt, 4)
-    return sparse.position_strided(stmt, near(storage.nnz / _MANY_BLOCKS, 1, 2))
+    return sparse.position_strided(stmt, near(each, 1, 2))
 
 
-def _vector(stmt: Statement, storage: Storage) -> Statement:
+def _vector(stmt: Draft, rows: RowModel) -> Draft:
     """A sparse matrix in rows times a vector.
 
     Where entries are many, memory is used best by threads side by side along the entries; else
     threads side by side along a row have less to do beside, unless they wait for the longest row.
     """
-    rows, size = rows_of(storage), stmt.assignment.lhs.dtype.itemsize
+    size, load = stmt.assignment.lhs.dtype.itemsize, rows.gpu.load
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
-    least = min(least, 2) if rows.count >= MANY_ROWS and size > 4 else least
+    least = min(least, 2) if rows.count >= load.many_rows and size > 4 else least
     lanes, in_time = rows.group_for_vector(least)
     in_time = in_time and not rows.lopsided
-    if rows.count >= MANY_ROWS and rows.mean < 8 and rows.longest <= _SHORT_ROW:
+    if rows.count >= load.many_rows and rows.mean < 8 and rows.longest <= rows.gpu.lengths.short:
         return sparse.thread_per_row(stmt)
-    if rows.entries >= _MUCH:
-        lanes = _in_step(rows, reach(storage), size, lanes)
+    if rows.entries >= load.much:
+        lanes = _in_step(rows, size, lanes)
         if lanes:
             return sparse.group_per_row(stmt, lanes)
         uneven = rows.longest * 0.06 > rows.entries / 250_000
@@ -120,92 +124,97 @@ def _vector(stmt: Statement, storage: Storage) -> Statement:
     if not in_time:
         if rows.crowded(WARP):
             return sparse.position_staged(stmt, 1, group)
-        if rows.entries < (2 * MANY if rows.mean < 8 else MANY / 2):
+        if rows.entries < (2 * load.many if rows.mean < 8 else load.many / 2):
             return sparse.position_segments(stmt, 1)
         return sparse.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
     return sparse.thread_per_row(stmt) if lanes == 1 else sparse.group_per_row(stmt, lanes)
 
 
-def _in_step(rows: Rows, reached: float, size: int, lanes: int) -> int:
+def _in_step(rows: RowModel, size: int, lanes: int) -> int:
     """Threads of a group for each row, where rows that are walked together share what they load.
 
     They do where rows reach further than a cache, and are walked from their beginnings at about
     the same pace: then what all of them need of the vector comes by once. 0 where they do not.
     """
-    if reached * size <= _CACHED_BESIDE:
+    caches, reached = rows.gpu.caches, rows.reach
+    if reached * size <= caches.beside_staged:
         return 0
-    if reached * size <= _CACHED:  # where there are no staged terms
+    if reached * size <= caches.alone:
         in_time = rows.longest / 32 * 0.13 <= rows.entries / 400_000 / 4
-        return 32 if in_time and rows.mean >= _LONG_ROW else 0
-    together = _RESIDENT_THREADS / max(1, lanes)
-    reused = together * rows.mean / reached * _SECTOR / size
-    return lanes if rows.alike and lanes > 1 and reused >= _REUSED else 0
+        return 32 if in_time and rows.mean >= rows.gpu.lengths.long else 0
+    together = rows.gpu.occupancy.resident / max(1, lanes)
+    reused = together * rows.mean / reached * caches.sector / size
+    return lanes if rows.alike and lanes > 1 and reused >= caches.reused else 0
 
 
-def _tensor(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
+def _tensor(stmt: Draft, parts: Parts, entries: int, rows: RowModel | None) -> Draft:
     """A sparse tensor times matrices, or entries that are not added up in rows of the result."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
     if parts.apart:
         return sparse.spmm_positions(stmt, 4)
-    if len(storage.levels) > 2 and all(level == Compressed for level in storage.format.levels[1:]):
-        rows = rows_of(storage)
-        if parts.one_row and columns * size > _FEW_COLUMNS and rows.even(columns * size):
+    inner = parts.sparse.tensor.format.levels[1:]
+    if rows is not None and len(inner) > 1 and all(level == Compressed for level in inner):
+        wide = columns * size > rows.gpu.lengths.few_columns
+        if parts.one_row and wide and rows.even(columns * size):
             return sparse.spmm_rows(stmt)
     if not parts.in_order:  # a GPU adds neighbours at once in one type only
         return sparse.spmm_positions(stmt, 8 if size <= 4 else 32, None if size <= 4 else 1)
     if columns <= 8:
         return sparse.spmm_positions(stmt, 16)
     if columns > 64:
-        return sparse.spmm_positions(stmt, near(storage.nnz / 20_000, 16, 128))
-    return sparse.spmm_positions(stmt, near(storage.nnz / 18_000, 8, 32))
+        return sparse.spmm_positions(stmt, near(entries / 20_000, 16, 128))
+    return sparse.spmm_positions(stmt, near(entries / 18_000, 8, 32))
 
 
-def _columns(stmt: Statement, parts: Parts, storage: Storage) -> Statement:
+def _columns(stmt: Draft, parts: Parts, rows: RowModel) -> Draft:
     """A sparse matrix in rows times a matrix."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
-    rows = rows_of(storage)
-    if columns * size <= _FEW_COLUMNS:
-        if rows.count >= MANY_ROWS and rows.longest <= _SHORT_ROW:
+    gpu = rows.gpu
+    if columns * size <= gpu.lengths.few_columns:
+        if rows.count >= gpu.load.many_rows and rows.longest <= gpu.lengths.short:
             if rows.mean < 8:
                 return sparse.spmm_rows(stmt)
-            if rows.alike and reach(storage) * columns * size <= _CACHED_BY_ALL:
+            if rows.alike and rows.reach * columns * size <= gpu.caches.l2:
                 return sparse.spmm_rows(stmt, 1, 8 if rows.mean >= 16 else 4)
         return _few_columns(stmt, rows, columns, size)
     if rows.even(columns * size):
         return _along_rows(stmt, rows, columns, size)
-    if columns * size >= _TILED_BYTES and _fills_tiles(stmt, parts, rows):
+    if columns * size >= gpu.lengths.tiled_bytes and _fills_tiles(stmt, parts, rows):
         return sparse.spmm_tiles(stmt)
     return _along_positions(stmt, rows, columns, size)
 
 
-def _few_columns(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
+def _few_columns(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
     """So few columns that threads can as well be side by side along the entries."""
     group, in_time = rows.group_for_columns(columns)
-    if in_time and rows.entries < _SOME:
+    load = rows.gpu.load
+    if in_time and rows.entries < load.some:
         if group == 1:
             unroll = 8 if rows.mean >= 16 else 4
             return sparse.spmm_rows(stmt, 1 if rows.mean >= 4 else None, unroll)
         return sgap.atomic_parallel(stmt, row=1 / group, group=group)
     if not rows.crowded(4):
-        if rows.mean < 8 and rows.entries >= MANY:
+        if rows.mean < 8 and rows.entries >= load.many:
             return sparse.spmm_positions(stmt, 4, None if size <= 4 else 1)
-        if size > 4 and rows.mean < 16 and rows.entries < _SOME:
+        if size > 4 and rows.mean < 16 and rows.entries < load.some:
             return sparse.spmm_positions(stmt, 4, 1)
-    least = 2 * MANY if rows.even(columns * size) else _SOME
+    least = 2 * load.many if rows.even(columns * size) else load.some
     each = 4 if rows.entries >= least else 2
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
-    resident = _RESIDENT if size > 4 and rows.entries >= MANY else None
+    wide = size > 4 and rows.entries >= load.many
+    resident = rows.gpu.occupancy.staged if wide else None
     return sparse.spmm_staged(stmt, each, group, resident=resident)
 
 
-def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
+def _along_rows(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
     """Threads take fewer columns each where there would be too few, or some take long."""
-    vector, unroll = VECTOR // size, 4 if rows.mean < 16 else 8 if rows.mean < _LONG_ROW else 16
+    load, lengths = rows.gpu.load, rows.gpu.lengths
+    vector, unroll = VECTOR // size, 4 if rows.mean < 16 else 8 if rows.mean < lengths.long else 16
     if columns % vector:
         return sparse.spmm_rows(stmt, unroll=unroll)
-    uneven = rows.longest >= max(_LONG_STEP, 3 * rows.mean) and columns <= 64
+    uneven = rows.longest >= max(lengths.long_step, 3 * rows.mean) and columns <= 64
     while vector > 1:
-        enough = _ENOUGH if vector * size < VECTOR else _ENOUGH_OF_FOUR
+        enough = load.threads_scalar if vector * size < VECTOR else load.threads_vector
         if rows.count * columns / vector >= enough:
             break
         vector //= 2
@@ -213,53 +222,31 @@ def _along_rows(stmt: Statement, rows: Rows, columns: int, size: int) -> Stateme
     return sparse.spmm_rows(stmt, None if vector * size == VECTOR else vector, unroll)
 
 
-def _along_positions(stmt: Statement, rows: Rows, columns: int, size: int) -> Statement:
+def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
     """Units of threads take some entries; where rows are long, few of them take more entries."""
     entries, mean, float32 = rows.entries, rows.mean, size <= 4
+    load, lengths = rows.gpu.load, rows.gpu.lengths
     if rows.crowded(16, columns * size, at_once=float32):
         threads = min(WARP, -(-columns // (VECTOR // size)))
-        return sparse.spmm_positions(stmt, near(entries * threads / _ENOUGH_CROWDED, 16, 128))
+        return sparse.spmm_positions(stmt, near(entries * threads / load.threads_crowded, 16, 128))
     if columns > 64:
-        if not float32 and mean >= _LONGER_ROW:
+        if not float32 and mean >= lengths.longer:
             return sparse.spmm_positions(stmt, near(entries / 6000, 32, 64), 1)
         return sparse.spmm_positions(stmt, near(entries / 35_000, 16, 128), unroll=1)
-    if mean >= (_LONG_ROW if float32 else _LONG_ROW_FLOAT64) and entries < _SOME:
+    if mean >= (lengths.long if float32 else lengths.long_float64) and entries < load.some:
         return sparse.spmm_positions(stmt, near(entries / 6000, 8, 128), 1, 1)
     if not float32:
         return sparse.spmm_positions(stmt, near(entries / 100_000, 16, 64), 1, 1)
-    least = 16 if mean >= 6 and entries >= MANY else 4
+    least = 16 if mean >= 6 and entries >= load.many else 4
     each = near(entries / 300_000, least, 16 if mean < 8 else 32 if mean < 64 else 64)
     return sparse.spmm_positions(stmt, each, unroll=4 if each <= 4 else 1)
 
 
-def _fills_tiles(stmt: Statement, parts: Parts, rows: Rows) -> bool:
+def _fills_tiles(stmt: Draft, parts: Parts, rows: RowModel) -> bool:
     """Whether rows are few, and have enough entries in each tile of the dense operand."""
     across = parts.extent(parts.inside[1]) or 0
     float32 = stmt.assignment.lhs.dtype == "float32"
-    least = across * (_TILED_SHARE_FLOAT32 if float32 else _TILED_SHARE)
-    return rows.count <= _FEW_ROWS and across >= _TILED_ACROSS and rows.mean >= least
-
-
-Statement.gpu_recipe = staticmethod(choose)
-
-
-# From the best: each gives an entry of the result to threads that meet in one order.
-_RECIPES = (sparse.spmm_rows, sparse.group_per_row, sparse.sddmm)
-
-
-def choose_exact(stmt: Statement) -> Statement | None:
-    """The recipe that is chosen anyway if it has no atomics, or the first that has none."""
-    chosen = Statement.gpu_recipe(stmt) if Statement.gpu_recipe is not None else None
-    if chosen is None or not may_be_atomic(chosen._planned[0]):
-        return chosen
-    for recipe in _RECIPES:
-        try:
-            made = recipe(stmt)
-        except ScheduleError:
-            continue
-        if not may_be_atomic(made._planned[0]):
-            return made
-    return None
-
-
-Statement.exact_gpu_recipe = staticmethod(choose_exact)
+    lengths = rows.gpu.lengths
+    least = across * (lengths.tiled_share_float32 if float32 else lengths.tiled_share)
+    few = rows.count <= lengths.tiled_rows
+    return few and across >= lengths.tiled_across and rows.mean >= least

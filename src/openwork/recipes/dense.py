@@ -5,11 +5,11 @@ from __future__ import annotations
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.schedule.schedulable import S, Schedulable
 from openwork.recipes.statement_parts import THREADS, WARP
-from openwork.tensor.statement import Statement
 
 
-def elements(stmt: Statement, threads: int = THREADS) -> Statement:
+def elements(stmt: S, threads: int = THREADS) -> S:
     """A thread for each element of the result, in the order in which they are stored."""
     stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars)
     return (
@@ -19,7 +19,7 @@ def elements(stmt: Statement, threads: int = THREADS) -> Statement:
     )
 
 
-def element_sums(stmt: Statement, group: int = WARP, threads: int = THREADS) -> Statement:
+def element_sums(stmt: S, group: int = WARP, threads: int = THREADS) -> S:
     """`group` threads for each element of the result, that walk what is summed side by side."""
     along = summed_last(stmt)
     if along is None or not stmt.assignment.lhs.vars:
@@ -40,7 +40,7 @@ def element_sums(stmt: Statement, group: int = WARP, threads: int = THREADS) -> 
     )
 
 
-def element_shares(stmt: Statement, each: int = 64, threads: int = THREADS) -> Statement:
+def element_shares(stmt: S, each: int = 64, threads: int = THREADS) -> S:
     """A thread for each element of the result and each `each` of what is summed outermost.
 
     For results that are too small to keep a GPU busy, such as sums down the columns of a matrix.
@@ -62,7 +62,7 @@ def element_shares(stmt: Statement, each: int = 64, threads: int = THREADS) -> S
     )
 
 
-def element_total(stmt: Statement, each: int = 16, threads: int = THREADS) -> Statement:
+def element_total(stmt: S, each: int = 16, threads: int = THREADS) -> S:
     """Threads side by side take `each` elements, a block apart, of what adds up to one number."""
     stmt, element = _fused(stmt, tuple(_others(stmt)))
     return (
@@ -74,7 +74,7 @@ def element_total(stmt: Statement, each: int = 16, threads: int = THREADS) -> St
     )
 
 
-def summed_last(stmt: Statement) -> IndexVar | None:
+def summed_last(stmt: Schedulable) -> IndexVar | None:
     """A variable that is summed, and along which operands lie side by side; none along others."""
     kept = stmt.assignment.lhs.level_vars
     lasts = [a.level_vars[-1] for a in accesses_of(stmt.assignment.rhs) if a.level_vars]
@@ -83,16 +83,14 @@ def summed_last(stmt: Statement) -> IndexVar | None:
     return next((var for var in lasts if var not in kept), None)
 
 
-def _others(stmt: Statement, *known: IndexVar) -> list[IndexVar]:
+def _others(stmt: Schedulable, *known: IndexVar) -> list[IndexVar]:
     """What is summed beside."""
     seen = {*stmt.assignment.lhs.vars, *known}
     reads = accesses_of(stmt.assignment.rhs)
     return list(dict.fromkeys(v for a in reads for v in a.vars if v not in seen))
 
 
-def _fused(
-    stmt: Statement, variables: tuple[IndexVar, ...], *last: IndexVar
-) -> tuple[Statement, IndexVar | str]:
+def _fused(stmt: S, variables: tuple[IndexVar, ...], *last: IndexVar) -> tuple[S, IndexVar | str]:
     """The loops of the result as one, and those of what is summed within."""
     if not variables:
         raise ScheduleError(

@@ -1,88 +1,85 @@
-"""What is known of the rows of a sparse operand, and how long kernels along them take.
-
-Times are in microseconds, as measured on an H200 over generated and real matrices (bench/gpu.py).
-"""
+"""How long kernels along the rows of a sparse operand take, by the table of a machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
-from weakref import WeakKeyDictionary
 
-from openwork.recipes.statistics import longest_row
-from openwork.runtime.storage import Storage
+from openwork.loops.schedule.machines import Gpu
+from openwork.loops.schedule.statistics import Rows
 
 GROUPS = (1, 2, 4, 8, 16, 32)  # threads that walk a row together
 
-# Threads that begin in a microsecond; and that a GPU has at once.
-_THREADS, _AT_ONCE = 300_000.0, 132 * 2048
-# A step along a row, of a group of threads, and of a thread alone.
-_STEP_GROUP, _STEP_THREAD = 0.13, 0.07
-# The same with few columns, where threads of a group take one column each; all columns begin.
-_STEP_COLUMN, _THREADS_COLUMN = 0.06, 220_000.0
-# A step with more columns, of a matrix with few entries, and with many: with what a byte adds.
-_STEP_FEW, _STEP_MANY = (0.095, 1.5e-4), (0.12, 2.0e-4)
-# How much longer a kernel along positions takes than the shortest along rows; and what it does in a
-# microsecond: entries times a vector, entries times few columns, bytes of more columns.
-_START_VECTOR, _RATE_VECTOR = 3.0, 400_000.0
-_START_COLUMN, _RATE_COLUMN = 3.0, 600_000.0
-_START_MATRIX, _RATE_MATRIX = 6.0, 7.0e6
-# What one addition to a place waits for the one before: of all columns at once, or of a byte each.
-_ADDED, _ADDED_BYTE = 0.0025, 2.5e-5
-_STEP_ALIKE = 0.07, 1.0e-4  # a step along rows that begin and end together
-_LOPSIDED, _MATTERS = 8, 5_000_000  # times the mean; entries of which it matters
-MANY = 1_000_000  # entries that fill a GPU
-MANY_ROWS = 200_000  # that do, with a thread each
-
 
 @dataclass(frozen=True)
-class Rows:
-    """How the entries of a sparse operand lie in its outermost stored mode."""
+class RowModel:
+    """The rows of a sparse operand on a GPU. Times are in microseconds."""
 
-    count: int
-    mean: float
-    longest: int
+    entries: int
+    rows: Rows
+    gpu: Gpu
 
     @property
-    def entries(self) -> float:
-        """Those of all rows."""
-        return self.count * self.mean
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.rows.count
+
+    @property
+    def mean(self) -> float:
+        """Entries of a row."""
+        return self.entries / max(1, self.rows.count)
+
+    @property
+    def longest(self) -> int:
+        """Entries of the longest row."""
+        return self.rows.longest
+
+    @property
+    def reach(self) -> float:
+        """Columns from the first to the last entry of a row."""
+        return self.rows.reach
 
     @property
     def alike(self) -> bool:
-        """Whether none is much longer than most."""
+        """Whether no row is much longer than most."""
         return self.longest <= 2 * self.mean
 
     @property
     def lopsided(self) -> bool:
         """Whether entries are many, and one row is so long that others wait for it."""
-        return self.entries >= _MATTERS and self.longest > _LOPSIDED * self.mean
+        load = self.gpu.load
+        return self.entries >= load.lopsided_entries and self.longest > load.lopsided * self.mean
 
     # -- times a vector -------------------------------------------------------------------------
 
     def group_for_vector(self, least: int) -> tuple[int, bool]:
-        """How many threads take a row, at best; and whether they are done before others would be.
+        """How many threads should take a row; and whether they beat a kernel along positions.
 
-        Others are kernels along positions, which do not wait for the longest row.
+        Kernels along positions do not wait for the longest row.
         """
         time, size = min((self._group(size), size) for size in GROUPS if size >= least)
-        return size, time <= _START_VECTOR + self.entries / _RATE_VECTOR
+        return size, time <= self._vector_along_positions()
+
+    def _vector_along_positions(self) -> float:
+        return self.gpu.times.start_vector + self.entries / self.gpu.times.rate_vector
 
     def _group(self, size: int) -> float:
-        """How long groups of `size` threads take: the longest row, and all of them to begin."""
-        step = _STEP_GROUP if size > 1 else _STEP_THREAD
-        waves = self.count * size / _AT_ONCE
-        late = self.alike and 1 < waves < 1.6  # a few come last, when all others are done
-        return self.longest / size * step * (2 if late else 1) + self.count * size / _THREADS
+        """How long groups of `size` threads take: the longest row, and all of them to start."""
+        times = self.gpu.times
+        step = times.step_group if size > 1 else times.step_thread
+        waves = self.count * size / self.gpu.resident
+        late = self.alike and 1 < waves < 1.6  # a short second wave, when all others are done
+        return self.longest / size * step * (2 if late else 1) + self.count * size / times.threads
 
     # -- times a matrix -------------------------------------------------------------------------
 
     def group_for_columns(self, columns: int) -> tuple[int, bool]:
-        """The same with few columns, of each of which a group of threads has its own."""
-        threads = self.count * columns / _THREADS_COLUMN
+        """The same with few columns, each of which has a group of threads."""
+        times = self.gpu.times
+        threads = self.count * columns / times.threads_column
         sizes = [size for size in GROUPS if size != 2]
-        time, size = min((self.longest / n * _STEP_COLUMN + n * threads, n) for n in sizes)
-        return size, time <= _START_COLUMN + self.entries / _RATE_COLUMN
+        time, size = min((self.longest / n * times.step_column + n * threads, n) for n in sizes)
+        return size, time <= times.start_column + self.entries / times.rate_column
 
     def even(self, columns: int) -> bool:
         """Whether the longest row is done before a kernel along positions would be.
@@ -91,39 +88,30 @@ class Rows:
         """
         if self.lopsided:
             return False
-        step, byte = _STEP_MANY if self.entries >= MANY else _STEP_FEW
+        times = self.gpu.times
+        step, byte = times.step_many if self.entries >= self.gpu.load.many else times.step_few
         if self.alike:
-            step, byte = _STEP_ALIKE
+            step, byte = times.step_alike
         return self.longest * (step + columns * byte) <= self._along_positions(columns)
 
     def _along_positions(self, columns: int) -> float:
         """How long a kernel takes whose threads share the entries, whatever their rows."""
-        return _START_MATRIX + self.entries * columns / _RATE_MATRIX
+        times = self.gpu.times
+        return times.start_matrix + self.entries * columns / times.rate_matrix
 
     # -- rows that many add to ------------------------------------------------------------------
 
     def crowded(self, each: int, columns: int = 0, at_once: bool = True) -> bool:
         """Whether threads that take `each` entries wait for each other to add to the longest row.
 
-        `columns`: bytes of each row of the dense operand, if they are many; `at_once`: they are
-        added together.
+        `columns`: bytes of each row of the dense operand, if they are many; `at_once`: vector
+        atomics add them together.
         """
-        waits = self.longest / each * (_ADDED if at_once else max(_ADDED, columns * _ADDED_BYTE))
-        others = _START_VECTOR + self.entries / _RATE_VECTOR
-        return 2 * waits > (self._along_positions(columns) if columns else others)
-
-
-_known: WeakKeyDictionary[Storage, Rows] = WeakKeyDictionary()
-
-
-def rows_of(storage: Storage) -> Rows:
-    """The statistics of a matrix or a tensor in rows, found once."""
-    found = _known.get(storage)
-    if found is None:
-        count = int(storage.levels[1]["pos"].size) - 1
-        mean = storage.nnz / max(1, count)
-        found = _known[storage] = Rows(count, mean, longest_row(storage))
-    return found
+        times = self.gpu.times
+        atomic = times.atomic if at_once else max(times.atomic, columns * times.atomic_byte)
+        waits = self.longest / each * atomic
+        others = self._along_positions(columns) if columns else self._vector_along_positions()
+        return 2 * waits > others
 
 
 def near(wanted: float, least: int, most: int) -> int:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
+from openwork.loops.schedule.schedulable import S
 from openwork.recipes.statement_parts import THREADS, Parts, ordered, positions
-from openwork.tensor.statement import Statement
 
 
 def atomic_parallel(
-    stmt: Statement,
+    stmt: S,
     *,
     nnz: float | None = None,
     row: float | None = None,
     col: float = 1,
     group: int = 1,
     threads: int = THREADS,
-) -> Statement:
+) -> S:
     """A point of Sgap's space: {<x nnz, y col>, r} or {<x row, y col>, r}.
 
     Args:
@@ -71,9 +71,7 @@ def _no_point(why: str) -> ScheduleError:
     )
 
 
-def _split_columns(
-    stmt: Statement, column: IndexVar, parts: Parts, col: int
-) -> tuple[Statement, int]:
+def _split_columns(stmt: S, column: IndexVar, parts: Parts, col: int) -> tuple[S, int]:
     """Columns in runs of `col`, and how many runs there are."""
     columns = parts.extent(column)
     if columns is None:
@@ -82,9 +80,7 @@ def _split_columns(
     return stmt.bound("units", "unit", -(-columns // col), "MaxExact"), -(-columns // col)
 
 
-def _some_entries(
-    stmt: Statement, parts: Parts, nnz: int, col: int, group: int, threads: int
-) -> Statement:
+def _some_entries(stmt: S, parts: Parts, nnz: int, col: int, group: int, threads: int) -> S:
     """{<g nnz, c col>, r}: listings 3 and 6 of Sgap."""
     stmt = stmt.order(*parts.inside, *parts.columns)
     stmt, units = _split_columns(stmt, parts.one_column, parts, col)
@@ -110,9 +106,7 @@ def _some_entries(
     )
 
 
-def _some_rows(
-    stmt: Statement, column: IndexVar, parts: Parts, row: int, col: int, threads: int
-) -> Statement:
+def _some_rows(stmt: S, column: IndexVar, parts: Parts, row: int, col: int, threads: int) -> S:
     """{<g row, c col>, 1}: listing 4 of Sgap."""
     rows, *inner = parts.inside
     stmt, units = _split_columns(ordered(stmt, parts), column, parts, col)
@@ -124,9 +118,7 @@ def _some_rows(
     return stmt.parallelize("unit", "GPUThread", "NoRaces")
 
 
-def _part_of_row(
-    stmt: Statement, column: IndexVar, parts: Parts, share: int, col: int, threads: int
-) -> Statement:
+def _part_of_row(stmt: S, column: IndexVar, parts: Parts, share: int, col: int, threads: int) -> S:
     """{<1/g row, c col>, r}: listing 5 of Sgap."""
     rows, inner, *more = parts.inside
     if more:

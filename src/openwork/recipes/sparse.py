@@ -11,6 +11,8 @@ from __future__ import annotations
 from openwork.errors import ScheduleError
 from openwork.format.levels import Compressed
 from openwork.index.nodes import IndexVar
+from openwork.loops.schedule.machines import H200
+from openwork.loops.schedule.schedulable import S, Schedulable
 from openwork.recipes.statement_parts import (
     SHARED,
     THREADS,
@@ -20,14 +22,9 @@ from openwork.recipes.statement_parts import (
     ordered,
     positions,
 )
-from openwork.tensor.statement import Statement
-
-# Of a tensor: rows at once in a block; entries of each at once; and threads of a multiprocessor,
-# which are few, so that each has the registers for so many loads. As measured on an H200.
-_ROWS, _ENTRIES, _RESIDENT = 8, 8, 768
 
 
-def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
+def thread_per_row(stmt: S, threads: int = THREADS) -> S:
     """A thread for each row (thesis, A.9): best where rows are short and alike."""
     parts = Parts(stmt)
     row = parts.inside[0]
@@ -39,7 +36,7 @@ def thread_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
     )
 
 
-def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> Statement:
+def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
     """`group` threads for each row, that walk it together and combine their sums at its end.
 
     Where a row adds to more than one place of the result, as in `y(j) = A(i,j) * x(i)`, threads add
@@ -74,12 +71,12 @@ def group_per_row(stmt: Statement, group: int = 8, threads: int = THREADS) -> St
     )
 
 
-def warp_per_row(stmt: Statement, threads: int = THREADS) -> Statement:
+def warp_per_row(stmt: S, threads: int = THREADS) -> S:
     """A warp for each row (thesis, A.10)."""
     return group_per_row(stmt, WARP, threads)
 
 
-def position_split(stmt: Statement, each: int = 8, threads: int = THREADS) -> Statement:
+def position_split(stmt: S, each: int = 8, threads: int = THREADS) -> S:
     """Threads take `each` entries, however they lie in rows, and keep track of the row (A.11)."""
     parts = _without_columns(stmt, "position_split")
     return (
@@ -91,7 +88,7 @@ def position_split(stmt: Statement, each: int = 8, threads: int = THREADS) -> St
     )
 
 
-def position_strided(stmt: Statement, each: int = 4, threads: int = THREADS) -> Statement:
+def position_strided(stmt: S, each: int = 4, threads: int = THREADS) -> S:
     """Threads side by side take entries side by side, `each` of them, a block apart.
 
     For results with a place for each entry, and for those that entries add to in no order; what
@@ -115,9 +112,7 @@ def position_strided(stmt: Statement, each: int = 4, threads: int = THREADS) -> 
     return stmt.parallelize("thread", "GPUThread", "Atomics")
 
 
-def position_segments(
-    stmt: Statement, each: int = 1, group: int = WARP, threads: int = THREADS
-) -> Statement:
+def position_segments(stmt: S, each: int = 1, group: int = WARP, threads: int = THREADS) -> S:
     """Threads take `each` entries, and groups of them combine what belongs to one row (Sgap)."""
     parts = _without_columns(stmt, "position_segments")
     split = positions(ordered(stmt, parts), parts).split("place", "block", "tile", threads * each)
@@ -128,9 +123,7 @@ def position_segments(
     )
 
 
-def position_staged(
-    stmt: Statement, each: int = 8, group: int = 8, threads: int = THREADS
-) -> Statement:
+def position_staged(stmt: S, each: int = 8, group: int = 8, threads: int = THREADS) -> S:
     """Blocks compute the terms of a tile of entries into shared memory, side by side.
 
     Then groups of threads sum up the segments of it that belong to one row. Best where rows are
@@ -151,12 +144,12 @@ def position_staged(
     )
 
 
-def _has_rows(stmt: Statement, parts: Parts) -> bool:
+def _has_rows(stmt: Schedulable, parts: Parts) -> bool:
     """Whether entries have places of their own in the result; else all tiles add to the same."""
     return bool(set(stmt.assignment.lhs.vars) & set(parts.sparse.vars))
 
 
-def _without_columns(stmt: Statement, recipe: str) -> Parts:
+def _without_columns(stmt: Schedulable, recipe: str) -> Parts:
     parts = Parts(stmt)
     if parts.columns or parts.summed:
         raise ScheduleError(
@@ -185,11 +178,11 @@ def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
     return columns, each, lanes
 
 
-def _size(stmt: Statement) -> int:
+def _size(stmt: Schedulable) -> int:
     return stmt.assignment.lhs.dtype.itemsize
 
 
-def _columns(stmt: Statement, parts: Parts, vector: int | None) -> tuple[Statement, list[str], int]:
+def _columns(stmt: S, parts: Parts, vector: int | None) -> tuple[S, list[str], int]:
     """Columns as tiles of a warp, threads, and elements of a vector; the loops, and the threads."""
     columns, each, lanes = _lanes(parts, vector)
     column: IndexVar | str = parts.one_column
@@ -202,12 +195,12 @@ def _columns(stmt: Statement, parts: Parts, vector: int | None) -> tuple[Stateme
 
 
 def spmm_rows(
-    stmt: Statement,
+    stmt: S,
     vector: int | None = None,
     unroll: int | None = None,
     threads: int = THREADS,
     resident: int | None = None,
-) -> Statement:
+) -> S:
     """Some threads for each row, side by side along the columns, that walk it together.
 
     All of a tensor that adds to one row of the result is walked as one, along positions.
@@ -220,8 +213,9 @@ def spmm_rows(
     levels = parts.sparse.tensor.format.levels
     if len(inner) > 1 and parts.one_row and all(level == Compressed for level in levels[1:]):
         stmt, inner = positions(stmt, parts, above=1), ["place"]
-        rows = min(rows, _ROWS)
-        unroll, resident = unroll or _ENTRIES, resident or _RESIDENT
+        tuned = H200.occupancy
+        rows = min(rows, tuned.tensor_rows)
+        unroll, resident = unroll or tuned.tensor_unroll, resident or tuned.tensor
     stmt = stmt.split(row, "block", "warp", rows)
     stmt = stmt.order("block", *strip, "warp", lane, *inner, part)
     stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
@@ -236,12 +230,12 @@ def spmm_rows(
 
 
 def spmm_positions(
-    stmt: Statement,
+    stmt: S,
     each: int = 32,
     vector: int | None = None,
     unroll: int = 4,
     threads: int = THREADS,
-) -> Statement:
+) -> S:
     """Units of threads take `each` entries, side by side along the columns (A.4 and A.8)."""
     parts = Parts(stmt)
     stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
@@ -260,12 +254,12 @@ def spmm_positions(
 
 
 def spmm_tiles(
-    stmt: Statement,
+    stmt: S,
     across: int = 256,
     vector: int | None = None,
     unroll: int = 4,
     threads: int = 4 * THREADS,
-) -> Statement:
+) -> S:
     """Blocks take `across` rows of the dense operand, for all rows of the sparse one.
 
     Units of threads walk their share of the rows, each from where the tile begins in it, and find
@@ -289,7 +283,7 @@ def spmm_tiles(
     return _added(stmt, strip, lane)
 
 
-def _added(stmt: Statement, strip: list[str], lane: str) -> Statement:
+def _added(stmt: S, strip: list[str], lane: str) -> S:
     """Blocks and warps that add to the same rows, by threads side by side along the columns."""
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "IgnoreRaces")
@@ -299,12 +293,12 @@ def _added(stmt: Statement, strip: list[str], lane: str) -> Statement:
 
 
 def spmm_staged(
-    stmt: Statement,
+    stmt: S,
     each: int = 4,
     group: int = 4,
     threads: int = THREADS,
     resident: int | None = None,
-) -> Statement:
+) -> S:
     """Blocks compute the terms of a tile of entries into shared memory, all columns of each.
 
     Then groups of threads sum up the segments of it that belong to one row. Best where there are
@@ -341,9 +335,7 @@ def spmm_staged(
     )
 
 
-def sddmm(
-    stmt: Statement, each: int = 4, vector: int | None = None, threads: int = THREADS // 2
-) -> Statement:
+def sddmm(stmt: S, each: int = 4, vector: int | None = None, threads: int = THREADS // 2) -> S:
     """Some threads for each entry of the pattern, that combine their parts of the dot product.
 
     Each loads twice: with half of the threads, an entry takes fewer steps to combine their sums.

@@ -8,7 +8,7 @@ from functools import cached_property
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.plan.assembly import accesses_of
-from openwork.tensor.statement import Statement
+from openwork.loops.schedule.schedulable import S, Schedulable
 
 THREADS = 256  # of a block
 WARP = 32
@@ -20,7 +20,7 @@ SHARED = 48 * 1024  # bytes that the threads of a block share
 class Parts:
     """What the recipes see of a statement."""
 
-    stmt: Statement
+    stmt: Schedulable
 
     @cached_property
     def sparse(self) -> Access:
@@ -93,7 +93,7 @@ class Parts:
         return None
 
 
-def positions(stmt: Statement, parts: Parts, above: int = 0) -> Statement:
+def positions(stmt: S, parts: Parts, above: int = 0) -> S:
     """All loops over the sparse operand's variables, but those `above`, as one along positions."""
     first, *rest = parts.inside[above:]
     fused: IndexVar | str = first
@@ -104,6 +104,6 @@ def positions(stmt: Statement, parts: Parts, above: int = 0) -> Statement:
     return stmt.pos(fused, "place", parts.sparse)
 
 
-def ordered(stmt: Statement, parts: Parts) -> Statement:
+def ordered(stmt: S, parts: Parts) -> S:
     """Loops in the order of the sparse operand's levels, so that nothing is converted."""
     return stmt.order(*parts.inside, *parts.columns, *parts.summed)

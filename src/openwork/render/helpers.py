@@ -160,21 +160,16 @@ $inline $bool without_branches(void) {
 }
 """
 
-# Helpers that exist for several element types, and the argument that tells which.
-TYPED_BY = {"find": 2, "sort_pairs": 0, **dict.fromkeys(SEARCHES, 0)}
-
 
 @dataclass(frozen=True)
 class Library:
     """The helpers that a back end knows.
 
-    `text` gives each by its name and element type. `needs`: what a helper calls itself. `typed_by`:
-    which argument tells the element type.
+    `text` gives each by its name and element type. `needs`: what a helper calls itself.
     """
 
     text: Callable[[str, str], str]
     needs: Mapping[str, str]
-    typed_by: Mapping[str, int]
 
 
 def helper_text(name: str, type: str, d: Dialect) -> str:

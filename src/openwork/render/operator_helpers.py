@@ -6,21 +6,19 @@ least integer divided by -1) give what NumPy gives.
 
 from __future__ import annotations
 
-import numpy as np
-
-from openwork.algebra.types import number
-from openwork.errors import InternalError
-from openwork.render.dialect import Dialect
-from openwork.render.precedence import ATOM
-from openwork.render.spelling import (
-    constant,
+from openwork.algebra.types import (
+    SUPPORTED,
     half_of,
     is_complex,
     is_float,
+    is_unsigned,
+    number,
     size_of,
-    suffix_of,
-    wide_type,
 )
+from openwork.errors import InternalError
+from openwork.render.dialect import Dialect
+from openwork.render.precedence import ATOM
+from openwork.render.spelling import constant, suffix_of, wide_type
 
 _EXTREME = """\
 // NaN wins, as in NumPy.
@@ -84,13 +82,6 @@ $static $ctype pow_$type($ctype base, $ctype exponent) {
     if (!left) return re < 0 ? one / result : result;
     factor = factor * factor;
   }
-}
-"""
-
-_MIXED = """\
-// A signed and an unsigned number, compared as numbers.
-$inline $bool mixed_${name}_$type($ctype a, uint64_t b) {
-  return $negative (uint64_t)a $sign b;
 }
 """
 
@@ -164,8 +155,7 @@ $inline $ctype floor_divide_$type($ctype a, $ctype b) {
 }
 """
 
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_MIXED_NAMES = {f"mixed_{name}": name for name in _SIGNS}
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INTEGERS = {
     "floor_divide": (_FLOOR_DIVIDE, _FLOOR_DIVIDE_UNSIGNED),
     "remainder": (_REMAINDER, _REMAINDER_UNSIGNED),
@@ -174,16 +164,12 @@ _INTEGERS = {
     "pow": (_POWER, _POWER),
 }
 OPERATOR_HELPERS = frozenset(
-    ("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge", *_INTEGERS, *_MIXED_NAMES)
+    ("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge", *_INTEGERS)
 )
 
 
 def operator_text(name: str, type: str, d: Dialect) -> str:
     """The function of an operator for an element type."""
-    if name in _MIXED_NAMES:
-        compared = _MIXED_NAMES[name]
-        negative = "a < 0 ||" if compared in ("lt", "le", "ne") else "a >= 0 &&"
-        return d.fill(_MIXED, type, name=compared, sign=_SIGNS[compared], negative=negative)
     if is_complex(type):
         return _complex_text(name, type, d)
     match name:
@@ -191,13 +177,13 @@ def operator_text(name: str, type: str, d: Dialect) -> str:
             return d.fill(_EXTREME, type, name=name, sign="<>"[name == "max"])
         case "add_inf" | "add_minus_inf":
             extreme = float("inf") if name == "add_inf" else -float("inf")
-            far, _ = constant(number(extreme, np.dtype(type)), type, d)
+            far, _ = constant(number(extreme, SUPPORTED[type]), type, d)
             return d.fill(_ADD_FAR, type, name=name, far=far, wide=wide_type(type))
         case "floor_divide" | "remainder" if is_float(type):
             text = _FLOOR_DIVIDE_FLOAT if name == "floor_divide" else _REMAINDER_FLOAT
             return d.fill(text, type, suffix=suffix_of(type))
         case _ if name in _INTEGERS:
-            unsigned = type.startswith("u")
+            unsigned = is_unsigned(type)
             return d.fill(
                 _INTEGERS[name][unsigned],
                 type,

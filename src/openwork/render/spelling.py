@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from openwork.algebra.operators import Op
-from openwork.algebra.types import Number
+from openwork.algebra.types import (
+    Number,
+    half_of,
+    is_complex,
+    is_float,
+    is_integer,
+    is_signed,
+    size_of,
+)
 from openwork.errors import InternalError
 from openwork.render.dialect import Dialect
 from openwork.render.precedence import (
@@ -28,29 +34,9 @@ from openwork.render.precedence import (
 UseHelper = Callable[[str, str], str]  # (helper, type) -> the name to call
 
 
-def is_float(type: str) -> bool:
-    """Whether `type` is real and inexact."""
-    return type in ("float32", "float64")
-
-
-def is_complex(type: str) -> bool:
-    """Whether `type` is complex."""
-    return type in ("complex64", "complex128")
-
-
-def size_of(type: str) -> int:
-    """The bytes of an element."""
-    return np.dtype(type).itemsize
-
-
-def half_of(type: str) -> str:
-    """The type of the real and of the imaginary part."""
-    return "float32" if type == "complex64" else "float64"
-
-
 def wide_type(type: str) -> str:
     """An unsigned type to compute integers of `type` in: it wraps, where others may do anything."""
-    return "uint64_t" if type.endswith("64") else "uint32_t"
+    return "uint64_t" if size_of(type) == 8 else "uint32_t"
 
 
 def suffix_of(type: str) -> str:
@@ -111,7 +97,6 @@ _BITS = {
 }  # fmt: skip
 # Operators that C has not, or leaves undefined for some arguments.
 _CALLED = ("floor_divide", "remainder", "left_shift", "right_shift", "pow")
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 
 
@@ -120,15 +105,13 @@ def operator(
 ) -> Spelled:
     """An application of a built-in operator whose arguments have element types `types`."""
     name = op.name
-    if name == "add" and op.annihilator is not None and type.startswith(("int", "uint")):
+    if name == "add" and op.annihilator is not None and is_integer(type):
         far = "add_inf" if float(op.annihilator.real) > 0 else "add_minus_inf"
         return f"{use(far, type)}({args[0][0]}, {args[1][0]})", ATOM
     if name in _INFIX:
         return _arithmetic(name, args, type, d)
     if name in _COMPARE:
         sign, level = _COMPARE[name]
-        if types[0] != types[1]:
-            return _mixed(name, args, types, use)
         if is_complex(types[0]) and name not in ("eq", "ne"):
             return f"{use(name, types[0])}({args[0][0]}, {args[1][0]})", ATOM
         return f"{paren(args[0], level + 1)} {sign} {paren(args[1], level + 1)}", level
@@ -155,7 +138,7 @@ def _arithmetic(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelle
     sign, level = _INFIX[name]
     if type == "bool":
         return _logic({"add": "or", "mul": "and"}[name], args)
-    if type.startswith(("int", "uint")) and type not in ("uint32", "uint64"):
+    if is_integer(type) and type not in ("uint32", "uint64"):
         # Integers wrap, as NumPy's do; in C only wide unsigned arithmetic does.
         left, right = (f"({wide_type(type)}){paren(arg, UNARY)}" for arg in args)
         return f"({d.types[type]})({left} {sign} {right})", UNARY
@@ -171,13 +154,6 @@ def _logic(name: str, args: list[Spelled]) -> Spelled:
     return f"{paren(args[0], level + 1)} {sign} {paren(args[1], level + 1)}", level
 
 
-def _mixed(name: str, args: list[Spelled], types: list[str], use: UseHelper) -> Spelled:
-    """A comparison of a signed and an unsigned number, neither of which is converted."""
-    if types[0].startswith("u"):
-        name, args, types = _MIRRORED[name], args[::-1], types[::-1]
-    return f"{use(f'mixed_{name}', types[0])}({args[0][0]}, {args[1][0]})", ATOM
-
-
 def _bitwise(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelled:
     sign, logic = _BITS[name]
     if type == "bool":
@@ -189,7 +165,7 @@ def _bitwise(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelled:
 
 def _unary(name: str, arg: Spelled, source: str, type: str, d: Dialect) -> Spelled:
     if name == "neg":
-        if type.startswith(("int", "uint")):
+        if is_integer(type):
             return f"({d.types[type]})(0 - ({wide_type(type)}){paren(arg, UNARY)})", UNARY
         return f"-{paren(arg, ATOM)}", UNARY
     if name == "abs":
@@ -220,7 +196,7 @@ def _absolute(arg: Spelled, source: str, d: Dialect) -> Spelled:
         return _call("abs", arg, source, d)
     if is_float(source):
         return _call("fabs", arg, source, d)
-    if source == "bool" or source.startswith("u"):
+    if not is_signed(source):
         return arg
     wide, value = wide_type(source), paren(arg, UNARY)
     return f"({d.types[source]})({value} < 0 ? 0 - ({wide}){value} : ({wide}){value})", UNARY

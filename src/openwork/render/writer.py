@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from openwork.algebra.operators import Op
+from openwork.algebra.types import is_complex, is_float
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.elements import applied
@@ -23,7 +24,7 @@ from openwork.render.precedence import (
     Spelled,
     paren,
 )
-from openwork.render.spelling import constant, convert, is_complex, is_float, operator
+from openwork.render.spelling import constant, convert, operator
 
 _SIGNS = {
     "+": PLUS, "-": PLUS, "*": TIMES, "/": TIMES, "%": TIMES,
@@ -83,10 +84,10 @@ class Writer:
 
     def call(self, call: p.Helper) -> str:
         """A call of a helper."""
-        place = self.library.typed_by.get(call.name)
+        place = call.facts.typed_by
         typed = call.args[place].type if place is not None else ""
         args = [self.text(arg) for arg in call.args]
-        if call.name == "find":  # it may enlarge the table
+        if call.facts.grows:
             args[:2] = [f"&{arg}" for arg in args[:2]]
         return f"{self.use(call.name, typed)}({', '.join(args)})"
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from openwork.algebra.types import DType, Number
+from openwork.algebra.types import DType, Number, number
 from openwork.format.formats import Format
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address
 
 Array = np.ndarray[Any, Any]
+Levels = tuple[Mapping[str, Array], ...]  # the index arrays of each level, by their names
 
 
 @dataclass(eq=False)
@@ -32,7 +33,7 @@ class Storage:
     shape: tuple[int, ...]
     format: Format
     dtype: DType
-    levels: tuple[Mapping[str, Array], ...]
+    levels: Levels
     values: Array
     fill: Number = 0
     borrowed: bool = False
@@ -61,6 +62,23 @@ class Storage:
     def host(self) -> Storage:
         """The same in main memory, where this is."""
         return self
+
+    def copy(self) -> Self:
+        """The same with arrays of its own."""
+        levels = copied_levels(self.levels)
+        return replace(self, levels=levels, values=self.values.copy(), borrowed=False)
+
+    def astype(self, dtype: DType) -> Self:
+        """The same with values of another element type, and these index arrays.
+
+        Complex numbers that become real ones keep their real parts, as in C.
+        """
+        if dtype == self.dtype:
+            return self
+        drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
+        with np.errstate(all="ignore"):
+            values = (self.values.real if drops else self.values).astype(dtype)
+        return replace(self, dtype=dtype, values=values, fill=number(self.fill, dtype))
 
     @cached_property
     def asked(self) -> dict[object, bool]:
@@ -160,3 +178,8 @@ class Storage:
         """Addresses of all arrays, index arrays level by level and then the values."""
         arrays = [each[name] for each in self.levels for name in sorted(each)]
         return tuple([address(array) for array in (*arrays, self.values)])
+
+
+def copied_levels(levels: Levels) -> Levels:
+    """Index arrays like these."""
+    return tuple({name: a.copy() for name, a in arrays.items()} for arrays in levels)

@@ -11,7 +11,7 @@ from openwork.errors import ShapeError
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.runtime.storage import Storage
-from openwork.tensor.convert.pack import convert
+from openwork.tensor.convert.convert import convert
 
 Shape = tuple[int, ...]
 

@@ -136,7 +136,7 @@ def placeholder(
         extents = tuple(None if n is None else check_shape(n)[0] for n in shape)
         check_order(wanted, len(extents))
     facts = facts_for(wanted, as_dtype(dtype), _check_fill(fill))
-    return Tensor.hollow(check_name(name), facts, extents)
+    return Tensor(check_name(name), extents, facts)
 
 
 def from_arrays(

@@ -6,73 +6,21 @@ A kernel serves operands of any shape, so the second call with like operands com
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 from openwork.algebra.types import DType
 from openwork.format.formats import Format
-from openwork.index.nodes import Access, Assignment, Expr, IndexVar, TensorVar
+from openwork.index.nodes import Access, Assignment, Expr, IndexVar
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import Layout, squeeze
-from openwork.tensor.exchange.facts import Facts, facts_for
+from openwork.tensor.exchange.facts import Facts, facts_for, facts_of
+from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import fill_of
 from openwork.tensor.statement import Statement
 
 _MOST_KERNELS = 512
 _LETTERS = "ABCDEFGHIJKLMNOPQSTUVWXYZ"  # without R, which is the result
-RESULT = "R"
-
-
-class Operand:
-    """What eager operations need of the tensor class."""
-
-    @property
-    def name(self) -> str:
-        """What messages call the tensor."""
-        raise NotImplementedError
-
-    @property
-    def storage(self) -> Storage:
-        """The arrays."""
-        raise NotImplementedError
-
-    _storage: Storage | None
-
-    @property
-    def device(self) -> str:
-        """Where the arrays are."""
-        raise NotImplementedError
-
-    def rename(self, name: str | None = None) -> Self:
-        """Give the tensor another name."""
-        raise NotImplementedError
-
-    @property
-    def facts(self) -> Facts:
-        """What a kernel depends on."""
-        raise NotImplementedError
-
-    @property
-    def var(self) -> TensorVar:
-        """The tensor as expressions see it."""
-        raise NotImplementedError
-
-    @classmethod
-    def of(cls, storage: Storage) -> Self:
-        """A tensor around `storage`, under a name of its own."""
-        raise NotImplementedError
-
-    @classmethod
-    def wrap(cls, obj: object) -> Self:
-        """A foreign array or number as a tensor."""
-        raise NotImplementedError
-
-    @classmethod
-    def hollow(cls, name: str, facts: Facts) -> Self:
-        """A tensor without data or extents, for statements that serve any shape."""
-        raise NotImplementedError
-
-
-T = TypeVar("T", bound=Operand)
+_RESULT = "R"
 
 
 class KernelStore:
@@ -114,13 +62,21 @@ def operand_name(position: int) -> str:
     return _LETTERS[letter] + (str(turn) if turn else "")
 
 
-def call(kernel: Any, operands: Sequence[T]) -> T:
-    """The kernel's result for `operands`, under a name of its own."""
+def stand_in(position: int, facts: Facts) -> Operand:
+    """An operand of an eager statement that serves any data of these facts."""
+    return Operand(operand_name(position), (None,) * facts.format.ndim, facts)
+
+
+def result_of(facts: Facts) -> Operand:
+    """The result of an eager statement."""
+    return Operand(_RESULT, (None,) * facts.format.ndim, facts)
+
+
+def call(kernel: Any, operands: Sequence[Operand]) -> Operand:
+    """The kernel's result for `operands`."""
     few = len(operands) <= len(_LETTERS)
     names: Iterable[str] = _LETTERS if few else map(operand_name, range(len(operands)))
-    result = kernel(**dict(zip(names, operands, strict=False)))
-    result.rename()
-    return cast(T, result)
+    return cast(Operand, kernel(**dict(zip(names, operands, strict=False))))
 
 
 class Result(NamedTuple):
@@ -134,50 +90,72 @@ class Result(NamedTuple):
 def run(
     operation: Hashable,
     layout: Layout,
-    operands: Sequence[T],
+    operands: Sequence[Operand],
     build: Callable[[Sequence[Access]], Result],
-) -> T:
+) -> Operand:
     """Compile what `build` makes of accesses to `operands` by `layout`, or find it, and run it."""
-    tensors = operands
     if any(layout.dropped):
-        tensors = [
-            type(operand).of(squeeze(operand.storage, modes)) if modes else operand
+        operands = [
+            around(squeeze(operand.storage, modes), operand.name) if modes else operand
             for operand, modes in zip(operands, layout.dropped, strict=True)
         ]
-    facts = tuple(tensor.facts for tensor in tensors)
-    on_gpu = any(tensor.device == "cuda" for tensor in tensors)
-    shown: list[T] = []
 
-    def operand(n: int) -> T:
-        """A tensor for any data; on a GPU the data itself, as a recipe is chosen by it."""
-        cls, name = type(tensors[0]), operand_name(n)
-        if not on_gpu:
-            return cls.hollow(name, facts[n])
-        named = cls.of(tensors[n].storage).rename(name)
-        shown.append(named)
-        return named
-
-    def assignment() -> Assignment:
-        cls = type(tensors[0])
-        accesses = [
-            Access(operand(n).var, variables(numbers)) for n, numbers in enumerate(layout.operands)
-        ]
-        rhs, format, dtype = build(accesses)
+    def assignment(stand_ins: Sequence[Operand]) -> Assignment:
+        pairs = zip(stand_ins, layout.operands, strict=True)
+        rhs, format, dtype = build([Access(o.var, variables(numbers)) for o, numbers in pairs])
         fill = 0 if format.is_dense else fill_of(rhs)
-        result = cls.hollow(RESULT, facts_for(format, dtype, fill))
+        result = result_of(facts_for(format, dtype, fill))
         return Assignment(Access(result.var, variables(layout.result)), rhs)
 
-    key: tuple[Hashable, ...] = (operation, layout.operands, layout.result, facts)
-    if not on_gpu:
-        return call(KERNELS.get(key, assignment), tensors)
+    key = (operation, layout.operands, layout.result)
+    return call(kernel_for(key, operands, assignment), operands)
+
+
+def kernel_for(
+    key: tuple[Hashable, ...],
+    operands: Sequence[Operand],
+    build: Callable[[Sequence[Operand]], Assignment],
+) -> Any:
+    """The kernel of what `build` makes of operands like these, compiled if there is none yet.
+
+    `key`: tells what is built apart. On a CPU the kernel serves any data. On a GPU recipes choose
+    by the data, so that `build` gets it, and a kernel is for one shape and number of entries.
+    """
+    facts = tuple([operand.facts for operand in operands])
+    if not any([operand.device == "cuda" for operand in operands]):
+        return KERNELS.get(
+            (*key, facts), lambda: build([stand_in(n, each) for n, each in enumerate(facts)])
+        )
+    shown: list[Operand] = []
+
+    def with_data() -> Assignment:
+        shown.extend(around(o.storage, operand_name(n)) for n, o in enumerate(operands))
+        return build(shown)
+
     # Extents are constants of the kernel, and the number of entries tells matrices apart.
-    sizes = tuple((tensor.storage.shape, tensor.storage.nnz) for tensor in tensors)
-    kernel = KERNELS.get((*key, sizes), assignment, "cuda")
-    for tensor in shown:
-        tensor._storage = None  # the kernel is kept, but not the data it was made for
-    return call(kernel, tensors)
+    sizes = tuple((operand.storage.shape, operand.storage.nnz) for operand in operands)
+    kernel = KERNELS.get((*key, facts, sizes), with_data, "cuda")
+    for operand in shown:
+        operand._storage = None  # the kernel is kept, but not the data it was made for
+    return kernel
+
+
+def around(storage: Storage, name: str = "") -> Operand:
+    """An operand with the arrays of `storage`."""
+    return Operand(name, storage.shape, facts_of(storage), storage)
 
 
 def variables(numbers: Sequence[int]) -> tuple[IndexVar, ...]:
     """Index variables by number."""
     return tuple(IndexVar(f"i{n}") for n in numbers)
+
+
+def assign(storage: Storage, format: Format) -> Storage:
+    """`storage` in another format, by the statement `B(i,j) = A(i,j)`: see `convert`."""
+    modes, dtype = tuple(range(format.ndim)), storage.dtype
+    layout = Layout((modes,), modes, ((),))
+
+    def build(accesses: Sequence[Access]) -> Result:
+        return Result(accesses[0], format, dtype)
+
+    return run(("to", format), layout, [around(storage)], build).storage

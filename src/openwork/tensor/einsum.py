@@ -14,8 +14,9 @@ from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
 from openwork.index.semiring import under
 from openwork.tensor.convert.pack import check_order
-from openwork.tensor.eager import KERNELS, RESULT, call, operand_name
+from openwork.tensor.eager import call, kernel_for, result_of
 from openwork.tensor.exchange.facts import facts_for
+from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import result_format
 from openwork.tensor.tensor import Tensor
 
@@ -65,18 +66,20 @@ def einsum(
         None if semiring is None else _semiring(semiring),
         None if dtype is None else as_dtype(dtype),
     )
-    target = "cuda" if any(tensor.device == "cuda" for tensor in tensors) else "cpu"
-    key = ("einsum", target, subscripts, tuple(tensor.facts for tensor in tensors), wish)
-    kernel = KERNELS.get(key, lambda: _assignment(spec, tensors, *wish), target)
-    return call(kernel, tensors)
+    key = ("einsum", subscripts, wish)
+    kernel = kernel_for(key, tensors, lambda stand_ins: _assignment(spec, stand_ins, *wish))
+    return Tensor.made(call(kernel, tensors))
+
+
+Mode = str | int  # a letter, or a mode of the ellipsis, counted from the last one
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Parsed subscripts: the variables of each operand and of the result."""
+    """Parsed subscripts: what the modes of each operand and of the result are called."""
 
-    terms: tuple[tuple[str, ...], ...]
-    result: tuple[str, ...]
+    terms: tuple[tuple[Mode, ...], ...]
+    result: tuple[Mode, ...]
 
 
 @lru_cache(maxsize=512)
@@ -125,19 +128,24 @@ def _check_characters(text: str) -> None:
         raise _wrong("there is but one result, and it has a comma", text)
 
 
-def _expand(term: str, order: int, text: str) -> tuple[str, ...]:
-    """The variables of one operand, those of an ellipsis counted from the last mode of it."""
+def _expand(term: str, order: int, text: str) -> tuple[Mode, ...]:
+    """The modes of one operand, those of an ellipsis counted from the last one."""
     head, dots, tail = term.partition(_ELLIPSIS)
     if _ELLIPSIS in tail:
         raise _wrong(f"'{_ELLIPSIS}' comes twice in {term}", text)
     more = order - len(head) - len(tail)
     if more < 0 or (more and not dots):
         raise _wrong(f"{term or 'nothing'} is written for an operand of {order} modes", text)
-    return (*head, *(f"_{n}" for n in reversed(range(more))), *tail)
+    return (*head, *reversed(range(more)), *tail)
 
 
-def _shared(term: Sequence[str]) -> tuple[str, ...]:
-    return tuple(variable for variable in term if variable.startswith("_"))
+def _shared(term: Sequence[Mode]) -> tuple[int, ...]:
+    """The modes of the ellipsis."""
+    return tuple(mode for mode in term if isinstance(mode, int))
+
+
+def _variables(modes: Sequence[Mode]) -> tuple[IndexVar, ...]:
+    return tuple(IndexVar(f"_{mode}" if isinstance(mode, int) else mode) for mode in modes)
 
 
 def _once(inputs: str) -> list[str]:
@@ -153,11 +161,11 @@ def _wrong(message: str, text: str, at: str | None = None) -> ParseError:
 
 def _check_extents(spec: Spec, tensors: Sequence[Tensor]) -> None:
     """Every letter has one extent."""
-    extents: dict[str, int] = {}
+    extents: dict[Mode, int] = {}
     for term, tensor in zip(spec.terms, tensors, strict=True):
         for mode, (letter, extent) in enumerate(zip(term, tensor.shape, strict=True)):
             if extents.setdefault(letter, extent) != extent:
-                place = "..." if letter.startswith("_") else letter
+                place = "..." if isinstance(letter, int) else letter
                 raise ShapeError(
                     f"{place} has extent {extents[letter]}, but {extent} in mode {mode} of "
                     f"{tensor.name}, whose shape is {tensor.shape}",
@@ -177,20 +185,19 @@ def _semiring(wanted: Semiring | str) -> Semiring:
 
 def _assignment(
     spec: Spec,
-    tensors: Sequence[Tensor],
+    operands: Sequence[Operand],
     format: Format | None,
     semiring: Semiring | None,
     dtype: DType | None,
 ) -> Assignment:
-    """The statement, over tensors without data, so that its kernel serves all shapes."""
+    """The statement over `operands`."""
     factors: list[Expr] = []
-    for n, (term, tensor) in enumerate(zip(spec.terms, tensors, strict=True)):
-        stand_in = Tensor.hollow(operand_name(n), tensor.facts)
-        access = Access(stand_in.var, tuple(map(IndexVar, term)))
+    for term, operand in zip(spec.terms, operands, strict=True):
+        access = Access(operand.var, _variables(term))
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
-    variables = tuple(map(IndexVar, spec.result))
-    result = Tensor.hollow(RESULT, facts_for(dense(len(variables)), rhs.dtype, 0))
+    variables = _variables(spec.result)
+    result = result_of(facts_for(dense(len(variables)), rhs.dtype, 0))
     assignment = Assignment(Access(result.var, variables), rhs)
     if semiring is not None:
         assignment = under(semiring, assignment)
@@ -198,5 +205,5 @@ def _assignment(
     rhs = assignment.rhs
     chosen = result_format(rhs, variables, zero) if format is None else format
     check_order(chosen, len(variables))
-    result = Tensor.hollow(RESULT, facts_for(chosen, rhs.dtype, zero))
+    result = result_of(facts_for(chosen, rhs.dtype, zero))
     return Assignment(Access(result.var, variables), rhs)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from openwork.algebra.operators import Op
+from openwork.algebra.operators import BUILTIN, Op
 from openwork.algebra.types import DType, Kind, Number, holds, number
 from openwork.errors import ParseError
 from openwork.format.formats import dense
-from openwork.index.nodes import Access, Apply, Expr, Literal, TensorVar, check_natural
+from openwork.index.nodes import Access, Apply, Expr, Literal, check_natural
 from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
 from openwork.tensor.broadcast import broadcast
-from openwork.tensor.convert.pack import cast_values, copied
-from openwork.tensor.eager import Operand, Result, T, operand_name, run, variables
+from openwork.tensor.eager import Result, around, run, stand_in, variables
 from openwork.tensor.exchange.facts import Facts, facts_for
+from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import absent_value, fill_of, result_format, sparse_accesses
 
 NUMBERS = (bool, int, float, complex, np.generic)
+ARGUMENTS = (Operand, *NUMBERS)  # what operators are applied to
 _SCALAR = dense(0)
 
 
@@ -32,10 +33,16 @@ class Operation:
         self.op = op
 
 
-operation = lru_cache(maxsize=256)(Operation)
+_BUILT_IN = {id(op): Operation(op) for op in BUILTIN.values()}
+_defined = lru_cache(maxsize=256)(Operation)
 
 
-def elementwise(cls: type[T], operation: Operation, args: Sequence[Any]) -> T:
+def operation(op: Op) -> Operation:
+    """The key of an operator."""
+    return _BUILT_IN.get(id(op)) or _defined(op)
+
+
+def elementwise(operation: Operation, args: Sequence[Any]) -> Operand:
     """`operation` on tensors and numbers, with at least one tensor among them.
 
     A number becomes an operand, so that `2 * A` and `3 * A` share a kernel; unless its value
@@ -47,16 +54,16 @@ def elementwise(cls: type[T], operation: Operation, args: Sequence[Any]) -> T:
     literals: tuple[Literal | None, ...] = (None,) * len(args)
     if len(kinds) > 1 and any(not isinstance(arg, Operand) for arg in args):
         if op.compares and not all(map(_fits, args, types)):
-            return elementwise(cls, operation, list(map(_exact, args, types)))
+            return elementwise(operation, list(map(_exact, args, types)))
         if op.natural is not None and types[-1].kind in "iu":
             exponent = args[op.natural]
             check_natural(op, as_expr(0 if isinstance(exponent, Operand) else exponent))
         unchanged = _unchanged(op, args)
         if unchanged is not None:
-            return cls.of(copied(cast_values(unchanged.storage, types[-1])))
+            return around(unchanged.storage.astype(types[-1]).copy())
         literals = _literals(operation, args, types)
-    tensors: list[T] = [
-        cast(T, arg) if isinstance(arg, Operand) else cls.of(_number(arg, types[n]))
+    tensors = [
+        arg if isinstance(arg, Operand) else around(_number(arg, types[n]))
         for n, arg in enumerate(args)
         if literals[n] is None
     ]
@@ -121,7 +128,7 @@ def _value_matters(
 ) -> bool:
     """Whether only a number's value can tell if the result is the fill where tensors are absent."""
     args = tuple(
-        _stand_in(n, facts_for(_SCALAR, types[n]) if each is None else each)
+        _access(n, facts_for(_SCALAR, types[n]) if each is None else each)
         for n, each in enumerate(facts)
     )
     rhs = Apply(operation.op, args)
@@ -138,18 +145,16 @@ def _keeps_fill(
         if literal is not None:
             args.append(literal)
         elif each is not None:
-            args.append(_stand_in(n, each))
+            args.append(_access(n, each))
     rhs = Apply(operation.op, tuple(args))
     fills = {number(a.tensor.fill, rhs.dtype) for a in sparse_accesses(rhs)}
     value = absent_value(rhs)
     return value is not None and fills == {value}
 
 
-def _stand_in(position: int, facts: Facts) -> Access:
-    """An access with the facts of a tensor and no tensor."""
-    order = facts.format.ndim
-    var = TensorVar(operand_name(position), facts.format, facts.dtype, facts.fill, (None,) * order)
-    return Access(var, variables(range(order)))
+def _access(position: int, facts: Facts) -> Access:
+    """An access to any tensor of these facts."""
+    return Access(stand_in(position, facts).var, variables(range(facts.format.ndim)))
 
 
 def _literal(value: Any, dtype: DType) -> Literal:

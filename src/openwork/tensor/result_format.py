@@ -115,8 +115,7 @@ def _is_thin(
 
 
 def _sparse_along(access: Access, var: IndexVar) -> bool:
-    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(v == var and not level.full for level, v in levels)
+    return any(not level.full for level in access.levels_along((var,)))
 
 
 def _meet(rhs: Expr, var: IndexVar, one: Access, two: Access, lhs: Sequence[IndexVar]) -> bool:

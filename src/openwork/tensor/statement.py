@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
-from openwork.errors import ParseError, ShapeError, ToolchainError
+from openwork.errors import ParseError, ShapeError
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import under
-from openwork.index.show import show
 from openwork.index.terms import as_expr
 from openwork.loops.nodes import Stmt
-from openwork.loops.plan.assembly import Append
-from openwork.loops.plan.nest import loop_variables
 from openwork.loops.plan.plan import Plan
-from openwork.loops.schedule.command import Command, run
-from openwork.loops.schedule.default.gpu import assembled, by_units, for_gpu
-from openwork.loops.schedule.legality.gpu import check_for_cpu, uses_gpu
+from openwork.loops.schedule.command import Command
+from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.legality.gpu import check_for_cpu
+from openwork.loops.schedule.machines import ANY_CPU, H200
 from openwork.loops.schedule.schedulable import Schedulable
-from openwork.pipeline import CompiledCuda, front
+from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
-from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.nodes import Program
-from openwork.recipes.statistics import longest_rows
-from openwork.tensor.kernel.binding import Loader, load_function
-from openwork.tensor.kernel.gpu_kernel import TARGETS, DeviceKernel
 from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.target import Loader, Target
+from openwork.tensor.kernel.targets import find_target
+from openwork.tensor.measure import entries_of, statistics_of
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -37,19 +32,8 @@ from openwork.tree import walk
 class Statement(Schedulable):
     """What to compute: an assignment over tensors, and how: a schedule. Immutable."""
 
-    # What a GPU does with a statement that has no schedule; the recipes lie further down the tree.
-    gpu_recipe: ClassVar[Callable[[Statement], Statement | None] | None] = None
-    exact_gpu_recipe: ClassVar[Callable[[Statement], Statement | None] | None] = None
-
-    def __init__(
-        self,
-        assignment: Assignment,
-        plan: Plan | None = None,
-        commands: tuple[Command, ...] = (),
-        decisions: tuple[str, ...] = (),
-    ) -> None:
-        self._assignment, self._commands = assignment, commands
-        self._plan, self._decisions = plan, decisions
+    def __init__(self, assignment: Assignment, scheduled: Draft | None = None) -> None:
+        self._assignment, self._given = assignment, scheduled
 
     @property
     def assignment(self) -> Assignment:
@@ -57,68 +41,32 @@ class Statement(Schedulable):
         return self._assignment
 
     @cached_property
-    def _planned(self) -> tuple[Plan, Trace]:
-        trace = Trace()
-        if self._plan is not None:
-            for decision in self._decisions:
-                trace.decide(decision)
-            for command in self._commands:
-                trace.decide(f"schedule: {command}")
-            return self._plan, trace
-        return front(self._assignment, trace, _sizes(self._assignment)), trace
-
-    def _planned_for_gpu(self, exact: bool) -> tuple[Plan, Trace]:
-        """The loops for a GPU; `exact`: without atomics where the user gives no schedule."""
-        if self._plan is not None and uses_gpu(self._plan):
-            plan, trace = self._planned
-            return self._assembled(plan, trace, exact), trace
-        recipe = Statement.exact_gpu_recipe if exact else Statement.gpu_recipe
-        if self._plan is None and recipe is not None:
-            chosen = recipe(self)
-            if chosen is not None:
-                return chosen._planned_for_gpu(exact)
-        plan, decisions = self._start
-        if self._plan is None and isinstance(plan.assembly, Append) and not by_units(plan):
-            # The threads of a GPU each need rows of the result, which are worth a conversion.
-            rows = Trace()
-            by_rows = front(self._assignment, rows, _sizes(self._assignment), None, False, True)
-            if by_units(by_rows):
-                plan, decisions = by_rows, tuple(rows.decisions)
-        trace = Trace()
-        for decision in (*decisions, *(f"schedule: {command}" for command in self._commands)):
-            trace.decide(decision)
-        return for_gpu(self._assembled(plan, trace, exact), trace, exact), trace
-
-    def _assembled(self, plan: Plan, trace: Trace, exact: bool) -> Plan:
-        """`plan` with a result that a GPU assembles; by one thread if the schedule asks for it."""
-        serial = any(c.name == "assemble" and c.arguments == ("serial",) for c in self._commands)
-        given = self._assignment
-        return assembled(plan, trace, _sizes(given), longest_rows(given), serial, exact)
+    def _draft(self) -> Draft:
+        """The loops that the next command changes."""
+        return self._given or started(self._assignment, entries_of(self._assignment))
 
     @property
     def _base(self) -> Plan:
-        return self._start[0]
-
-    @cached_property
-    def _start(self) -> tuple[Plan, tuple[str, ...]]:
-        """The loops that commands start from, nothing parallel yet, and what was decided."""
-        if self._plan is not None:
-            return self._plan, self._decisions
-        trace = Trace()
-        plan = front(self._assignment, trace, _sizes(self._assignment), default=False)
-        return plan, tuple(trace.decisions)
+        return self._draft.plan
 
     def _scheduled(self, command: Command) -> Statement:
-        plan, decisions = self._start
-        if command.name == "order" and not self._commands:
-            # Before anything else the order may also decide what is converted and precomputed.
-            wanted = command.arguments[0]
-            if set(wanted) == set(loop_variables(plan)):
-                trace, sizes = Trace(), _sizes(self._assignment)
-                plan = front(self._assignment, trace, sizes, wanted, default=False)
-                decisions = tuple(trace.decisions)
-        commands = (*self._commands, command)
-        return Statement(self._assignment, run(plan, command), commands, decisions)
+        return Statement(self._assignment, self._draft._scheduled(command))
+
+    @property
+    def _commands(self) -> tuple[Command, ...]:
+        return () if self._given is None else self._given.commands
+
+    @cached_property
+    def _planned(self) -> Draft:
+        """The loops for a CPU."""
+        return scheduled_for_cpu(self._draft, ANY_CPU)
+
+    def _planned_for(self, target: Target, exact: bool) -> Draft:
+        """The loops for a target; `exact`: without atomics where the user gives no schedule."""
+        if target.gpu:
+            return scheduled_for_gpu(self._draft, statistics_of(self._assignment), H200, exact)
+        check_for_cpu(self._planned.plan)
+        return self._planned
 
     @property
     def commands(self) -> str:
@@ -128,14 +76,14 @@ class Statement(Schedulable):
     @property
     def loops(self) -> Stmt:
         """The loop nest that computes the statement; print it to read it."""
-        return self._planned[0].loops
+        return self._planned.plan.loops
 
     def compile(
         self,
         target: str = "cpu",
         *,
         deterministic: bool = False,
-        loader: Loader = load_function,
+        loader: Loader | None = None,
     ) -> Kernel:
         """Compile the statement for a target.
 
@@ -143,21 +91,15 @@ class Statement(Schedulable):
         a CPU that is so by default; on a GPU, schedules without atomics are then chosen.
 
         `loader` turns the text of a kernel into a function that can be called; only somebody who
-        compiles many kernels at once has use for another than the default.
+        compiles many kernels at once has use for another than the target's own.
 
         Raises:
             ToolchainError: E606 for a target that does not exist.
             ScheduleError: E317 if the schedule has atomics, and `deterministic` is asked for.
         """
-        if target not in ("cpu", *TARGETS):
-            raise ToolchainError(
-                f"there is no target {target!r}",
-                code="E606",
-                hint=f"the targets are: cpu, {', '.join(TARGETS)}",
-            )
-        plan, trace = self._planned if target == "cpu" else self._planned_for_gpu(deterministic)
-        if target == "cpu":
-            check_for_cpu(plan)
+        chosen = find_target(target)
+        draft = self._planned_for(chosen, deterministic)
+        plan, trace = draft.whole, Trace.after(draft.stages, draft.decisions)
         sources = {
             var.name: var.source for var in walk(self._assignment) if isinstance(var, TensorVar)
         }
@@ -165,14 +107,9 @@ class Statement(Schedulable):
             if source is None:
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
-        if target != "cpu":
-            made: Kernel = DeviceKernel(plan, trace, sources, result, target, loader)
-            program: Program | DeviceProgram = cast(CompiledCuda, made._compiled).device
-        else:
-            made = Kernel(plan, trace, sources, result, loader)
-            program = made._compiled.program
+        made = Kernel(plan, trace, sources, result, chosen, loader)
         if deterministic:
-            check_exact(plan, program)
+            check_exact(plan, made._launcher.compiled.bodies)
             trace.decide("deterministic: nothing is added up atomically")
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
@@ -188,9 +125,6 @@ class Statement(Schedulable):
 
     def __copy__(self) -> Statement:
         return self  # it never changes
-
-    def __str__(self) -> str:
-        return show(self._assignment)
 
     def __repr__(self) -> str:
         return f"<Statement {self}>"
@@ -214,7 +148,7 @@ def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> State
     return stmt
 
 
-def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader) -> Kernel:
+def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader | None) -> Kernel:
     """A kernel from what was pickled of it; its code is found in the cache."""
     return stmt.compile(target, deterministic=deterministic, loader=loader)
 
@@ -288,13 +222,3 @@ def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> A
             )
         semiring = SEMIRINGS[semiring]
     return under(semiring, assignment)
-
-
-def _sizes(assignment: Assignment) -> dict[str, float]:
-    """Stored entries of the tensors that have data."""
-    sizes: dict[str, float] = {}
-    for var in walk(assignment):
-        storage = getattr(var.source, "_storage", None) if isinstance(var, TensorVar) else None
-        if isinstance(var, TensorVar) and storage is not None:
-            sizes[var.name] = float(storage.nnz)
-    return sizes

@@ -1,32 +1,47 @@
-"""Tensors: arrays in a format, with a name, that can be computed with."""
+"""Tensors: arrays in a format, with a name, that can be computed with.
+
+An assignment to an access, `y[i] = ...`, computes nothing. It is kept with the tensor until
+somebody reads that, or until a kernel writes to it; then it has run, once. Operands count with what
+they hold at that time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, Self
+from math import prod
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
-from openwork.algebra.types import DType, Number, as_dtype
-from openwork.errors import FormatError, ParseError, ShapeError, UserError
+from openwork.algebra.operators import Op
+from openwork.algebra.overloads import Overloaded
+from openwork.algebra.types import Number, as_dtype
+from openwork.errors import FormatError, InternalError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
-from openwork.index.checks import wrong_order
-from openwork.index.nodes import Access, Apply, TensorVar
-from openwork.index.terms import Term, as_expr, as_variable
+from openwork.index.checks import check, wrong_order
+from openwork.index.einstein import explicit
+from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar
+from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable
+from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.arithmetic import Arithmetic
+from openwork.tensor.arithmetic import add_up, matmul
 from openwork.tensor.broadcast import check_axes, permute
-from openwork.tensor.convert.pack import cast_values, convert, copied, to_dense, unpack
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import to_dense, unpack
 from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
+from openwork.tensor.eager import assign
+from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
+from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts, facts_of
-from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from, to_scipy
-from openwork.tensor.exchanged import Exchanged
-from openwork.tensor.generated import generated
-from openwork.tensor.recorded import Record, Recorded, Recording
+from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
+from openwork.tensor.operand import Operand
+from openwork.tensor.statement import Statement
+from openwork.tree import walk
 
 _numbers = count(1)
 
@@ -36,7 +51,31 @@ def auto_name() -> str:
     return f"T{next(_numbers)}"
 
 
-class Tensor(Recording, Exchanged, Arithmetic):
+class Record(NamedTuple):
+    """An assignment to a tensor, or an accumulation by `op`."""
+
+    variables: tuple[IndexVar, ...]
+    rhs: Expr
+    op: Op | None
+
+
+class Recorded(NamedTuple):
+    """What was assigned to a tensor, and the arrays that it had before the first of `records`.
+
+    Accumulations follow what they add to. Once all have run, only the newest is kept, as the
+    tensor's statement.
+    """
+
+    records: tuple[Record, ...]
+    before: Storage | None
+
+    def then(self, record: Record) -> Recorded:
+        """With another assignment, which takes the place of all others unless it adds to them."""
+        earlier = () if record.op is None else self.records
+        return Recorded((*earlier, record), self.before)
+
+
+class Tensor(Overloaded, Operand):
     """A tensor: shape, element type, format, and the arrays that the format asks for.
 
     Made by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing it
@@ -48,23 +87,18 @@ class Tensor(Recording, Exchanged, Arithmetic):
     <Tensor A: 2x2 float64, ow.CSR, 2 stored>
     """
 
-    def __init__(
-        self,
-        name: str | None,
-        shape: Sequence[int | None],
-        facts: Facts,
-        storage: Storage | None = None,
-    ) -> None:
-        self._name = auto_name() if name is None else name
-        self._shape = tuple(shape)
-        self._facts = facts
-        self._storage = storage
-        self._recorded: Recorded | None = None
+    _recorded: Recorded | None = None
 
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
         """A tensor around `storage`, whose arrays are trusted."""
-        return cls(name, storage.shape, facts_of(storage), storage)
+        called = auto_name() if name is None else name
+        return cls(called, storage.shape, facts_of(storage), storage)
+
+    @classmethod
+    def made(cls, operand: Operand) -> Self:
+        """A tensor around what a kernel made, under a name of its own."""
+        return cls(auto_name(), operand._shape, operand._facts, operand._storage)
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
@@ -72,37 +106,7 @@ class Tensor(Recording, Exchanged, Arithmetic):
         name = auto_name()
         return cls.of(storage_from(obj, Wish(name, share=True)), name)
 
-    @classmethod
-    def hollow(cls, name: str, facts: Facts, shape: Sequence[int | None] | None = None) -> Self:
-        """A tensor without data; extents that are not known are None."""
-        return cls(name, (None,) * facts.format.ndim if shape is None else shape, facts)
-
     # Facts
-
-    @property
-    def name(self) -> str:
-        """What statements, kernels and messages call the tensor."""
-        return self._name
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The extent of each mode; None where a placeholder leaves it open."""
-        return self._shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self._facts.dtype
-
-    @property
-    def format(self) -> Format:
-        """How the tensor is stored."""
-        return self._facts.format
-
-    @property
-    def fill(self) -> Number:
-        """The value of absent entries."""
-        return self._facts.fill
 
     @property
     def order(self) -> int:
@@ -118,36 +122,6 @@ class Tensor(Recording, Exchanged, Arithmetic):
     def nnz(self) -> int:
         """The number of stored entries, explicit zeros included."""
         return self.storage.nnz
-
-    @property
-    def storage(self) -> Storage:
-        """The arrays; a recorded statement is computed first."""
-        storage = self._storage
-        if storage is None:
-            storage = self._arrays
-        if storage is None:
-            raise ShapeError(
-                f"{self.name} is a placeholder and has no data",
-                code="E203",
-                hint=f"give it to the kernel: kernel({self.name}=...)",
-            )
-        return storage
-
-    @property
-    def facts(self) -> Facts:
-        """What a kernel depends on: format, element type, and the value of absent entries."""
-        return self._facts
-
-    @property
-    def var(self) -> TensorVar:
-        """The tensor as expressions see it.
-
-        Made anew each time, as one that the tensor kept would be a cycle and hold the arrays.
-        """
-        facts = self._facts
-        return TensorVar(
-            self._name, facts.format, facts.dtype, facts.fill, self._shape, source=self
-        )
 
     # Index notation
 
@@ -180,17 +154,117 @@ class Tensor(Recording, Exchanged, Arithmetic):
         else:
             self._record(Record(lhs.vars, rhs, None))
 
-    # What statements and kernels ask of the tensors behind them
+    # Recorded statements
 
-    def __openwork_result__(self, storage: Storage) -> Self:
-        """A new tensor of this name around a kernel's result."""
-        made = type(self)(self._name, storage.shape, self._facts, storage)
-        if storage.fill != self._facts.key:  # a semiring's zero
-            made._facts = facts_of(storage)
-        return made
+    @property
+    def statement(self) -> Statement:
+        """The statement that the last `y[i] = ...` recorded."""
+        if self._recorded is None:
+            raise ParseError(
+                f"nothing has been assigned to {self.name}",
+                code="E102",
+                hint=f"write {self.name}[i] = ... first, with index variables",
+            )
+        return Statement(self._assignment(self._recorded.records[-1]))
+
+    def _record(self, record: Record) -> None:
+        """Keep an assignment for the first who reads the tensor."""
+        recorded = self._recorded
+        if recorded is None or self._storage is not None:
+            recorded = Recorded((), self._storage)
+        self._recorded, self._storage = recorded.then(record), None
+
+    @property
+    def _arrays(self) -> Storage | None:
+        """The arrays, computed if that is due; None if the tensor has no data."""
+        if self._waits:
+            _compute(self)
+        return self._storage
+
+    @property
+    def _waits(self) -> bool:
+        return self._storage is None and self._recorded is not None
+
+    def __openwork_place__(self) -> Storage:
+        """The arrays that a kernel is to write over: what is recorded need not run for that."""
+        if self._waits and self._recorded is not None and self._recorded.before is not None:
+            return self._recorded.before
+        return self.storage
+
+    def __openwork_before__(self, written: Assignment) -> Storage:
+        """The arrays that `written`, which adds to this tensor, is to be added to.
+
+        They are what the tensor holds; but while a statement waits to run, its own kernel does not
+        have to wait for it.
+        """
+        recorded = self._recorded
+        if recorded is None or recorded.before is None or not self._waits:
+            return self.storage
+        *earlier, newest = recorded.records
+        if newest.op is None or explicit(check(self._assignment(newest))) != written:
+            return self.storage
+        if earlier:
+            sooner = self._like(None)
+            sooner._recorded = Recorded(tuple(earlier), recorded.before)
+            recorded = self._recorded = Recorded((newest,), sooner.storage)
+        return recorded.before or self.storage
+
+    def __openwork_blank__(self, assignment: Assignment) -> Self:
+        """This tensor as the result of a pickled statement.
+
+        It has arrays only where they are added to: otherwise nobody would read them.
+        """
+        if assignment.op is None or (self._storage is None and self._recorded is None):
+            return self._like(None)
+        return self._like(self.__openwork_before__(explicit(check(assignment))))
+
+    def __openwork_store__(self, storage: Storage) -> None:
+        """Take a kernel's result in place of the present arrays, and of what is recorded."""
+        facts = self.facts
+        if storage.format != facts.format or storage.dtype != facts.dtype:
+            raise InternalError(f"{self.name} was given a result in {storage.format!r}")
+        self._storage, self._shape = storage, storage.shape
+        if self._recorded is not None:
+            self._recorded = Recorded(self._recorded.records[-1:], None)
+
+    def _assignment(self, record: Record) -> Assignment:
+        return Assignment(Access(self.var, record.variables), record.rhs, record.op)
 
     def _like(self, storage: Storage | None) -> Self:
+        """A tensor like this one around other arrays."""
         return type(self)(self._name, self._shape, self._facts, storage)
+
+    def _run(self) -> None:
+        """Run what is recorded; a thread that does so at the same time leaves the same."""
+        recorded = self._recorded
+        if recorded is None or self._storage is not None:
+            return
+        storage = recorded.before
+        for record in recorded.records:
+            storage = self._result(record, storage)
+        if storage is not None:
+            self.__openwork_store__(storage)
+
+    def _result(self, record: Record, old: Storage | None) -> Storage:
+        """The arrays of a recorded statement's result; those it adds to stay as they are."""
+        assignment = check(self._assignment(record))
+        sources = list(_sources(record))
+        for source in sources:
+            if source._storage is None:
+                raise ShapeError(
+                    f"{self.name} cannot be computed: {source.name} is a placeholder and has no "
+                    "data",
+                    code="E203",
+                    hint=f"compile {self.name}.statement, and give the kernel {source.name}=...",
+                )
+        result = self._like(old)
+        lhs = Access(result.var, record.variables)
+        on_gpu = any(each.device == "cuda" for each in (result, *sources))
+        kernel = Statement(replace(assignment, lhs=lhs)).compile("cuda" if on_gpu else "cpu")
+        made: Storage = kernel().storage
+        return made
+
+    # What kernels take in this tensor's place
 
     def __openwork_coerce__(self, obj: object) -> Self:
         """`obj` as a kernel argument in this tensor's place.
@@ -221,19 +295,30 @@ class Tensor(Recording, Exchanged, Arithmetic):
         wanted = as_format(format)
         if wanted == self.format:
             return self
-        return type(self).of(generated(self, wanted) or convert(self.storage, wanted), self._name)
+        return type(self).of(convert(self.storage, wanted, assign=assign), self._name)
+
+    def _moved(self, to_gpu: bool) -> Self:
+        storage = self.storage
+        if isinstance(storage, DeviceStorage) == to_gpu:
+            return self
+        return type(self).of(DeviceStorage.of(storage) if to_gpu else self._host, self._name)
+
+    @property
+    def _host(self) -> Storage:
+        """The storage in main memory."""
+        return self.storage.host()
 
     def astype(self, dtype: object) -> Self:
         """The tensor with elements of another type; the index arrays are shared."""
         wanted = as_dtype(dtype)
         if wanted == self.dtype:
             return self
-        return type(self).of(cast_values(self.storage, wanted), self._name)
+        return type(self).of(self.storage.astype(wanted), self._name)
 
     def copy(self) -> Self:
         """A tensor with arrays of its own; `copy.copy` and `copy.deepcopy` make one, too."""
         storage = self._arrays
-        return self._like(None if storage is None else copied(storage))
+        return self._like(None if storage is None else storage.copy())
 
     __copy__ = copy
 
@@ -266,9 +351,30 @@ class Tensor(Recording, Exchanged, Arithmetic):
         >>> coords.tolist(), values.tolist()
         ([[0, 1], [1, 0]], [3, 4])
         """
-        stored = self._host
-        coords, values = unpack(stored)
-        return coords, values.copy() if values is stored.values else values
+        return to_coo(self._host)
+
+    def to_cupy(self, *, share: bool = False) -> Any:
+        """The tensor as an array of CuPy's, or as a CSR or CSC matrix.
+
+        An array shares its memory on the GPU; of a matrix that is to `share` it, neither may be
+        changed.
+
+        Raises:
+            FormatError: E404 for what CuPy cannot hold.
+        """
+        return to_cupy(self.storage, self._name, share)
+
+    def to_torch(self, *, share: bool = False) -> Any:
+        """The tensor as one of torch's, where it is.
+
+        Dense tensors become strided ones, which share their memory; CSR, CSC and BSR stay so, other
+        sparse ones become COO, on a GPU CSR and CSC alone. Where sparse ones are to `share` their
+        memory, neither may be changed.
+
+        Raises:
+            FormatError: E404 for what torch cannot hold.
+        """
+        return to_torch(self.storage, self._name, share)
 
     @property
     def T(self) -> Self:
@@ -297,6 +403,67 @@ class Tensor(Recording, Exchanged, Arithmetic):
         """Give the tensor another name, a new one of its own if left out; returns the tensor."""
         self._name = auto_name() if name is None else name
         return self
+
+    # Operators: each builds a statement, compiles it once, and runs it
+
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
+        """`op` element by element; NotImplemented where Python should try something else."""
+        if not all([isinstance(arg, ARGUMENTS) for arg in args]):
+            if any_terms(args):
+                return applied(op, *args)
+            args = [arg if isinstance(arg, ARGUMENTS) else self._operand(arg) for arg in args]
+            if any(arg is NotImplemented for arg in args):
+                return NotImplemented
+        return self.made(elementwise(operation(op), args))
+
+    def _operand(self, other: object) -> Any:
+        """`other` as a tensor, or NotImplemented where Python should try something else."""
+        if isinstance(other, Tensor):
+            return other
+        return type(self).wrap(other) if _is_array(other) else NotImplemented
+
+    def __matmul__(self, other: object) -> Any:
+        operand = self._operand(other)
+        return operand if operand is NotImplemented else self.made(matmul(self, operand))
+
+    def __rmatmul__(self, other: object) -> Any:
+        operand = self._operand(other)
+        return operand if operand is NotImplemented else self.made(matmul(operand, self))
+
+    def sum(self, axis: int | Sequence[int] | None = None) -> Self:
+        """The sum over one mode, several, or all of them; the result is dense.
+
+        Small integers are added up in 64 bits, as NumPy does.
+
+        Args:
+            axis: the modes to sum over; negative ones count from the end.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[1.0, 2.0], [3.0, 4.0]]).sum(axis=0).to_numpy()
+        array([4., 6.])
+        """
+        return self.made(add_up(self, axis))
+
+    def equals(self, other: object) -> bool:
+        """Whether `other` has the same shape and values, whatever its format and element type.
+
+        A NaN is not equal to itself, as in `numpy.array_equal`.
+
+        >>> from openwork.tensor.create import tensor
+        >>> A = tensor([[0, 3], [4, 0]], format="CSR")
+        >>> A.equals(A.to("COO(2)")), A.equals([[0, 3], [4, 5]])
+        (True, False)
+        """
+        operand = other if isinstance(other, Tensor) else type(self).wrap(other)
+        if self.storage.shape != operand.storage.shape:
+            return False
+        differing: Storage = (self != operand)._host
+        if differing.format.is_dense:
+            return not differing.values.any()
+        _, values = unpack(differing)
+        if differing.fill and values.size < prod(differing.shape):
+            return False
+        return not values.any()
 
     # Python's and NumPy's protocols
 
@@ -343,6 +510,48 @@ class Tensor(Recording, Exchanged, Arithmetic):
                 "array, .to_scipy() for a matrix of SciPy's, or ow.tensor(matrix) for a partner"
             )
         return np.array(self.to_numpy(), dtype=dtype, copy=copy)
+
+    __array_priority__ = 20.0  # SciPy leaves `matrix * tensor` to us
+
+    def __array_function__(
+        self, function: Any, types: Sequence[type], args: Any, kwargs: Any
+    ) -> Any:
+        """NumPy's functions take a tensor as what `__array__` makes of it.
+
+        Two of them would take that a sparse tensor refuses for an answer: that it is not equal.
+        """
+        if not all(issubclass(each, (Tensor, np.ndarray)) for each in types):
+            return NotImplemented
+        if function in (np.array_equal, np.array_equiv):
+            for each in (*args, *kwargs.values()):
+                if isinstance(each, Tensor):
+                    np.asarray(each)  # which raises if it is sparse
+        return function.__wrapped__(*args, **kwargs)
+
+    def _shared(self, protocol: str) -> Any:
+        """The array that is behind a dense tensor; to a protocol, sparse ones offer nothing."""
+        if not self.format.is_dense or self._arrays is None:
+            raise AttributeError(f"{self.name} is sparse or has no data yet, and no {protocol}")
+        return to_array(self.storage)
+
+    @property
+    def __dlpack__(self) -> Callable[..., Any]:
+        """What `torch.from_dlpack`, `cupy.from_dlpack` and `numpy.from_dlpack` call."""
+        method: Callable[..., Any] = self._shared("__dlpack__").__dlpack__
+        return method
+
+    @property
+    def __dlpack_device__(self) -> Callable[[], Any]:
+        """Where the memory is, in DLPack's numbers."""
+        method: Callable[[], Any] = self._shared("__dlpack_device__").__dlpack_device__
+        return method
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """What CuPy, Numba and torch ask for the memory of an array on a GPU."""
+        if self.device != "cuda":
+            raise AttributeError(f"{self.name} is not on a GPU")
+        return self._shared("__cuda_array_interface__").__cuda_array_interface__
 
     def __reduce__(self) -> tuple[Any, ...]:
         s = None if self._arrays is None else self._host
@@ -394,4 +603,55 @@ def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Te
         return Tensor(name, shape, facts)
     levels, values, device = arrays
     made = from_levels(facts.format, shape, levels, values, name, facts.fill)
-    return Tensor.of(cast_values(made, facts.dtype), name).to(device)
+    return Tensor.of(made.astype(facts.dtype), name).to(device)
+
+
+def _is_array(obj: object) -> bool:
+    return (
+        isinstance(obj, (list, tuple, np.ndarray, *NUMBERS))
+        or sparse.issparse(obj)
+        or hasattr(obj, "__array_interface__")
+        or hasattr(obj, "__dlpack__")
+    )
+
+
+def _sources(record: Record) -> Iterator[Tensor]:
+    """The tensors that a recorded statement reads."""
+    for node in walk(record.rhs):
+        if isinstance(node, TensorVar) and isinstance(node.source, Tensor):
+            yield node.source
+
+
+def _compute(tensor: Tensor) -> None:
+    """Run what is recorded for `tensor`, after what is recorded for its operands.
+
+    Raises:
+        ParseError: E107 if a result is needed on the way to itself.
+        ShapeError: E203 if an operand is a placeholder.
+    """
+    path = [tensor]  # each needs the next one; a chain may be longer than Python recurses
+    while path:
+        latest = path[-1]
+        needed = _first_waiting(latest)
+        if needed is None:
+            latest._run()
+            path.pop()
+        elif any(each is needed for each in path):
+            names = ", ".join(dict.fromkeys(each.name for each in path))
+            raise ParseError(
+                f"the statements recorded for {names} need each other",
+                code="E107",
+                hint="; ".join(str(each.statement) for each in path),
+            )
+        else:
+            path.append(needed)
+
+
+def _first_waiting(tensor: Tensor) -> Tensor | None:
+    """An operand of what is recorded for `tensor` that is to be computed first.
+
+    What reads its own result has to wait for nobody: it is refused when it runs.
+    """
+    records = tensor._recorded.records if tensor._recorded is not None else ()
+    sources = (source for record in records for source in _sources(record))
+    return next((each for each in sources if each._waits and each is not tensor), None)

@@ -41,7 +41,7 @@ def test_blocks_combine_what_they_have(name: str) -> None:
     assert "atomic" not in kernel.source
     found = []
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         found.append(kernel().to_numpy())
         np.testing.assert_allclose(found[-1], np.ravel(expected) if shape else expected, rtol=1e-12)
     assert all(f.tobytes() == found[0].tobytes() for f in found)
@@ -67,12 +67,12 @@ def test_copies_that_32_bits_do_not_count(monkeypatch: pytest.MonkeyPatch) -> No
     assert "typedef int index_t;" in kernel.source
     monkeypatch.setattr(steps, "_NARROW", 50)
     widths = []
-    load = kernel._device.load
+    load = kernel._launcher.device.load
 
     def loaded(source: str, kernels: Any) -> Any:
         widths.append("typedef long long index_t;" in source)
         return load(source, kernels)
 
-    monkeypatch.setattr(kernel._device, "load", loaded)
+    monkeypatch.setattr(kernel._launcher.device, "load", loaded)
     np.testing.assert_array_equal(kernel().to_numpy(), narrow)
     assert widths == [True]

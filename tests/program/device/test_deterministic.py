@@ -32,7 +32,7 @@ def test_any_order_of_threads_gives_the_same_bits(name: str) -> None:
     kernel = STATEMENTS[name]().compile("cuda-emulated", deterministic=True)
     bits = set()
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         bits.add(kernel().storage.values.tobytes())
     assert len(bits) == 1 and "deterministic: nothing is added up atomically" in kernel.explain()
 
@@ -47,6 +47,16 @@ def test_recipes_without_atomics_are_chosen_instead() -> None:
 def test_atomics_are_refused_with_the_reason(recipe: Any) -> None:
     with pytest.raises(ow.ScheduleError, match="atomically") as caught:
         recipe(spmv()).compile("cuda", deterministic=True)
+    assert caught.value.code == "E317"
+
+
+def test_atomics_on_the_copies_of_blocks_are_refused_too() -> None:
+    A = ow.tensor(sp.eye_array(9, 7, format="csr"), name="A")
+    stmt = ow.parse("s() = A(i,j)", A=A, s=ow.empty((), name="s"))
+    stmt = stmt.parallelize("i", "GPUBlock", "Temporary")
+    stmt = stmt.parallelize("j", "GPUThread", "Atomics")
+    with pytest.raises(ow.ScheduleError) as caught:
+        stmt.compile("cuda-emulated", deterministic=True)
     assert caught.value.code == "E317"
 
 
@@ -73,6 +83,6 @@ def test_products_of_sparse_matrices_are_deterministic() -> None:
     kernel = stmt.compile("cuda-emulated", deterministic=True)
     bits = set()
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         bits.add(kernel().storage.values.tobytes())
     assert len(bits) == 1

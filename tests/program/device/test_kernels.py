@@ -25,8 +25,8 @@ from tests.program.small import (
 )
 
 from openwork.algebra import operators as ops
+from openwork.pipeline import to_kernels
 from openwork.program import nodes as p
-from openwork.program.device.host import on_device
 from openwork.program.gpu_nodes import (
     BLOCK_X,
     LANE,
@@ -40,6 +40,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.verify import verify
+from openwork.trace import Trace
 from openwork.tree import Node, walk
 
 B, W, T, AT = p.Name("b"), p.Name("w"), p.Name("t"), p.Name("at")
@@ -49,7 +50,7 @@ FIRST = p.Value(0)
 def divided(*body: p.Stmt) -> DeviceProgram:
     whole = program(*body)
     verify(whole)
-    return on_device(whole)
+    return to_kernels(whole, Trace(dumps=False))
 
 
 def kernel(*body: p.Stmt) -> Kernel:

@@ -7,16 +7,21 @@ from tests.program.small import COUNT, CRD, SUMS, VALS, I, X, Y, add, written_ou
 
 from openwork.algebra import operators as ops
 from openwork.program import nodes as p
-from openwork.program.device.wide_loads import LoadVector, MakeVector, StoreVector, vectorized
+from openwork.program.device.wide_loads import LoadVector, MakeVector, StoreVector, with_wide_loads
+from openwork.program.gpu_nodes import DeviceProgram, Kernel, Launch
 from openwork.tree import Node, walk
 
 AT = p.Name("at")
-SINGLE = p.Array("y_vals", "float32")
+SINGLE = p.Array("y_vals", "float32", p.Role.VALUE, "y")
 
 
 def widened(*body: p.Stmt) -> p.Block:
     """`body`, where A and x are operands, and no array is shared."""
-    return vectorized(p.block(*body), {VALS.name, X.name}, set(), set())
+    arguments = tuple(p.Argument(a, a.name, -1, "values", "operand") for a in (VALS, X))
+    kernel = Kernel("kernel", p.block(*body), 1, 32, (p.Value(1), None))
+    host = p.block(Launch(kernel.name))
+    device = DeviceProgram(p.Program(arguments, (), host), host, (kernel,))
+    return with_wide_loads(device).kernels[0].body
 
 
 def found(body: p.Block, *kinds: type[Node]) -> list[Node]:

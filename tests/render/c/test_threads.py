@@ -510,9 +510,8 @@ def test_a_broken_bound_is_raised() -> None:
 
 
 def test_the_number_of_threads_is_known() -> None:
-    whole = program(
-        p.Store(p.Array("y", "float64"), p.Value(0), p.Convert(contract.THREADS, "float64"))
-    )
+    count = p.Convert(contract.THREADS, "float64")
+    whole = program(p.Store(p.Array("y", "float64"), p.Value(0), count))
     y = np.zeros(1)
     assert run(whole, np.zeros(1), np.zeros(1, np.int32), y, 3) == OK
     assert y[0] == 3

@@ -57,6 +57,9 @@ class ndarray(NDArrayOperatorsMixin):
     def __int__(self) -> int:
         return int(self.held)
 
+    def __float__(self) -> float:
+        return float(self.held)
+
     def get(self) -> Any:
         return self.held.copy()
 

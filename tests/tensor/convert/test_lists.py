@@ -14,8 +14,8 @@ from openwork.format.levels import Entries, Packed
 from openwork.format.levels.width import INT32_LIMIT
 from openwork.runtime.host import launch
 from openwork.runtime.storage import Storage
-from openwork.tensor.convert import list_kernels as programs, lists
-from openwork.tensor.convert.pack import convert, differs, pack, unpack
+from openwork.tensor.convert import convert as conversion, list_kernels as programs, lists
+from openwork.tensor.convert.pack import differs, pack, unpack
 from openwork.tensor.convert.sort_entries import Key
 
 Lengths = ow.LIL.levels[1]
@@ -40,7 +40,7 @@ TENSORS = [
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(conversion, "LEAST_ENTRIES", 0)
     monkeypatch.setattr(programs, "_LEAST", 3)
     monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
     monkeypatch.setattr(launch, "thread_count", lambda: 3)
@@ -195,8 +195,7 @@ def test_what_is_sorted_by() -> None:
 def test_nothing_goes_through_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     array = scattered((13, 10))
     tensors = [ow.tensor(array, format=format, name="A") for format in MATRICES]
-    for name in ("pack", "unpack", "from_dense"):
-        monkeypatch.delitem(convert.__globals__, name)
+    monkeypatch.delattr(conversion, "by_numpy")
     for A, target in product(tensors, MATRICES):
         if not (A.format.is_dense and target.is_dense):
             assert A.to(target).format == target
@@ -215,7 +214,7 @@ def test_blocks_below_coordinates_that_may_repeat(
     format: ow.Format, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Entries with the same coordinates above share a block, whose rest would hide the others."""
-    monkeypatch.setattr(lists, "LEAST_ENTRIES", least)
+    monkeypatch.setattr(conversion, "LEAST_ENTRIES", least)
     rng = np.random.default_rng(7)
     a = np.where(rng.random((3, 4, 3)) < 0.4, rng.integers(1, 9, (3, 4, 3)), 0).astype(float)
     made = ow.tensor(a, format=ow.CSF(3)).to(format)

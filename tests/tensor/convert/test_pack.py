@@ -17,7 +17,8 @@ from openwork.format.levels import Compressed, Dense
 from openwork.format.levels.width import INT32_LIMIT
 from openwork.runtime.reference import to_masked
 from openwork.runtime.storage import Storage
-from openwork.tensor.convert.pack import convert, from_dense, pack, to_dense, unpack
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import from_dense, pack, to_dense, unpack
 from openwork.tensor.exchange.validate import validate
 
 ALL_FORMATS = {

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import openwork as ow
 from openwork.runtime import memory
 from openwork.runtime.host import interrupt, threads
-from openwork.tensor.kernel import binding, result_size as bounds_of
+from openwork.tensor.kernel import cpu, result_size as bounds_of
 from openwork.tensor.kernel.result_size import entries
 
 i, j, k = ow.indices("i j k")
@@ -30,7 +30,7 @@ def bounds(stmt: ow.Statement) -> tuple[int, int]:
     """The least and the most entries that the result of `stmt` can have."""
     kernel = stmt.compile()
     held = {t.name: t.storage for t in kernel._templates.values()}
-    extents = kernel._binder.extents(tuple(held.values()), kernel._result.shape)
+    extents = kernel._launcher.binder.extents(tuple(held.values()), kernel._result.shape)
     found = entries(kernel._plan.assignment, held, extents)
     return found.least, found.most
 
@@ -230,7 +230,7 @@ def test_copies_of_a_dense_result_are_watched(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(threads, "_chosen", 2)
     plenty, short = stmt.compile(), stmt.compile()
     expected = plenty().to_numpy()
-    assert plenty._latest is not None and not plenty._latest.tight
-    monkeypatch.setattr(binding, "available", lambda: 1 << 26)
+    assert plenty._launcher.latest is not None and not plenty._launcher.latest.tight
+    monkeypatch.setattr(cpu, "available", lambda: 1 << 26)
     np.testing.assert_allclose(short().to_numpy(), expected)
-    assert short._latest is not None and short._latest.tight
+    assert short._launcher.latest is not None and short._launcher.latest.tight

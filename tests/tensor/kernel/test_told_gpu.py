@@ -12,7 +12,7 @@ import pytest
 
 import openwork as ow
 from openwork.errors import InternalError
-from openwork.tensor.kernel.gpu_kernel import DeviceKernel
+from openwork.tensor.kernel.gpu import GpuLauncher
 
 pytestmark = pytest.mark.needs_cc
 
@@ -59,13 +59,13 @@ def test_results_are_compared_with_the_reference(monkeypatch: pytest.MonkeyPatch
     kernel = spmv()
     for _ in range(3):
         np.testing.assert_array_equal(kernel().to_numpy(), np.ones(9))
-    really = DeviceKernel._launch
+    really = GpuLauncher.launch
 
-    def wrong(self: DeviceKernel, *args: Any) -> Any:
+    def wrong(self: GpuLauncher, *args: Any) -> Any:
         made = really(self, *args)
         made.values[3] = 7
         return made
 
-    monkeypatch.setattr(DeviceKernel, "_launch", wrong)
+    monkeypatch.setattr(GpuLauncher, "launch", wrong)
     with pytest.raises(InternalError, match="disagrees with the reference"):
         kernel()

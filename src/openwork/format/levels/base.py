@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
@@ -90,7 +90,8 @@ class Level:
     `locates` (every coordinate has a place, given by formula), `finds` (a formula says where a
     coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
     array), `appends` (a result can be built by appending in coordinate order), `inserts` (sums of a
-    result are gathered in a hash table, whatever its extents).
+    result are gathered in a hash table, whatever its extents), `lists` (a workspace keeps a list of
+    its keys, and no array is stored).
 
     `proven`: arrays from outside without faults (`lengths`, `faults`, positions that rise) leave no
     run, place or lookup that could be wrong. Where a class does not say so itself, all are tried.
@@ -108,6 +109,7 @@ class Level:
     contiguous: ClassVar[bool] = True
     searches: ClassVar[bool] = False
     inserts: ClassVar[bool] = False
+    lists: ClassVar[bool] = False
     proven: ClassVar[bool] = False
     bits: int | None = None
 
@@ -138,19 +140,27 @@ class Level:
         """Whether an entry may lie elsewhere than at its position."""
         return type(self).place is not Level.place
 
-    # Formulas, for NumPy and for code
+    # Formulas, for NumPy and for code. A level has those of its capabilities: `begin`, `end` and
+    # `coordinate` to be walked, `locate` or `find` to be looked into.
+
+    def _lacks(self, formula: str) -> NoReturn:
+        raise FormatError(
+            f"a level {self} has no formula `{formula}`",
+            code="E401",
+            hint="define it beside the level's other formulas: see docs/levels.md",
+        )
 
     def begin(self, a: Any, parent: Any) -> Any:
         """The first position of the run of `parent`."""
-        raise NotImplementedError
+        self._lacks("begin")
 
     def end(self, a: Any, parent: Any) -> Any:
         """One past the last position of the run of `parent`."""
-        raise NotImplementedError
+        self._lacks("end")
 
     def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
         """The coordinate at `position`."""
-        raise NotImplementedError
+        self._lacks("coordinate")
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         """Where the entry at `position` lies; the position itself unless runs are strided."""
@@ -162,12 +172,12 @@ class Level:
 
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         """The place of `coordinate` below `parent`; only where `locates`."""
-        raise NotImplementedError
+        self._lacks("locate")
 
     def find(self, a: Any, parent: Any, coordinate: Any) -> tuple[Any, Any]:
         """The place that `coordinate` would have below `parent`, and a flag that says whether it
         is there; only where `finds`. The place may be out of range if the flag is not raised."""
-        raise NotImplementedError
+        self._lacks("find")
 
     def abreast(self, count: int) -> bool:
         """Whether `count` runs, from a multiple of that on, lie side by side.
@@ -182,7 +192,7 @@ class Level:
 
     def children(self, a: Any, parents: Any) -> Any:
         """How many places `parents` parents have together."""
-        raise NotImplementedError
+        self._lacks("children")
 
     def parent(self, a: Any, position: Any) -> Any:
         """The parent of a position by formula; None if it has to be searched for."""

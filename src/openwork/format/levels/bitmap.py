@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
+from openwork.format.levels.base import ArrayFact, Entries, Fault, Packed
+from openwork.format.levels.dense import WholeRuns
 from openwork.format.levels.width import countable
 
 
 @dataclass(frozen=True, repr=False)
-class BitmapLevel(Level):
+class BitmapLevel(WholeRuns):
     """A place for every coordinate; `bit` says which of them hold an entry."""
 
     name = "Bitmap"
@@ -24,21 +25,9 @@ class BitmapLevel(Level):
     arrays = (ArrayFact("bit", "child", holds="numbers"),)
     bits: int | None = 8
 
-    def begin(self, a: Any, parent: Any) -> Any:
-        return parent * a.extent
-
-    def end(self, a: Any, parent: Any) -> Any:
-        return parent * a.extent + a.extent
-
-    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
-        return position - parent * a.extent
-
     def find(self, a: Any, parent: Any, coordinate: Any) -> tuple[Any, Any]:
         place = parent * a.extent + coordinate
         return place, a.bit[place] > 0
-
-    def children(self, a: Any, parents: Any) -> Any:
-        return parents * a.extent
 
     def parent(self, a: Any, position: Any) -> Any:
         return position // a.extent

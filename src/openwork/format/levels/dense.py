@@ -9,14 +9,8 @@ from openwork.format.levels.base import Entries, Level, Packed
 from openwork.format.levels.width import countable
 
 
-@dataclass(frozen=True, repr=False)
-class DenseLevel(Level):
-    """Every coordinate of the mode, in order; nothing but the extent is stored."""
-
-    name = "Dense"
-    proven = True
-    full = True
-    locates = True
+class WholeRuns(Level):
+    """Runs with a position for every coordinate of the mode, in order."""
 
     def begin(self, a: Any, parent: Any) -> Any:
         return parent * a.extent
@@ -27,11 +21,21 @@ class DenseLevel(Level):
     def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
         return position - parent * a.extent
 
-    def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
-        return parent * a.extent + coordinate
-
     def children(self, a: Any, parents: Any) -> Any:
         return parents * a.extent
+
+
+@dataclass(frozen=True, repr=False)
+class DenseLevel(WholeRuns):
+    """Every coordinate of the mode, in order; nothing but the extent is stored."""
+
+    name = "Dense"
+    proven = True
+    full = True
+    locates = True
+
+    def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
+        return parent * a.extent + coordinate
 
     def parent(self, a: Any, position: Any) -> Any:
         return position // a.extent

@@ -22,6 +22,7 @@ class KeyLevel(Level):
     unique: bool = True
     hashed: bool = False
     name = "Key"
+    lists = True
 
     def begin(self, a: Any, parent: Any) -> Any:
         return 0 if self.owns else parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from openwork.format.levels.base import (
 from openwork.format.levels.width import countable, index_dtype
 
 
-class SideBySide(Level):
+class SideBySide(Level, ABC):
     """Runs that lie beside one another: the entries of a run are a stride apart.
 
     `len` says how many entries of a run are there; what follows is padding, which nobody reads.
@@ -42,13 +43,13 @@ class SideBySide(Level):
     def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
         return a.crd[self.place(a, parent, position)]
 
+    @abstractmethod
     def runs(self, counts: Array, extent: int) -> tuple[dict[str, Array], int]:
         """The arrays that follow from the lengths of the runs, and how many places there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def slices(self, arrays: Mapping[str, Array], parents: int) -> tuple[Array, int]:
         """Where the slices of runs side by side begin and end, and how many runs are in one."""
-        raise NotImplementedError
 
     def pack(self, entries: Entries) -> Packed:
         arrays, count = self.runs(entries.counts, entries.extent)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import FormatError
-from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, spelled
+from openwork.format.levels.base import ArrayFact, Entries, Fault, Packed, spelled
+from openwork.format.levels.dense import WholeRuns
 from openwork.format.levels.width import index_dtype
 
 
 @dataclass(frozen=True, repr=False)
-class PermutedLevel(Level):
+class PermutedLevel(WholeRuns):
     """Every coordinate, sorted by the number of entries below it in windows of `sigma`.
 
     Runs of like lengths come to lie in one slice, which then needs less padding. `rank` is the
@@ -36,15 +37,6 @@ class PermutedLevel(Level):
         if isinstance(self.sigma, bool) or not isinstance(self.sigma, int) or self.sigma < 1:
             raise FormatError(f"{self.sigma!r} is no length of a window", code="E401")
 
-    def begin(self, a: Any, parent: Any) -> Any:
-        return parent * a.extent
-
-    def end(self, a: Any, parent: Any) -> Any:
-        return parent * a.extent + a.extent
-
-    def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
-        return position - parent * a.extent
-
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.rank[position]
 
@@ -53,9 +45,6 @@ class PermutedLevel(Level):
 
     def kept_at(self, a: Any, place: Any) -> Any:
         return a.kept[place]
-
-    def children(self, a: Any, parents: Any) -> Any:
-        return parents * a.extent
 
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
         return {"rank": int(a.extent), "kept": int(a.extent)}

@@ -71,7 +71,7 @@ def tile(assignment: Assignment, trace: Trace) -> Tiled:
             "of the statement are stored in the same blocks"
         )
     result = assignment.lhs.tensor
-    table = {t: _flat(t, name=t.name if t == result else f"{t.name}'b") for t in flat}
+    table = {t: _flat(t, t == result) for t in flat}
     taken = {v.name for v in walk(assignment) if isinstance(v, IndexVar)}
     known = extents(assignment)
     blocks = {var: _block(var, size, known.get(var), taken) for var, size in sizes.items()}
@@ -95,9 +95,9 @@ def tile(assignment: Assignment, trace: Trace) -> Tiled:
     return Tiled(tiled, tuple(blocks.values()), made, native)
 
 
-def _flat(tensor: TensorVar, name: str) -> TensorVar:
-    source = tensor.source if name == tensor.name else None
-    return replace(tensor, name=name, format=flattened(tensor.format), source=source)
+def _flat(tensor: TensorVar, is_result: bool) -> TensorVar:
+    format = flattened(tensor.format)
+    return replace(tensor, format=format) if is_result else tensor.converted("b", format)
 
 
 def _agree(accesses: Sequence[Access]) -> tuple[dict[IndexVar, int], list[TensorVar]]:

@@ -9,7 +9,7 @@ rest of the statement reads that temporary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from openwork.algebra.operators import Op
@@ -162,13 +162,3 @@ def fresh_names(taken: frozenset[str], base: str = "w") -> Iterator[str]:
         name = base if number == 1 else f"{base}{number}"
         if name not in taken:
             yield name
-
-
-def tag_outermost(stmt: Stmt, change: Callable[[Forall], Stmt]) -> Stmt:
-    """`change` applied to the outermost loop of the statement's last consumer."""
-    match stmt:
-        case Forall():
-            return change(stmt)
-        case Where(consumer=consumer):
-            return replace(stmt, consumer=tag_outermost(consumer, change))
-    return stmt

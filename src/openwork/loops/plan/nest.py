@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
@@ -20,7 +21,7 @@ from openwork.loops.nodes import (
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Relation
-from openwork.tree import Node, bottom_up, walk
+from openwork.tree import walk
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,12 @@ class Path:
     loops: tuple[Forall, ...]
     assign: Assign
 
-    @property
+    @cached_property
     def variables(self) -> tuple[IndexVar, ...]:
         """The variables of the loops."""
-        return tuple(loop.var for loop in self.loops)
+        return tuple([loop.var for loop in self.loops])
 
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         """What the assignment reads and writes."""
         found = (n for n in walk(self.assign) if isinstance(n, Access))
@@ -65,7 +67,17 @@ def paths(stmt: Stmt, around: tuple[Forall, ...] = ()) -> Iterator[Path]:
 
 def loops_of(plan: Plan) -> list[Forall]:
     """All loops, outermost first."""
-    return [n for n in walk(nest_of(plan.loops)) if isinstance(n, Forall)]
+    found, waiting = [], [nest_of(plan.loops)]
+    while waiting:
+        match waiting.pop():
+            case Forall(body=body) as loop:
+                found.append(loop)
+                waiting.append(body)
+            case Where(consumer=consumer, producer=producer):
+                waiting += [producer, consumer]
+            case Then(first=first, then=then):
+                waiting += [then, first]
+    return found
 
 
 def loop_variables(plan: Plan) -> list[IndexVar]:
@@ -142,14 +154,24 @@ def positive(value: object, what: str, most: int = MOST) -> int:
 
 
 def rewrite(plan: Plan, change: Callable[[Forall], Stmt | None], *more: Relation) -> Plan:
-    """The plan with loops replaced where `change` gives something, and relations added."""
+    """The plan with loops replaced where `change` gives something, and relations added.
 
-    def rule(node: Node) -> Node | None:
-        return change(node) if isinstance(node, Forall) else None
+    Inner loops are replaced first.
+    """
 
-    body = bottom_up(rule)(nest_of(plan.loops))
-    assert isinstance(body, Stmt)  # noqa: S101 - loops are replaced by statements
-    return with_nest(plan, body, *more)
+    def rewritten(stmt: Stmt) -> Stmt:
+        match stmt:
+            case Forall(body=body):
+                inner = rewritten(body)
+                loop = stmt if inner is body else replace(stmt, body=inner)
+                return change(loop) or loop
+            case Where(consumer=consumer, producer=producer):
+                return replace(stmt, consumer=rewritten(consumer), producer=rewritten(producer))
+            case Then(first=first, then=then):
+                return Then(rewritten(first), rewritten(then))
+        return stmt
+
+    return with_nest(plan, rewritten(nest_of(plan.loops)), *more)
 
 
 def with_nest(plan: Plan, body: Stmt, *more: Relation) -> Plan:

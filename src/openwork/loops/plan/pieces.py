@@ -1,17 +1,13 @@
-"""Whether a sparse result can be assembled in pieces of its outermost loop, and how it is best."""
+"""Whether a sparse result can be assembled in pieces of its outermost loop, and what they merge."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from openwork.index.nodes import Access
 from openwork.loops.absent import restrict
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Stmt, Where, nest_of, relations_of
-from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Split
-from openwork.trace import Trace
 from openwork.tree import walk
 
 
@@ -40,18 +36,6 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
     if provenance.underived(var) != (first,):
         return f"the outermost loop, over {var}, is not over its first mode, {first}"
     return f"the loop over {var} is in no order that a piece could begin in"
-
-
-def in_pieces(plan: Plan, trace: Trace) -> Plan:
-    """Assemble a sparse result in pieces where that can be done."""
-    if not isinstance(plan.assembly, Append):
-        return plan
-    name, fault = plan.result.name, whole(plan)
-    if fault is not None:
-        trace.decide(f"{name}: assembled by appending in one serial pass: {fault}")
-        return plan
-    trace.decide("schedule: assemble(append): threads append to pieces, which are put together")
-    return replace(plan, assembly=Append("append"))
 
 
 def measured(loop: Stmt) -> list[Access]:

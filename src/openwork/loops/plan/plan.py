@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openwork.errors import ScheduleError
@@ -70,7 +71,7 @@ class Plan:
 def plan(
     assignment: Assignment,
     trace: Trace,
-    sizes: dict[str, float] | None = None,
+    sizes: Mapping[str, float] | None = None,
     wanted: tuple[IndexVar, ...] | None = None,
     by_rows: bool = False,
 ) -> Plan:
@@ -139,7 +140,7 @@ def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
 
 
 def _stored(
-    assignment: Assignment, sizes: dict[str, float], derived: tuple[Derived, ...]
+    assignment: Assignment, sizes: Mapping[str, float], derived: tuple[Derived, ...]
 ) -> float | None:
     """How many entries all operands have together, if that is known."""
     origin = {d.var.name: d.source for d in derived}
@@ -187,8 +188,7 @@ def _read_old_value(assignment: Assignment) -> tuple[Assignment, Derived]:
     """`C op= e` into a sparse result  =>  `C = op(C', e)`, where C' is the old value of C."""
     lhs, op = assignment.lhs, assignment.op
     assert op is not None  # noqa: S101 - the caller asked
-    fill = lhs.tensor.fill
-    old = replace(lhs.tensor, name=f"{lhs.tensor.name}'", fill=fill, source=None)
+    old = lhs.tensor.converted("", lhs.tensor.format)
     rhs = Apply(op, (Access(old, lhs.vars), assignment.rhs))
     return Assignment(lhs, rhs, None, assignment.span), Derived(old, lhs.tensor.name)
 
@@ -196,7 +196,7 @@ def _read_old_value(assignment: Assignment) -> tuple[Assignment, Derived]:
 def _order(
     assignment: Assignment,
     assembly: Assembly,
-    sizes: dict[str, float],
+    sizes: Mapping[str, float],
     wanted: tuple[IndexVar, ...] | None,
     blocks: tuple[Block, ...],
     by_rows: bool,
@@ -258,11 +258,11 @@ def _convert(
     for access in sorted(order.misfits, key=str):
         tensor = access.tensor
         fitting = converted(access, order.vars).tensor.format
-        new = replace(tensor, name=f"{tensor.name}'{len(derived) + 1}", format=fitting, source=None)
         if access == assignment.lhs:
-            new = replace(new, name=tensor.name, source=tensor.source)
+            new = replace(tensor, format=fitting)
             trace.decide(f"{tensor}: computed as {fitting!r}, then converted to {tensor.format!r}")
         else:
+            new = tensor.converted(str(len(derived) + 1), fitting)
             new = next((d for d in derived if _same(d, new, derived[d].source, tensor)), new)
             derived[new] = Derived(new, tensor.name)
             trace.decide(

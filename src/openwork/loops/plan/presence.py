@@ -56,13 +56,10 @@ def sparse_along(
     expr: Expr, variables: Collection[IndexVar], temporaries: Collection[TensorVar]
 ) -> bool:
     """Whether `expr` may have an entry at some values of `variables` and none at others."""
-    sparse = [a for a in accesses_of(expr) if _is_sparse(a, variables)]
+    sparse = [
+        a for a in accesses_of(expr) if any(not level.full for level in a.levels_along(variables))
+    ]
     return _hinges(expr, sparse, temporaries)
-
-
-def _is_sparse(access: Access, variables: Collection[IndexVar]) -> bool:
-    levels = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(var in variables and not level.full for level, var in levels)
 
 
 def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[TensorVar]) -> bool:

@@ -41,7 +41,7 @@ def sorted_operands(
             continue
         stored = tensor.format
         format = Format([_rising(level) for level in stored.levels], stored.order, stored.tiles)
-        table[tensor] = replace(tensor, name=f"{tensor.name}'o", format=format, source=None)
+        table[tensor] = tensor.converted("o", format)
         trace.decide(
             f"{tensor}: its coordinates are in no order, and sorted before each call, as {format!r}"
         )

@@ -107,8 +107,12 @@ _BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction", "resi
 
 def _as_written(expr: Expr) -> Expr:
     """`expr` with the names of the user's tensors, where it reads conversions of them."""
-    made = {n for n in walk(expr) if isinstance(n, TensorVar) and "'" in n.name}
-    return substitute(expr, {n: replace(n, name=n.name.partition("'")[0]) for n in made})
+    made: dict[Node, Node] = {
+        n: replace(n, name=n.copy_of)
+        for n in walk(expr)
+        if isinstance(n, TensorVar) and n.copy_of is not None
+    }
+    return substitute(expr, made)
 
 
 def _written(kind: str, value: Any) -> str:

@@ -8,6 +8,7 @@ from itertools import permutations
 
 from openwork.errors import UserError
 from openwork.index.nodes import Access, Apply, IndexVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan.assembly import STRATEGIES, accesses_of
 from openwork.loops.plan.nest import loop_variables, loops_of, provenance_of
@@ -128,8 +129,4 @@ class _Fresh:
         self.taken |= {n.name for n in walk(plan.assignment) if isinstance(n, IndexVar)}
 
     def __call__(self, base: str) -> IndexVar:
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        return IndexVar(name)
+        return IndexVar(fresh_name(base, self.taken))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from openwork.errors import ScheduleError
+from openwork.index.nodes import Assignment
+from openwork.index.show import show
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType
@@ -16,20 +19,29 @@ from openwork.loops.schedule.text import read_schedule
 S = TypeVar("S", bound="Schedulable")
 
 
-class Schedulable:
-    """What can be scheduled. Loops are named by index variables or by their names.
+class Schedulable(ABC):
+    """What can be scheduled: a statement, or a draft. Loops are given as index variables or names.
 
-    Each command checks what it needs and raises `ScheduleError` with the reason and a way out; what
-    it does, when it is legal and what it buys is told in docs/scheduling.md.
+    Each command checks what it needs and raises `ScheduleError` with the reason and a way out.
+    docs/scheduling.md tells what each does, when it is legal and what it buys.
     """
 
     @property
-    def _base(self) -> Plan:
-        """The loops that commands start from."""
-        raise NotImplementedError
+    @abstractmethod
+    def assignment(self) -> Assignment:
+        """The assignment as it was written."""
 
+    @property
+    @abstractmethod
+    def _base(self) -> Plan:
+        """The loops that the next command changes."""
+
+    @abstractmethod
     def _scheduled(self: S, command: Command) -> S:
-        raise NotImplementedError
+        """The same after a command."""
+
+    def __str__(self) -> str:
+        return show(self.assignment)
 
     def _do(self: S, name: str, *args: Any, **options: Any) -> S:
         return self._scheduled(understand(self._base, name, args, options))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import cast
 
 from openwork.errors import ScheduleError
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import combine
 from openwork.program.nodes import (
@@ -36,7 +37,7 @@ _MOST = 256  # blocks that have copies
 _MOST_ELEMENTS = 1 << 26  # of all copies together
 
 
-def with_parts(program: p.Program) -> p.Program:
+def with_block_copies(program: p.Program) -> p.Program:
     """`program` with copies for the blocks that need them."""
     if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
         return program
@@ -57,20 +58,20 @@ def with_parts(program: p.Program) -> p.Program:
 
 
 def _in_parts(loop: For, taken: set[str]) -> p.Block:
-    part, at = (Name(_fresh(base, taken)) for base in ("part", "part_at"))
+    part, at = (Name(take_name(base, taken)) for base in ("part", "part_at"))
     elements: Expr = Value(1)
     for copy in loop.copies:
         elements = elements + copy.count
     room = arithmetic("max", Value(_MOST_ELEMENTS) / elements, Value(1))
     # A number that the host knows, however many iterations there are.
-    parts = Name(_fresh("parts", taken))
+    parts = Name(take_name("parts", taken))
     known = arithmetic("min", Value(_MOST), room)
     before: list[p.Stmt] = [Declare(parts, known, fixed=True)]
     after: list[p.Stmt] = []
     body: Node = loop.body
     for copy in loop.copies:
-        base = copy.array.name.removesuffix("_vals")
-        own = Array(_fresh(f"{base}_parts", taken), copy.array.type)
+        name = take_name(f"{copy.array.stem}_parts", taken)
+        own = Array(name, copy.array.type, p.Role.PARTIAL)
         body = _moved(body, copy.array, own, part * copy.count)
         fill = For(at, Value(0), parts * copy.count, block(Store(own, at, copy.identity)))
         before += [Allocate(own, parts * copy.count), replace(fill, simd=True)]
@@ -78,7 +79,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
         each = For(part, Value(0), parts, block(Store(copy.array, at, value, op)))
         combined = For(at, Value(0), copy.count, block(each), "the parts of all blocks")
         after += [replace(combined, simd=True)]
-    rounds = Name(_fresh("part_round", taken))
+    rounds = Name(take_name("part_round", taken))
     inner = block(
         Declare(loop.var, loop.begin + part + rounds * parts, fixed=True),
         cast(p.Stmt, body),
@@ -100,12 +101,3 @@ def _moved(node: Node, array: Array, own: Array, first: Expr) -> Node:
         case Store(array=a, index=index) if a == array:
             return replace(node, array=own, index=first + index)
     return node
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return name

@@ -6,18 +6,17 @@ from openwork.errors import ScheduleError
 from openwork.loops.nodes import Forall, OutputRaceStrategy
 from openwork.loops.plan.plan import Plan
 from openwork.program import nodes as p
-from openwork.program.gpu_nodes import Combine, DeviceProgram
-from openwork.tree import Node, walk
+from openwork.program.gpu_nodes import Combine
+from openwork.tree import walk
+
+_ELEMENTS = (p.Role.VALUE, p.Role.PARTIAL)  # sums depend on their order; counts do not
 
 
-def is_exact(program: p.Program | DeviceProgram) -> bool:
+def is_exact(bodies: tuple[p.Block, ...]) -> bool:
     """Whether no elements are updated in an order that changes from call to call."""
-    bodies: list[Node] = [program.body] if isinstance(program, p.Program) else []
-    if isinstance(program, DeviceProgram):
-        bodies += [kernel.body for kernel in program.kernels]
     return not any(
         isinstance(n, Combine)
-        or (isinstance(n, p.Store) and n.atomic and n.array.name.endswith("_vals"))
+        or (isinstance(n, p.Store) and n.atomic and n.array.role in _ELEMENTS)
         for body in bodies
         for n in walk(body)
     )
@@ -42,9 +41,9 @@ def _meeting(plan: Plan) -> list[Forall]:
     ]
 
 
-def check_exact(plan: Plan, program: p.Program | DeviceProgram) -> None:
-    """Raise E317 unless `program`, which was made from `plan`, gives the same bits at each call."""
-    if is_exact(program):
+def check_exact(plan: Plan, bodies: tuple[p.Block, ...]) -> None:
+    """Raise E317 unless `bodies`, which were made from `plan`, give the same bits at each call."""
+    if is_exact(bodies):
         return
     loops = _meeting(plan)
     who = f"the loop over {loops[-1].var}" if loops else "a loop"

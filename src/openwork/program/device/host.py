@@ -12,26 +12,16 @@ from typing import cast
 
 from openwork.program import nodes as p
 from openwork.program.contract import NO_ROOM
+from openwork.program.device.kernels import each_kernel, with_body
 from openwork.program.device.units import Distribution, Geometry, geometry_of
-from openwork.program.device.wide_loads import (
-    LoadVector,
-    MakeVector,
-    StoreVector,
-    streamed,
-    vectorized,
-)
-from openwork.program.effects import changed_by_helpers
 from openwork.program.gpu_nodes import (
-    BUILTIN,
     LENGTHS,
     STATUS,
     Ask,
-    Combine,
     DeviceProgram,
     Kernel,
     Launch,
     Scan,
-    Shared,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.program.simplify import without_dead
@@ -41,17 +31,24 @@ from openwork.tree import Node, bottom_up, map_children, walk
 _USUAL_THREADS = 256
 
 
-def on_device(program: p.Program, aligned: bool = True) -> DeviceProgram:
-    """`program` as kernels and steps of the host.
+def on_device(program: p.Program) -> DeviceProgram:
+    """`program` as kernels and steps of the host."""
+    return _Host(program).made()
 
-    `aligned`: all arrays begin where a vector may.
-    """
-    body = _without_unread(without_dead(program.body))
-    return _Host(replace(program, body=body), aligned).made()
+
+def with_statuses(device: DeviceProgram) -> DeviceProgram:
+    """`device`, where kernels that fail leave a status which the host reads, and may try again."""
+    return each_kernel(
+        device, lambda kernel: without_dead(cast(p.Block, bottom_up(_status)(kernel.body)))
+    )
+
+
+def without_unread(program: p.Program) -> p.Program:
+    """`program` without arrays that an inspector would fill for nobody."""
+    return replace(program, body=_without_unread(without_dead(program.body)))
 
 
 def _without_unread(body: p.Block) -> p.Block:
-    """`body` without arrays that an inspector would fill for nobody."""
     kept = {s.array for s in body.body if isinstance(s, p.Allocate) and s.kept}
     read = {n.array for n in walk(body) if isinstance(n, p.Load)}
     read |= {n for h in walk(body) if isinstance(h, p.Helper) for n in h.args if n in kept}
@@ -72,7 +69,6 @@ class _Host:
     """One program on its way to a GPU."""
 
     program: p.Program
-    aligned: bool
     known: set[str] = field(default_factory=set)  # scalars that the host has
     sunk: dict[str, p.Declare] = field(default_factory=dict)  # those that kernels work out
     kernels: list[Kernel] = field(default_factory=list)
@@ -187,7 +183,7 @@ class _Host:
                 return False
             if isinstance(node, p.Apply):
                 return False
-            if isinstance(node, p.Helper) and node.name != "table_slots":
+            if isinstance(node, p.Helper) and not node.facts.on_host:
                 return False
         return True
 
@@ -211,18 +207,12 @@ class _Host:
         if work.scratch:  # memory for the units is for a grid that may be smaller
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
-        body = without_dead(cast(p.Block, bottom_up(_status)(body)))
-        operands = {a.array.name for a in self.program.arguments if a.role == "operand"}
-        body = streamed(body, operands)
-        if self.aligned:
-            shared = {s.array.name for s in work.shared}
-            body = vectorized(body, operands, shared, work.taken)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
         if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
             self.notes.append("one thread does what the schedule gives to nobody")
         kernel = self._kernel(body, work, geometry)
         self.kernels.append(kernel)
-        return Launch(kernel)
+        return Launch(kernel.name)
 
     def _with_sunk(self, stmts: tuple[p.Stmt, ...]) -> tuple[p.Stmt, ...]:
         """Declarations that the host cannot make, ahead of who needs them."""
@@ -235,30 +225,10 @@ class _Host:
         return (*needed, *stmts)
 
     def _kernel(self, body: p.Block, work: Distribution, geometry: Geometry) -> Kernel:
-        declared = {
-            n.name.name if isinstance(n, p.Declare) else n.var.name
-            for n in walk(body)
-            if isinstance(n, (p.Declare, p.For))
-        }
-        own = {n.array for n in walk(body) if isinstance(n, (p.Local, Shared))}
-        own |= {n.vector for n in walk(body) if isinstance(n, (LoadVector, MakeVector))}
-        scratch = {s.array for s in work.scratch}
-        names = dict.fromkeys(n for n in walk(body) if isinstance(n, Name))
-        for s in work.scratch:
-            names |= dict.fromkeys(n for n in walk(s.count) if isinstance(n, Name))
-        scalars = [n for n in names if n.name not in declared and n.name not in BUILTIN]
-        arrays = dict.fromkeys(n for n in walk(body) if isinstance(n, Array) and n not in own)
-        stores = {
-            n.array.name for n in walk(body) if isinstance(n, (p.Store, Combine, StoreVector))
-        }
-        stores |= {a.name for a in scratch} | changed_by_helpers(body)
         grid = [self._count(*ends) for ends in work.grid[:2]]
         x, y, *_ = (*grid, Value(1), Value(1))
-        return Kernel(
+        kernel = Kernel(
             name=f"kernel_{len(self.kernels) + 1}",
-            scalars=tuple(scalars),
-            arrays=tuple(arrays),
-            written=frozenset(stores),
             body=body,
             warps=geometry.warps,
             lanes=geometry.lanes,
@@ -266,6 +236,7 @@ class _Host:
             scratch=tuple(work.scratch),
             resident=geometry.resident,
         )
+        return with_body(kernel, body)
 
     def _count(self, begin: Expr, end: Expr) -> Expr | None:
         count = end if begin == Value(0) else end - begin

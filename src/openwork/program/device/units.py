@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import converged
-from openwork.program.effects import READERS, Touched, independent, touched
+from openwork.program.effects import Touched, independent, touched
 from openwork.program.gpu_nodes import (
     BLOCK_X,
     BLOCK_Y,
-    COLLECTIVE,
     GRID_X,
     GRID_Y,
     LANE,
@@ -91,9 +91,9 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
     """Whether lists of keys are made around the loops for threads: one thread does it all."""
 
     def makes_lists(node: Node, inside: bool) -> bool:
-        together = any(isinstance(n, p.Helper) and n.name in COLLECTIVE for n in children(node))
+        together = any(isinstance(n, p.Helper) and n.facts.collective for n in children(node))
         inside = inside or together
-        lists = isinstance(node, p.Helper) and node.name not in READERS
+        lists = isinstance(node, p.Helper) and not node.facts.reads
         if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
         within = inside or isinstance(node, ByOne)
@@ -185,9 +185,9 @@ class Distribution:
                 return self._by_one(s, active)
             case ByOne(body=body):
                 return self._by_one(body, active)
-            case p.Do(call=call) if call.name in COLLECTIVE:
+            case p.Do(call=call) if call.facts.collective:
                 return block(p.Do(self._collective(call, active)))
-            case p.Set(value=p.Helper() as call) if call.name in COLLECTIVE:
+            case p.Set(value=p.Helper() as call) if call.facts.collective:
                 return block(replace(s, value=self._collective(call, active)))
             case p.Local(array=array, apiece=True):
                 self.local.add(array.name)
@@ -348,12 +348,7 @@ class Distribution:
         return Own(before, after), replace(loop, body=body)
 
     def _fresh(self, base: str) -> str:
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
+        return take_name(base, self.taken)
 
 
 @dataclass(frozen=True)

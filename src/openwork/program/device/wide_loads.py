@@ -12,51 +12,46 @@ follows from constants. Arrays begin at such a place, or the host takes other co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
+from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
-from openwork.program.gpu_nodes import BLOCK_X, THREAD
+from openwork.program.device.kernels import each_kernel
+from openwork.program.gpu_nodes import (
+    BLOCK_X,
+    THREAD,
+    VECTOR,
+    DeviceProgram,
+    Kernel,
+    LoadVector,
+    MakeVector,
+    Shared,
+    StoreVector,
+    StreamLoad,
+)
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
 from openwork.tree import Node, map_children, walk
 
-VECTOR = 16  # bytes that a thread loads at once
+
+def with_wide_loads(device: DeviceProgram) -> DeviceProgram:
+    """`device` with vectors, which are loaded from operands and from shared memory."""
+    operands = _operands(device)
+
+    def widened(kernel: Kernel) -> p.Block:
+        shared = {n.array.name for n in walk(kernel.body) if isinstance(n, Shared)}
+        taken = {n.name for n in walk(kernel.body) if isinstance(n, Name)}
+        vectors = _Vectors(operands | shared, shared, taken)
+        return cast(p.Block, vectors.node(kernel.body, {}))
+
+    return each_kernel(device, widened)
 
 
-@dataclass(frozen=True)
-class LoadVector(Stmt):
-    """`count` neighbouring elements from `array[index]` on, into a vector."""
-
-    vector: Array
-    array: Array
-    index: Expr
-    count: int
-
-
-@dataclass(frozen=True)
-class StoreVector(Stmt):
-    """A vector of `count` elements to `array[index]` and its neighbours; or added to them."""
-
-    vector: Array
-    array: Array
-    index: Expr
-    count: int
-    added: bool = False  # each of them indivisibly
-
-
-@dataclass(frozen=True)
-class MakeVector(Stmt):
-    """A vector of `count` elements that is filled one by one."""
-
-    vector: Array
-    count: int
-
-
-def vectorized(body: p.Block, operands: set[str], shared: set[str], taken: set[str]) -> p.Block:
-    """`body` with vectors, which are loaded from operands and from the arrays that blocks share."""
-    return cast(p.Block, _Vectors(operands | shared, shared, taken).node(body, {}))
+def _operands(device: DeviceProgram) -> set[str]:
+    """The arrays that nobody writes to."""
+    return {a.array.name for a in device.program.arguments if a.role == "operand"}
 
 
 class _Vectors:
@@ -104,7 +99,7 @@ class _Vectors:
             store = stores[0]
             base = self._base(store.index, loop.var, own)
             fits = base is not None and _aligned(base, store.array, count, known)
-            if base is not None and fits and store.array.name.endswith("_vals"):
+            if base is not None and fits and store.array.role is p.Role.VALUE:
                 vector = self._vector(store.array)
                 before.append(MakeVector(vector, count))
                 after.append(StoreVector(vector, store.array, base, count, store.atomic))
@@ -117,18 +112,12 @@ class _Vectors:
 
     def _adds(self, store: p.Store) -> bool:
         """Whether it adds to neighbouring elements as GPUs can do at once, outside of blocks."""
-        plus = store.op is not None and store.op.name == "add" and store.op.definition is None
+        plus = store.op is not None and store.op.adds
         here = store.array.type == "float32" and store.array.name not in self.shared
         return store.atomic and plus and here
 
     def _vector(self, array: Array) -> Array:
-        base, number = array.name.removesuffix("_vals") + "_vector", 1
-        name = base
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return Array(name, array.type)
+        return Array(take_name(f"{array.stem}_vector", self.taken), array.type)
 
     def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
         """`index` less `at`, if that is all it has of it, and without names of the loop."""
@@ -209,13 +198,13 @@ _TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _TYPES |= {"float32", "float64"}
 
 
-@dataclass(frozen=True)
-class StreamLoad(p.Load):
-    """An element that is not needed again soon."""
+def with_streamed_loads(device: DeviceProgram) -> DeviceProgram:
+    """`device`, where elements of operands that threads take once, side by side, are streamed."""
+    operands = _operands(device)
+    return each_kernel(device, lambda kernel: _streamed(kernel.body, operands))
 
 
-def streamed(body: p.Block, operands: set[str]) -> p.Block:
-    """`body` with such loads of `operands`, which nobody writes to."""
+def _streamed(body: p.Block, operands: set[str]) -> p.Block:
     known = {n.name.name: n.value for n in walk(body) if isinstance(n, p.Declare) and n.fixed}
     blocks = {n.var for n in walk(body) if isinstance(n, p.For) and BLOCK_X in terms(n.begin)}
 

@@ -14,12 +14,14 @@ from contextlib import suppress
 
 import numpy as np
 
+from openwork.algebra.operators import ADD
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import NO_MEMORY, OK
 from openwork.program.interpret.machine import Action, Index, Machine, Value, int64
 from openwork.program.interpret.memory import Array, Memory, OutOfMemory
 from openwork.program.interpret.threads import parallel
+from openwork.program.vectorize import InVectors, SumLanes
 
 _MOST_TURNS = 1_000_000  # of a while loop; what is interpreted is tiny
 
@@ -97,6 +99,10 @@ class _Machine(Machine):
                 holds, yes = self.index(condition), self.stmt(then)
                 no = self.stmt(p.Block(()) if otherwise is None else otherwise)
                 return lambda: yes() if holds() else no()
+            case InVectors(var=var, count=count, body=inner):
+                return self._for(p.For(var, p.Value(0), p.Value(count), inner))
+            case SumLanes(name=name, array=array, count=count):
+                return self._sum_lanes(name, array, count)
             case p.Local(array=array, count=count):
                 return lambda: self._allocate(array, count, zeroed=False)
             case p.Allocate() | p.Grow() | p.Free():
@@ -180,6 +186,12 @@ class _Machine(Machine):
                 at += 1
 
         return shuffled if s.simd else lambda: _until_left(run)
+
+    def _sum_lanes(self, name: p.Name, array: p.Array, count: int) -> Action:
+        """The elements one after the other; C adds them up in an order of its own."""
+        at = p.Name(f"{name.name}_lane")
+        added = p.Set(name, p.Load(array, at), ADD)
+        return self._for(p.For(at, p.Value(0), p.Value(count), added))
 
     # -- memory ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from openwork.algebra.operators import Op
-from openwork.algebra.types import number
+from openwork.algebra.types import is_complex, is_signed, number
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM, THREADS
@@ -25,7 +25,6 @@ Value = Callable[[], Any]
 Index = Callable[[], int]
 Action = Callable[[], object]
 
-_WHOLE = ("int8", "int16", "int32", "int64", "int128", "bool")
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max,
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
@@ -93,7 +92,7 @@ class Machine:
 
     def index(self, e: p.Expr) -> Index:
         """`e` as a function that gives a Python integer."""
-        if e.type not in _WHOLE:
+        if not is_signed(e.type) and e.type != "bool":
             raise InternalError(f"a {e.type} stands where an index is needed")
         value = self.expr(e)
         return lambda: int(value())
@@ -140,7 +139,7 @@ class Machine:
             raise InternalError(f"no helper {call.name}")
         helper = HELPERS[call.name]
         args = [self._argument(arg) for arg in call.args]
-        if call.name == "find":  # it may enlarge the table, and then the mask is another
+        if call.facts.grows:  # and then the mask is another
             return lambda: self._find(call, *(arg() for arg in args))
         return lambda: helper(self.part, *(arg() for arg in args))
 
@@ -170,6 +169,6 @@ def _divide(sign: str, left: int, right: int) -> int:
 
 def _convert(value: Any, source: str, to: str) -> Any:
     array = np.asarray(value, dtype=source)
-    if array.dtype.kind == "c" and not to.startswith(("complex", "bool")):
+    if is_complex(source) and not (is_complex(to) or to == "bool"):
         array = array.real
     return array.astype(to)[()]

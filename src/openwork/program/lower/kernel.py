@@ -18,10 +18,12 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.accumulate import operator_of
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.names import Names, Widths
+from openwork.program.lower.base.names import Names
 from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.base.workspace import Workspace, Workspaces
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.derived.recovery import Recovery
+from openwork.program.lower.derived.relations.table import VALUES
 from openwork.program.lower.lower import Lowering
 from openwork.program.lower.result.gpu_table import maker_of
 from openwork.program.nodes import Declare, block
@@ -50,8 +52,8 @@ class Lowered:
     initial: Number | None
 
 
-def lower_plan(plan: Plan, widths: Widths) -> Lowered:
-    """The program of `plan`, for index arrays of the given element types."""
+def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
+    """The program of `plan` for data of which `facts` hold."""
     nest, provenance = nest_of(plan.loops), Provenance(relations_of(plan.loops))
     loops = [n.var for n in walk(nest) if isinstance(n, Forall)]
     roots = list(dict.fromkeys(u for var in loops for u in provenance.underived(var)))
@@ -60,7 +62,7 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     variables = [*roots, *(v for v in plan.assignment.lhs.vars if v not in roots)]
     variables += [block.var for block in plan.blocks]
     names = Names(
-        plan.result, operands, temporaries, variables, widths, provenance.relations,
+        plan.result, operands, temporaries, variables, facts, provenance.relations,
         blocks=plan.blocks,
     )  # fmt: skip
     made = plan.assembly if isinstance(plan.assembly, Append) else Append()
@@ -68,10 +70,10 @@ def lower_plan(plan: Plan, widths: Widths) -> Lowered:
     workspaces = Workspaces(names, {}, make)
     appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
     ctx = Context(plan, names, workspaces, appender)
-    recovery = Recovery(ctx)
+    recovery = Recovery(ctx, VALUES)
     ctx.recover = recovery.value
     names.sizes.update({v: recovery.most(v) for v in provenance.above})
-    body = Lowering(ctx).lower(nest, Scope())
+    body = Lowering(recovery).lower(nest, Scope(appender=appender))
     serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
     if appender is not None and provenance.relations and serial:
         # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.
@@ -105,7 +107,7 @@ def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argu
     for tensor in operands:
         for level, kind in enumerate(tensor.format.levels):
             for fact in sorted(kind.arrays, key=lambda fact: fact.name):
-                array = names.array(tensor, level, fact.name)
+                array = names.array(tensor, level, fact)
                 yield p.Argument(array, tensor.name, level, fact.name, "operand")
         yield p.Argument(names.values(tensor), tensor.name, -1, "values", "operand")
     for relation in ctx.provenance.relations:

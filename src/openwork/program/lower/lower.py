@@ -13,35 +13,50 @@ from dataclasses import dataclass, replace
 from openwork.algebra.types import number
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, Expr as IndexExpr, Literal
-from openwork.loops.absent import followers, reads_of, restrict, vanishes
+from openwork.loops.absent import reads_of, restrict, vanishes
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where, written
 from openwork.program import nodes as p
 from openwork.program.elements import combine, converted, lower_value
-from openwork.program.lower.base.accumulate import operator_of, update
+from openwork.program.lower.base.accumulate import (
+    Accumulators,
+    atomically,
+    element,
+    must_begin,
+    operator_of,
+    streamed,
+    update,
+)
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import keeps_sums, separates
 from openwork.program.lower.base.nodes import At
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.iterate import Iteration
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.derived.recovery import Recovery
+from openwork.program.lower.derived.relations.table import LOOPS
 from openwork.program.lower.derived.tracked import Tracked
+from openwork.program.lower.derived.windows import coordinate_window
 from openwork.program.lower.result.gpu_pieces import pieces_of
 from openwork.program.lower.result.gpu_table import Table
 from openwork.program.lower.walk.branchless import Choice, choose
-from openwork.program.lower.walk.lattice import build
-from openwork.program.lower.walk.rows_as_lanes import Abreast
-from openwork.program.lower.walk.shapes import Loop
-from openwork.program.lower.walk.walkers import participant
-from openwork.program.nodes import Declare, Expr, Set, Store, Value, block
+from openwork.program.lower.walk.cases import Cases, cases_of
+from openwork.program.lower.walk.rows_as_lanes import RowsAsLanes
+from openwork.program.lower.walk.shapes import Shape
+from openwork.program.nodes import Declare, Expr, Set, Value, block
 from openwork.tree import Node, bottom_up, substitute, walk
 
 
 @dataclass(frozen=True)
-class Lowering(Abreast):
+class Lowering:
     """The lowering of one kernel."""
 
-    ctx: Context
+    recovery: Recovery
+
+    @property
+    def ctx(self) -> Context:
+        """What stays the same in the kernel."""
+        return self.recovery.ctx
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -53,9 +68,9 @@ class Lowering(Abreast):
             case Choice():
                 return self._choice(stmt, scope)
             case At(value=None):
-                return self._loop(stmt, scope, known=True).point()
-            case At(value=Expr() as value):
-                return self._iteration.at(stmt, value, scope)
+                return cases_of(self.ctx, self.lower, stmt, scope, known=True).point()
+            case At(var=var, body=body, value=Expr() as value):
+                return self._iteration.known_value(body, var, value, scope)
             case Forall():
                 return self._forall(stmt, scope)
             case Where():
@@ -65,7 +80,7 @@ class Lowering(Abreast):
         raise InternalError(f"no lowering for {stmt}")
 
     def _choice(self, stmt: Choice, scope: Scope) -> p.Block:
-        if self.ctx.counting:
+        if scope.counting:
             return self._noted(stmt.assign, scope)
         type = stmt.assign.lhs.dtype.name
         values = [converted(self._value(v, scope), type) for v in stmt.values]
@@ -73,7 +88,7 @@ class Lowering(Abreast):
         return block(*code, self._write(stmt.assign, value, scope))
 
     def _assign(self, stmt: Assign, scope: Scope) -> p.Block:
-        if self.ctx.counting:
+        if scope.counting:
             return self._noted(stmt, scope)
         type = stmt.lhs.dtype.name
         return self._write(stmt, converted(self._value(stmt.rhs, scope), type), scope)
@@ -90,7 +105,7 @@ class Lowering(Abreast):
         raised = None if flag is None else Set(flag, Value(True, "bool"))
         if not self.ctx.lists(stmt.lhs):
             return block(raised)
-        work = self.ctx.workspaces.table[stmt.lhs.tensor]
+        work = self.ctx.workspaces.at(stmt.lhs.tensor, scope.tier)
         return block(*work.insert(self._coordinates(stmt.lhs, scope), None, None), raised)
 
     def _store(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
@@ -100,29 +115,16 @@ class Lowering(Abreast):
             value, op = (value, None) if op is None else combine(op, place, value)
             return block(update(place, value, op))
         if self.ctx.lists(lhs):
-            work = self.ctx.workspaces.table[lhs.tensor]
+            work = self.ctx.workspaces.at(lhs.tensor, scope.tier)
             return block(*work.insert(self._coordinates(lhs, scope), value, op))
         if op is not None or not scope.whole:
-            self._must_begin(lhs)
-        place = self._element(lhs, scope)
-        if op is not None and lhs.tensor in scope.atomic:
-            return block(self._atomically(place, value, op))
+            must_begin(self.ctx, lhs)
+        place = element(self.ctx, lhs, scope)
+        if op is not None and lhs.tensor in scope.sharing.atomic:
+            return block(atomically(place, value, op))
         if op is not None:
             value, op = combine(op, place, value)
-        return block(self._streamed(lhs, update(place, value, op)))
-
-    def _must_begin(self, lhs: Access) -> None:
-        """Entries of what `lhs` writes to must hold something before."""
-        if self.ctx.is_result(lhs):
-            self.ctx.needs_initial = True
-        else:
-            self.ctx.unclear.add(lhs.tensor)
-
-    def _streamed(self, lhs: Access, store: p.Stmt) -> p.Stmt:
-        """A store past the cache, if the schedule asks for it."""
-        if self.ctx.plan.streams and self.ctx.is_result(lhs) and isinstance(store, Store):
-            return replace(store, stream=store.op is None)
-        return store
+        return block(streamed(self.ctx, lhs, update(place, value, op)))
 
     def _coordinates(self, access: Access, scope: Scope) -> list[Expr]:
         found = [self.ctx.recover(v, scope) for v in access.vars]
@@ -142,7 +144,7 @@ class Lowering(Abreast):
             flag, scope = scope.fresh(base, "bool", lasting=True)
             scope = scope.flag(temporary, flag)
             before.append(Declare(flag, Value(False, "bool")))
-        if temporary.ndim == 0 and self.ctx.counting:
+        if temporary.ndim == 0 and scope.counting:
             return block(
                 *before, self.lower(stmt.producer, scope), self._consume(stmt, flag, scope)
             )
@@ -153,23 +155,23 @@ class Lowering(Abreast):
             before.append(Declare(name, Value(temporary.fill, temporary.dtype.name)))
             producer = self.lower(stmt.producer, replace(scope, reducing=False))
             return block(*before, producer, self._consume(stmt, flag, scope))
-        work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept)
-        if scope.parallel:
+        work = self.ctx.workspaces.add(temporary, lhs.vars, stmt.swept).at(scope.tier)
+        if scope.sharing.parallel:
             self.ctx.private.add(temporary)
             self.ctx.inside += [work] if work not in self.ctx.inside else []
         self.ctx.unclear.discard(temporary)
         producer = self.lower(stmt.producer, replace(scope, reducing=False, whole=True))
         if isinstance(work, Table) and work.lists:
             consumer = self._consume(stmt, flag, scope)
-            return block(*before, *work.around(producer, consumer, self.ctx.counting))
+            return block(*before, *work.around(producer, consumer, scope.counting))
         return block(
             *before,
-            *(() if self.ctx.counting else work.declare()),
-            *(work.prepare() if temporary in self.ctx.unclear and not self.ctx.counting else ()),
+            *(() if scope.counting else work.declare()),
+            *(work.prepare() if temporary in self.ctx.unclear and not scope.counting else ()),
             producer,
             *work.finish(),
             self._consume(stmt, flag, scope),
-            *work.reset(valued=not self.ctx.counting),
+            *work.reset(valued=not scope.counting),
             self.lower(_sweep(stmt), scope) if stmt.swept else None,
         )
 
@@ -186,7 +188,7 @@ class Lowering(Abreast):
 
     def _leave_gaps(self, lhs: Access, scope: Scope) -> None:
         """Runs of an appended result that may never be visited are to be closed at the end."""
-        appender = self.ctx.appender
+        appender = scope.appender
         if appender is not None and self.ctx.is_result(lhs):
             levels = lhs.tensor.format.levels
             open_levels = range(max(1, len(scope.reached(lhs))), len(levels))
@@ -197,29 +199,25 @@ class Lowering(Abreast):
     def _forall(self, loop: Forall, scope: Scope) -> p.Block:
         """Accumulate in registers around the loop where its result stays in place."""
         lhs = written(loop.body)
-        pieces = pieces_of(self.ctx, self.lower)
+        pieces = pieces_of(self.recovery, self.lower)
         if pieces.cut(loop, scope):
             return pieces.loops(loop, scope)
-        if self.ctx.counting and not self._counts(loop, scope):
+        if scope.counting and not self._counts(loop, scope):
             return block()
         scope = replace(scope, depth=scope.depth + 1)
         if loop.var in scope.tiles:
             tile = scope.tiles[loop.var]
-            return self._loop(replace(loop, var=tile.var), scope).tile(tile)
+            return Shape(self._cases(replace(loop, var=tile.var), scope)).tile(tile)
         reduces = not separates(self.ctx, loop, lhs, scope)
         inner = replace(scope, reducing=scope.reducing or reduces)
         if self.ctx.provenance.concerns(loop.var, lhs.vars) or lhs in scope.accumulators:
             return self._shape(loop, inner)
-        if operator_of(loop) is None or self.ctx.lists(lhs) or self.ctx.counting:
+        if operator_of(loop) is None or self.ctx.lists(lhs) or scope.counting:
             return self._shape(loop, inner)
         if not keeps_sums(self.ctx, loop):
             return self._shape(loop, inner)
-        if scope.is_reached(lhs):
-            return self._in_scalar(loop, lhs, scope)
-        column = self._column(loop, lhs, scope)
-        if column is not None:
-            return self._in_tiles(loop, lhs, column, scope)
-        return self._shape(loop, inner)
+        summed = Accumulators(self.ctx, self._shape).around(loop, lhs, scope)
+        return self._shape(loop, inner) if summed is None else summed
 
     def _counts(self, loop: Forall, scope: Scope) -> bool:
         """Whether a loop says anything about which entries the result has."""
@@ -235,85 +233,56 @@ class Lowering(Abreast):
 
     @property
     def _iteration(self) -> Iteration:
-        return Iteration(self.ctx, self.lower, self._walk)
+        return Iteration(self.recovery, LOOPS, self.lower, self._walk)
 
     def _shape(self, loop: Forall, scope: Scope) -> p.Block:
         return self._iteration.forall(loop, scope)
 
-    def _loop(self, loop: Forall, scope: Scope, known: bool = False) -> Loop:
-        found = [participant(a, loop.var, scope, known) for a in self._operands(loop.body)]
-        parts = [part for part in found if part is not None]
-        lattice = build(
-            loop.body,
-            [part.access for part in parts if part.sparse],
-            lambda access: followers(loop.body, access, self.ctx.provenance),
-        )
-        return Loop(self.ctx, self.lower, loop, lattice, parts, scope)
+    def _cases(self, loop: Forall, scope: Scope) -> Cases:
+        return cases_of(self.ctx, self.lower, loop, scope)
 
     def _walk(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
         """Choose the shape of a loop over an underived variable by its lattice."""
-        vectors = self._abreast(loop, window, scope)
+        vectors = RowsAsLanes(self.ctx, self.lower).loop(loop, window, scope)
         if vectors is not None:
             return vectors
-        shape = self._loop(loop, scope)
-        walked = {part.access for part in shape.parts if part.walk is not None}
-        drivers = [point.present & walked for point in shape.cases]
+        cases = self._cases(loop, scope)
+        walked = {part.access for part in cases.parts if part.walk is not None}
+        drivers = [point.present & walked for point in cases.points]
         if not drivers:
             return block()
         if window is not None and window.pos is not None:
-            return self._walk_positions(shape, window, drivers, walked)
-        shape.window = window
-        return self._shaped(shape, drivers, walked)
-
-    def _shaped(
-        self, shape: Loop, drivers: list[frozenset[Access]], walked: set[Access]
-    ) -> p.Block:
-        if not all(drivers):
-            return shape.dimension(walked)
-        if len(set(drivers)) == 1 and len(drivers[0]) == 1:
-            return shape.position(next(iter(drivers[0])))
-        return shape.merge(walked)
+            return self._walk_positions(cases, window, drivers, walked)
+        return _shaped(Shape(cases, window), drivers, walked)
 
     def _walk_positions(
-        self, shape: Loop, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
+        self, cases: Cases, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
     ) -> p.Block:
         """A loop that is confined to some positions of one operand."""
         if window.pos is None:
             raise InternalError("a window of coordinates")
-        access, var, scope = window.pos.access, shape.var, shape.scope
-        shape.positions = window
+        access, var, scope = window.pos.access, cases.var, cases.scope
         if access in walked and all(driver == {access} for driver in drivers):
-            return shape.position(access)
-        if access not in walked and vanishes(shape.loop.body, access, self.ctx.provenance):
+            return Shape(cases, positions=window).position(access)
+        if access not in walked and vanishes(cases.loop.body, access, self.ctx.provenance):
             # What is computed was looked up before, for these positions alone.
             driver = Driver(access, access.level_vars.index(var), (var,), var)
             if not access.tensor.format.levels[driver.first].locates:
-                return Tracked(self.ctx, self.lower).loop(shape.loop, driver, window, scope)
+                return Tracked(self.recovery, self.lower).loop(cases.loop, driver, window, scope)
         code: list[p.Stmt] = []
         level = access.level_vars.index(var)
         kind = access.tensor.format.levels[level]
         if kind.locates:
             view, parent = self.ctx.view(access, level), self.ctx.parent_place(access, level, scope)
             ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
-            shape.window = Range(ends[0], ends[1], fixed=window.fixed, multiple=window.multiple)
+            count = Count(window.count.fixed, window.count.multiple)
+            own = Range(ends[0], ends[1], count)
         else:
-            code, shape.window, scope = Recovery(self.ctx).coordinate_window(window, scope)
-        shape.scope = scope
-        return block(*code, self._shaped(shape, drivers, walked))
+            code, own, scope = coordinate_window(self.recovery, window, scope)
+        shape = Shape(replace(cases, scope=scope), own, window)
+        return block(*code, _shaped(shape, drivers, walked))
 
     # -- accesses -------------------------------------------------------------------------------
-
-    def _operands(self, stmt: Stmt) -> list[Access]:
-        """The accesses that `stmt` reads, except to temporaries that it makes itself."""
-        made = {n.temporary for n in walk(stmt) if isinstance(n, Where)}
-        reads = [
-            node
-            for assign in walk(stmt)
-            if isinstance(assign, Assign)
-            for node in walk(assign.rhs)
-            if isinstance(node, Access) and node.tensor not in made
-        ]
-        return [a for a in dict.fromkeys(reads) if a.vars]
 
     def _value(self, expr: IndexExpr, scope: Scope) -> Expr:
         return lower_value(expr, scope.coords, lambda access: self._read(access, scope))
@@ -323,16 +292,17 @@ class Lowering(Abreast):
             return scope.accumulators[access]
         if access.tensor in self.ctx.workspaces.table:
             scope = self.ctx.reach_further(scope, access)
-            return self.ctx.workspaces.element(access, scope.reached(access)[-1])
-        return self._element(access, scope)
+            return self.ctx.workspaces.element(access, scope.reached(access)[-1], scope.tier)
+        return element(self.ctx, access, scope)
 
-    def _element(self, access: Access, scope: Scope) -> p.Load:
-        scope = self.ctx.reach_further(scope, access)
-        reached = scope.reached(access)
-        if len(reached) != access.tensor.ndim:
-            raise InternalError(f"{access} is used before all its levels are reached")
-        index = reached[-1].position if reached else Value(0)
-        return p.Load(self.ctx.names.values(access.tensor), index)
+
+def _shaped(shape: Shape, drivers: list[frozenset[Access]], walked: set[Access]) -> p.Block:
+    """The shape of a loop, by which operands have to be walked in each of its cases."""
+    if not all(drivers):
+        return shape.dimension(walked)
+    if len(set(drivers)) == 1 and len(drivers[0]) == 1:
+        return shape.position(next(iter(drivers[0])))
+    return shape.merge(walked)
 
 
 def _sweep(stmt: Where) -> Stmt:

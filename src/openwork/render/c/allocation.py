@@ -17,7 +17,7 @@ def may_fail(node: Node) -> bool:
     """Whether something below `node` can end the kernel."""
     return any(
         isinstance(n, (p.Fail, p.Allocate, p.Grow, p.Shelf))
-        or (isinstance(n, p.Helper) and n.name == "find")
+        or (isinstance(n, p.Helper) and n.facts.grows)
         for n in walk(node)
     )
 
@@ -76,7 +76,7 @@ def free(w: CWriter, array: p.Array) -> list[str]:
 
 def check_found(w: CWriter, name: p.Name, value: p.Expr) -> list[str]:
     """The table that a key was looked up in may have had no room to grow."""
-    if not (isinstance(value, p.Helper) and value.name == "find"):
+    if not (isinstance(value, p.Helper) and value.facts.grows):
         return []
     return [f"if ({name.name} < 0) {{", f"  status = {NO_MEMORY};", f"  {w.leave()}", "}"]
 

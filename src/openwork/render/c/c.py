@@ -25,7 +25,7 @@ from openwork.program.contract import (
     NO_MEMORY,
     OK,
 )
-from openwork.program.vectorize import InVectors, SumLanes, in_lanes
+from openwork.program.vectorize import InVectors, SumLanes
 from openwork.render.c.allocation import (
     allocate,
     check_found,
@@ -62,7 +62,7 @@ def render_all(programs: Mapping[str, p.Program]) -> str:
     """One C file with a function for each of `programs`, under their names."""
     helpers: Helpers = {}
     functions = [
-        _function(name, CWriter(C, LIBRARY, helpers, in_lanes(program), statement))
+        _function(name, CWriter(C, LIBRARY, helpers, program, statement))
         for name, program in programs.items()
     ]
     text = "\n".join([*helpers.values(), *functions])

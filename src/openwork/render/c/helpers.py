@@ -6,7 +6,7 @@ from openwork.program.contract import NO_MEMORY
 from openwork.render.c.dialect import C
 from openwork.render.c.store_helpers import STORE_HELPERS, store_text
 from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
-from openwork.render.helpers import TYPED_BY, Library, helper_text
+from openwork.render.helpers import Library, helper_text
 
 _SHRINKING = """\
 // Each part has four fifths of a thread's share of what is left, so that all threads are done at
@@ -183,5 +183,4 @@ def _text(name: str, type: str) -> str:
 LIBRARY = Library(
     _text,
     needs={"resize": "huge", "room_for": "huge", "zeros": "huge", "gather_soon": "ask_for"},
-    typed_by={**TYPED_BY, "put_at": 0},
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from openwork.algebra.types import is_complex, is_float
 from openwork.program import nodes as p
 from openwork.render.c.allocation import may_fail
 from openwork.render.c.stores import needs_lock
 from openwork.render.c.writer import CWriter
-from openwork.render.spelling import is_complex, is_float
 from openwork.render.writer import indent, remark
 from openwork.tree import walk
 

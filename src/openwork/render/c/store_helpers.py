@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from openwork.algebra.types import half_of, is_complex, size_of
 from openwork.errors import InternalError
 from openwork.render.c.dialect import CTYPES, C
-from openwork.render.spelling import half_of, is_complex, size_of
 
 _WORD = """\
 // Any element of this size, as bits.

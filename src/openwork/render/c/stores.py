@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from openwork.algebra.types import half_of, is_complex, is_float, is_integer, size_of
 from openwork.program import nodes as p
 from openwork.program.elements import applied
 from openwork.render.c.dialect import CTYPES
 from openwork.render.c.writer import CWriter
-from openwork.render.spelling import half_of, is_complex, is_float, size_of
 from openwork.render.writer import indent
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -43,7 +43,7 @@ def _atomic(w: CWriter, s: p.Store) -> list[str]:
         return ["#pragma omp atomic write", f"{w.text(place)} = {value};"]
     if name in _ARITHMETIC and is_float(type):
         return ["#pragma omp atomic", f"{w.text(place)} {_ARITHMETIC[name]}= {value};"]
-    if name in ("add", "sub") and type.startswith(("int", "uint")):
+    if name in ("add", "sub") and is_integer(type):
         # As the pragma would, but sure to wrap.
         return [f"__atomic_fetch_{name}(&{w.text(place)}, {value}, __ATOMIC_RELAXED);"]
     if _splits(s):

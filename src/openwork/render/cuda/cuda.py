@@ -8,29 +8,25 @@ that is counted fits.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from openwork.algebra.operators import Op
 from openwork.program import nodes as p
-from openwork.program.device.wide_loads import (
-    VECTOR,
-    LoadVector,
-    MakeVector,
-    StoreVector,
-    StreamLoad,
-)
 from openwork.program.elements import applied
 from openwork.program.gpu_nodes import (
-    COLLECTIVE,
+    VECTOR,
     Address,
     Barrier,
     Combine,
     DeviceProgram,
     Kernel,
+    LoadVector,
+    MakeVector,
     Shared,
+    StoreVector,
+    StreamLoad,
     Together,
 )
 from openwork.render.cuda.complex import COMPLEX
@@ -71,9 +67,13 @@ def parameters(k: Kernel) -> list[tuple[str, str]]:
     for array in k.arrays:
         const = "" if array.name in k.written else "const "
         # A hash table is put in another place when it grows.
-        restrict = "*" if array.name.endswith("_table") else "*__restrict__"
+        restrict = "*" if array.role is p.Role.TABLE else "*__restrict__"
         found.append((f"{const}{CUDA_TYPES[array.type]} {restrict}", array.name))
     return found
+
+
+# What arrays of 64-bit numbers may hold of which 32 bits are looked at.
+_INDICES = (p.Role.POSITION, p.Role.COORDINATE, p.Role.CUT)
 
 
 def can_be_narrow(program: p.Program) -> bool:
@@ -82,11 +82,9 @@ def can_be_narrow(program: p.Program) -> bool:
         match node:
             case p.Apply(args=args) if "int64" in (node.type, *(a.type for a in args)):
                 return False
-            case p.Argument(role="made", name="pos", array=p.Array(type="int64")):
+            case p.Argument(role="made", array=p.Array(type="int64", role=p.Role.POSITION)):
                 return False
-            case p.Array(name=name, type="int64" | "int128") if not re.search(
-                r"_((pos|crd)\d+|cuts|first|long|far)$", name
-            ):
+            case p.Array(type="int64" | "int128", role=role) if role not in _INDICES:
                 return False
     return True
 
@@ -210,7 +208,7 @@ class CudaWriter(Writer):
 
     def call(self, call: p.Helper) -> str:
         """A call of a helper; those that threads call together are told their lanes."""
-        if call.name not in COLLECTIVE:
+        if not call.facts.collective:
             return super().call(call)
         *given, count = call.args
         lanes = int(count.value.real) if isinstance(count, p.Value) else 0

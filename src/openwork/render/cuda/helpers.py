@@ -5,7 +5,7 @@ from __future__ import annotations
 from openwork.render.cuda.dialect import CUDA
 from openwork.render.cuda.groups import GROUP_HELPERS, GROUP_NEEDS
 from openwork.render.cuda.tables import TABLE_HELPERS, TABLE_NEEDS
-from openwork.render.helpers import TYPED_BY, Library, helper_text
+from openwork.render.helpers import Library, helper_text
 
 _OWN = {**GROUP_HELPERS, **TABLE_HELPERS}
 
@@ -15,4 +15,4 @@ def _text(name: str, type: str) -> str:
     return _OWN[name] if name in _OWN else helper_text(name, type, CUDA)
 
 
-LIBRARY = Library(_text, needs={**GROUP_NEEDS, **TABLE_NEEDS}, typed_by=TYPED_BY)
+LIBRARY = Library(_text, needs={**GROUP_NEEDS, **TABLE_NEEDS})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from openwork.algebra.types import half_of, is_complex
 from openwork.program import nodes as p
 from openwork.program.elements import applied
 from openwork.render.cuda.dialect import CUDA_TYPES
 from openwork.render.precedence import ATOM, paren
-from openwork.render.spelling import half_of, is_complex
 from openwork.render.writer import Writer, indent
 
 # Types that the hardware adds to atomically.

@@ -133,7 +133,7 @@ class DeviceStorage(Storage):
 class Cuda:
     """The current GPU."""
 
-    name = "cuda"
+    name, in_main_memory = "cuda", False
 
     @cached_property
     def cp(self) -> Any:

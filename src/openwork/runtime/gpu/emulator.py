@@ -110,7 +110,7 @@ def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...]) -> None
 class Emulator:
     """The CPU in the place of a GPU: arrays are NumPy's."""
 
-    name = "cuda-emulated"
+    name, in_main_memory = "cuda-emulated", True
 
     def __init__(self) -> None:
         self.order = int(os.environ.get("OPENWORK_EMULATED_ORDER", "0")) % ORDERS

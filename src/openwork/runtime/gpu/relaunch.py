@@ -37,9 +37,9 @@ class Relaunch:
     def __init__(
         self, cp: Any, function: Any, grid: tuple[int, int], threads: int, args: Sequence[Any]
     ) -> None:
-        self._launch: Any = getattr(cp.cuda.driver, "launchKernel", _refuse)
+        self._launch: Any = getattr(cp.cuda.driver, "launchKernel", _no_driver)
         runtime = getattr(cp.cuda, "runtime", None)
-        self.launch_graph: Any = getattr(runtime, "graphLaunch", _refuse)
+        self.launch_graph: Any = getattr(runtime, "graphLaunch", _no_driver)
         self._function, self._args = function, tuple(args)
         self._pointer, self._grid, self._threads = getattr(function, "ptr", 0), (*grid, 1), threads
 
@@ -166,8 +166,9 @@ def _all_slowly(launches: Sequence[tuple[Any, Any]], new: int) -> None:
         slowly(new)
 
 
-def _refuse(*args: Any) -> None:
-    raise NotImplementedError("this CuPy has no driver to call")
+def _no_driver(*args: Any) -> None:
+    """In place of a function that this CuPy has not; the launch is then made the slow way."""
+    raise NoGraph
 
 
 def _value(arg: Any) -> Any:

@@ -25,9 +25,10 @@ _NARROW = 2**31 - 1  # elements that 32-bit numbers count
 
 
 class Device(Protocol):
-    """Where kernels run."""
+    """Where kernels run; `in_main_memory`: it takes the host's arrays as they are."""
 
     name: str
+    in_main_memory: bool
 
     def load(self, source: str, kernels: Sequence[Kernel]) -> Any: ...
     def upload(self, array: Any) -> Any: ...
@@ -63,7 +64,8 @@ class Run:
     wide: bool
     numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
     kept: Kept = field(default_factory=Kept)  # arrays that inspectors filled before
-    ready: set[str] = field(default_factory=set)
+    inspected: set[str] = field(default_factory=set)  # arrays that inspectors fill
+    ready: set[str] = field(default_factory=set)  # those of them that are filled already
     launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
     repeats: bool = True
     lengths: dict[int, int] = field(default_factory=dict)  # of arrays that were made, if known
@@ -85,20 +87,19 @@ class Run:
                     self.follow(each)
             case p.Declare(name=name, value=value):
                 self.scalars[name.name] = self.value(value)
-            case p.Allocate(array=array, kept=True) if array.name in self.kept:
-                self.arrays[array.name] = self.kept[array.name]
-                self.ready.add(array.name)
-            case p.Allocate(array=array, count=count, zeroed=zeroed, kept=kept):
-                n = self.value(count)
-                if n > _NARROW and not self.wide:
-                    raise PositionOverflow
-                made = self.device.empty(n, np.dtype(array.type), zeroed) if n else None
-                self.arrays[array.name] = made
-                self.repeats = self.repeats and kept
-                if kept:
-                    self.kept[array.name] = made
+            case p.Allocate(kept=""):
+                self.arrays[s.array.name] = self._made(s)
+                self.repeats = False
+            case p.Allocate(array=array, kept=what):
+                self.inspected.add(array.name)
+                found = self.kept.of(array.tensor)
+                if what in found:
+                    self.ready.add(array.name)
+                else:
+                    found[what] = self._made(s)
+                self.arrays[array.name] = found[what]
             case Launch(kernel=kernel):
-                self._launch(kernel)
+                self._launch(self.program.named[kernel])
             case Scan(array=array):
                 self.device.scan(self.arrays[array.name])
                 self.repeats = False
@@ -123,6 +124,13 @@ class Run:
                 pass
             case _:
                 raise InternalError(f"the host has no step {type(s).__name__}")
+
+    def _made(self, s: p.Allocate) -> Any:
+        """New memory."""
+        n = self.value(s.count)
+        if n > _NARROW and not self.wide:
+            raise PositionOverflow
+        return self.device.empty(n, np.dtype(s.array.type), s.zeroed) if n else None
 
     def value(self, e: p.Expr) -> int:
         """An expression of sizes."""
@@ -165,7 +173,7 @@ class Run:
         args += [self.arrays[a.name] for a in kernel.arrays]
         self.repeats = self.repeats and not kernel.scratch
         done = self.device.launch(self.functions[kernel.name], (x, y), kernel, args, self.wide)
-        if not all(name in self.kept for name in kernel.written):
+        if not kernel.written <= self.inspected:
             self.launched.append(done)
 
     def _grid(self, kernel: Kernel) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """Conversions on a GPU between rows, columns and lists, and from dense arrays, by CuPy.
 
-cuSPARSE does them where it knows the element type, else they are sorted and counted. Others are
-generated, or go through main memory: see `tensor.generated`.
+cuSPARSE does them where it knows the element type, else they are sorted and counted.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from openwork.tensor.convert import cusparse
 from openwork.tensor.convert.rows import is_rows, rows_of
 
 
-def is_converted_on_gpu(source: Format, format: Format) -> bool:
+def _reaches(source: Format, format: Format) -> bool:
     """Whether both are rows, or one of them is and the other is the list of its entries; or a dense
     array becomes one of these.
     """
@@ -35,10 +34,10 @@ def _is_list(format: Format) -> bool:
     return not format.tiled and format.levels == COO(format.ndim).levels
 
 
-def converted_on_gpu(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
-    """The same in another format; None for what is not converted so."""
+def by_cupy(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
+    """The same tensor in another format; None if CuPy does not lead there."""
     source = storage.format
-    if not is_converted_on_gpu(source, format) or (source.is_dense and storage.fill != 0):
+    if not _reaches(source, format) or (source.is_dense and storage.fill != 0):
         return None
     with callers_stream(storage.of_torch):
         if source.is_dense:

@@ -25,6 +25,7 @@ from typing import Any
 from openwork.algebra.operators import EQ, NE
 from openwork.algebra.types import Number
 from openwork.format.formats import Format
+from openwork.program.lower.base.names import index_array, value_array
 from openwork.program.nodes import (
     Apply,
     Argument,
@@ -36,6 +37,7 @@ from openwork.program.nodes import (
     Load,
     Name,
     Program,
+    Role,
     Set,
     Stmt,
     Store,
@@ -80,7 +82,8 @@ def views(format: Format, name: str, widths: Sequence[dict[str, str]]) -> tuple[
     """The levels of the tensor `name` as their formulas see them."""
     made: list[View] = []
     for n, types in enumerate(widths):
-        arrays = {fact: Array(f"{name}_{fact}{n + 1}", type) for fact, type in types.items()}
+        facts = {fact.name: fact for fact in format.levels[n].arrays}
+        arrays = {each: index_array(name, n, facts[each], type) for each, type in types.items()}
         above = tuple(zip(format.levels[:n], made, strict=True))
         made.append(View(arrays, extent_of(n), above))
     return tuple(made)
@@ -98,9 +101,8 @@ def size_of(mode: int) -> Name:
 
 def list_of(name: str, types: Sequence[str], dtype: str) -> tuple[list[Array], Array]:
     """The arrays of the list `name`: coordinates by mode, and values."""
-    return [Array(f"{name}_crd{n + 1}", type) for n, type in enumerate(types)], Array(
-        f"{name}_vals", dtype
-    )
+    crd = [Array(f"{name}_crd{n + 1}", type, Role.COORDINATE, name) for n, type in enumerate(types)]
+    return crd, value_array(name, dtype)
 
 
 def arguments(arrays: Sequence[Array], role: str) -> tuple[Argument, ...]:
@@ -144,7 +146,7 @@ class Listing:
 
     @property
     def _values(self) -> Array:
-        return Array("A_vals", self.dtype)
+        return value_array("A", self.dtype)
 
     @property
     def sizes(self) -> tuple[Name, ...]:

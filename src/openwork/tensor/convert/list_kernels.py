@@ -20,10 +20,9 @@ from openwork.format.formats import Format
 from openwork.format.levels import Level
 from openwork.format.levels.base import coordinates
 from openwork.format.levels.width import countable, index_dtype
+from openwork.pipeline import to_c
 from openwork.program.nodes import Program
-from openwork.program.simplify import simplify
 from openwork.program.verify import verify
-from openwork.render.c.c import render
 from openwork.render.c.dialect import CTYPES
 from openwork.runtime.host.launch import Executable, threads_for
 from openwork.runtime.host.library import load
@@ -32,6 +31,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.list_entries import Listing
 from openwork.tensor.convert.pack_entries import Packing, appended, located, single
 from openwork.tensor.convert.sort_entries import Key, Marking, Sorting
+from openwork.trace import Trace
 
 # Parts for each thread, so that all have work until the end.
 _EACH = 16
@@ -248,9 +248,9 @@ def _arrays(
         view = SimpleNamespace(extent=extent, parents=parents, **known)
         places = countable(int(level.children(view, np.int64(parents))))  # in 64 bits
     for fact in level.arrays:
-        if fact.name == "crd":
+        if fact.holds == "coordinates":
             width = coordinates(np.zeros(0), extent, level.bits).dtype
-            known["crd"] = allocate(places, width)
+            known[fact.name] = allocate(places, width)
         elif fact.per == "child" and fact.name not in known:
             known[fact.name] = zeros(places, np.dtype(f"int{level.bits}"))
     return known, places
@@ -258,7 +258,7 @@ def _arrays(
 
 def _is_zero(fill: Number) -> bool:
     """Whether memory of zeros holds the fill everywhere; not so for the zero with a sign."""
-    return fill == 0 and "-" not in str(fill)
+    return not any(np.asarray(fill).tobytes())
 
 
 def _shared(plan: Packing, entries: Entries, levels: list[dict[str, Array]], count: int) -> bool:
@@ -306,9 +306,8 @@ def _compiled(
     """One of the programs of a plan, loaded."""
     program: Program = getattr(plan, which)()
     verify(program)
-    program = simplify(program)
-    verify(program)
-    return program, Executable(program, load(render(program)).kernel)
+    program, source = to_c(program, Trace(dumps=False))
+    return program, Executable(program, load(source).kernel)
 
 
 def _run(

@@ -14,7 +14,6 @@ import numpy as np
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, Diagonals, NumberedDiagonals, Range
 from openwork.format.levels.width import countable, index_dtype
-from openwork.runtime.host.toolchain import find_toolchain
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.list_kernels import (
     Entries,
@@ -25,26 +24,21 @@ from openwork.tensor.convert.list_kernels import (
     sorted_by,
 )
 from openwork.tensor.convert.pack_entries import Packing, single
-from openwork.tensor.convert.rows import direct, is_direct, is_rows
-
-# Below so many entries, NumPy is done before a compiler would be.
-LEAST_ENTRIES = 1 << 18
+from openwork.tensor.convert.rows import by_rows, is_rows, rows_reach
 
 
 def by_lists(storage: Storage, format: Format, exact: bool) -> Storage | None:
-    """`storage` in another format, if it is worth compiled code and there is a way.
+    """`storage` in another format, given a compiler; None if lists do not lead there.
 
     Out of levels that store more than was asked for, only what differs from the fill is taken,
     unless the pattern is to be `exact`.
     """
     source, rows = storage.format, _rows_like(format)
-    if storage.values.size < LEAST_ENTRIES or find_toolchain() is None:
-        return None
     if not _is_unique(source) or not _has_way(format):
         return None
     drops = source.levels[-1].stuffs and not exact
     if rows is not None and is_rows(source) and source.order != format.order:
-        storage = direct(storage, rows) or storage  # rows are turned faster than lists
+        storage = by_rows(storage, rows) or storage  # rows are turned faster than lists
     entries = listed(storage, drops)
     if entries is not None:
         entries = sorted_by(entries, keys_of(format), storage.shape)
@@ -71,7 +65,7 @@ def _has_way(format: Format) -> bool:
     framed = any(level in (Range, Diagonals) for level in format.levels)
     if framed:
         return rows is not None and format.levels[0] == Dense
-    return Packing.suits(format) or (rows is not None and is_direct(rows, format))
+    return Packing.suits(format) or (rows is not None and rows_reach(rows, format))
 
 
 def _packed(entries: Entries, storage: Storage, format: Format) -> Storage | None:
@@ -89,7 +83,7 @@ def _packed(entries: Entries, storage: Storage, format: Format) -> Storage | Non
         return None
     rows = packed(entries, shape, through, fill)
     if last != Range:
-        return direct(rows, format)
+        return by_rows(rows, format)
     return packed(entries, shape, format, fill, {1: _range(rows)})
 
 

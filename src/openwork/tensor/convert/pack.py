@@ -1,4 +1,4 @@
-"""From coordinates to levels and back: packing, unpacking, and conversion between formats.
+"""From coordinates to levels and back, in NumPy: packing, unpacking, dense arrays.
 
 Everything here asks levels for their properties, arrays and formulas, never for their names.
 """
@@ -7,28 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.types import DType, Number, as_dtype, number
-from openwork.errors import FormatError, InternalError
+from openwork.algebra.types import Number, as_dtype, number
+from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import Entries, Level
 from openwork.format.levels.width import index_dtype
-from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.memory import check_memory, filled
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.gpu import converted_on_gpu
-from openwork.tensor.convert.lists import by_lists
 from openwork.tensor.convert.moves import gathered
 from openwork.tensor.convert.order import add_up, first_of_each, in_order
-from openwork.tensor.convert.rows import as_rows, direct, is_rows
+from openwork.tensor.convert.rows import as_rows, is_rows
 
-S = TypeVar("S", bound=Storage)
-Levels = tuple[Mapping[str, Array], ...]
 # The most bytes that arrays of a level take for each place above it, while it is packed.
 _BYTES_EACH = 16
 
@@ -185,59 +179,12 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
     return coords, storage.values if everything else storage.values[places]
 
 
-def convert_blocks(storage: Storage, format: Format) -> Storage:
-    """The tensor with two modes for each that is stored in blocks, in the `format` of that.
+def by_numpy(storage: Storage, format: Format, exact: bool) -> Storage:
+    """The same tensor in another format: unpacked, sorted and packed.
 
-    Blocks may reach beyond the shape. What is stored there is no entry, and as long as the modes
-    are whole this can be seen: so they are taken apart after the conversion.
-    """
-    modes = _seen(storage.format)
-    order = tuple(modes[mode][0] for mode in format.order)
-    found = convert(storage, Format(format.levels, order, storage.format.tiles), exact=True)
-    extents = dict(zip(found.format.parts, found.extents, strict=True))
-    shape = tuple(extents[part] for part in modes)
-    order = tuple(modes.index(part) for part in found.format.parts)
-    if order != format.order:
-        raise InternalError(f"{storage.format!r} cannot be seen as {format!r}")
-    return replace(found, shape=shape, format=format)
-
-
-def _seen(format: Format) -> list[tuple[int, int | None]]:
-    """What the modes of a tensor are once those in blocks are taken apart."""
-    return sorted(format.parts, key=lambda part: (part[0], part[1] or 0))
-
-
-def convert(storage: Storage, format: Format, *, exact: bool = False) -> Storage:
-    """The same tensor in another format.
-
-    Explicit zeros stay entries; out of dense levels only what differs from the fill is taken,
+    Out of levels that store more than was asked for, only what differs from the fill is taken,
     unless the pattern is to be `exact`.
-
-    >>> from openwork.format.formats import CSC, CSR
-    >>> storage = pack(np.array([[0, 1], [2, 0]]), np.array([1.0, 2.0]), (2, 3), CSR)
-    >>> convert(storage, CSC).levels[1]["crd"]
-    array([1, 0], dtype=int32)
     """
-    check_order(format, len(storage.shape))
-    if format == storage.format:
-        return storage
-    made = _converted(storage, format, exact)
-    made.borrowed = storage.borrowed  # arrays that both formats have are shared
-    return made
-
-
-def _converted(storage: Storage, format: Format, exact: bool) -> Storage:
-    if isinstance(storage, DeviceStorage):
-        made = converted_on_gpu(storage, format)
-        if made is not None:
-            return made
-        there = DeviceStorage.of(convert(storage.host(), format, exact=exact))
-        return replace(there, of_torch=storage.of_torch)
-    found = direct(storage, format)
-    if found is None and not (storage.format.is_dense and format.is_dense):
-        found = by_lists(storage, format, exact)
-    if found is not None:
-        return found
     if storage.format.is_dense and not exact:
         return from_dense(to_dense(storage), format, storage.fill)
     coords, values = unpack(storage)
@@ -286,29 +233,3 @@ def differs(values: Array, fill: Number) -> Array:
     if fill != fill:
         return cast(Array, values == values)
     return cast(Array, values != fill)
-
-
-def cast_values(storage: Storage, dtype: DType) -> Storage:
-    """`storage` with values of another element type, and the same index arrays."""
-    if dtype == storage.dtype:
-        return storage
-    with np.errstate(all="ignore"):
-        values = _real_if_needed(storage.values, dtype).astype(dtype)
-    fill = number(storage.fill, dtype)
-    return replace(storage, dtype=dtype, values=values, fill=fill)
-
-
-def copied(storage: S) -> S:
-    """`storage` with arrays of its own."""
-    levels = copied_levels(storage.levels)
-    return replace(storage, levels=levels, values=storage.values.copy(), borrowed=False)
-
-
-def copied_levels(levels: Levels) -> Levels:
-    """Index arrays like these."""
-    return tuple({name: a.copy() for name, a in arrays.items()} for arrays in levels)
-
-
-def _real_if_needed(values: Array, dtype: DType) -> Array:
-    """The real parts, where complex numbers become real ones: what a cast in C keeps."""
-    return values.real if values.dtype.kind == "c" and dtype.kind not in "cb" else values

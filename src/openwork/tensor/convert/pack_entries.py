@@ -23,6 +23,7 @@ from openwork.format.levels import (
     Range,
     Singleton,
 )
+from openwork.program.lower.base.names import value_array
 from openwork.program.nodes import (
     Array,
     Declare,
@@ -204,7 +205,7 @@ class Packing:
             if name not in self._made(n)
         ]
         given = [*crd, values, FIRSTS, *kept]
-        made = [*stored, Array("R_vals", self.dtype)]
+        made = [*stored, value_array("R", self.dtype)]
         given_made = (*arguments(given, "operand"), *arguments(made, "result"))
         return Program(given_made, self.sizes, block(code), f"pack {self.format}")
 
@@ -266,7 +267,7 @@ class Packing:
                 code += [Store(self._array(n, name), place, stored) for name in self._made(n)]
         values = list_of("L", self.types, self.dtype)[1]
         if not self.in_order:
-            code.append(Store(Array("R_vals", self.dtype), place, Load(values, _P)))
+            code.append(Store(value_array("R", self.dtype), place, Load(values, _P)))
         return code
 
     def _append(self, n: int, parent: Expr, coordinate: Expr) -> list[Stmt]:

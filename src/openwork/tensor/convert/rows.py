@@ -1,7 +1,4 @@
-"""Conversions of rows of runs (CSR, CSC) in compiled code, linear in the number of entries.
-
-What is not here goes through lists of entries (`tensor.lists`), or NumPy (`tensor.pack`).
-"""
+"""Conversions of rows of runs (CSR, CSC) and lists (COO) in C, linear in the number of entries."""
 
 from __future__ import annotations
 
@@ -49,8 +46,8 @@ def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
     return Storage(shape, format, values.dtype, ({}, arrays), values, fill)
 
 
-def is_direct(source: Format, format: Format) -> bool:
-    """Whether there is a direct way from one format to another, given a compiler."""
+def rows_reach(source: Format, format: Format) -> bool:
+    """Whether C for rows leads from one format to another, given a compiler."""
     if format.ndim != 2 or not (is_rows(source) or source.levels == _LISTED):
         return False
     if is_rows(format) or format.levels in (_LISTED, LIL.levels):
@@ -60,15 +57,11 @@ def is_direct(source: Format, format: Format) -> bool:
     return all(format.tiles) and format == BSR(*format.tiles)
 
 
-def direct(storage: Storage, format: Format) -> Storage | None:
-    """`storage` in another format, if there is a direct way."""
-    if not is_direct(storage.format, format):
+def by_rows(storage: Storage, format: Format) -> Storage | None:
+    """`storage` in another format; None if C for rows does not lead there."""
+    if not rows_reach(storage.format, format):
         return None
-    rows: Rows | None = None
-    if storage.format.levels == _LISTED:
-        rows = _listed_rows(storage)
-    elif is_rows(storage.format):
-        rows = rows_of(storage)
+    rows = rows_of(storage) if is_rows(storage.format) else _listed_rows(storage)
     if rows is None:
         return None
     shape = storage.shape

@@ -5,7 +5,6 @@ Others are known by their protocols: CUDA's array interface, or DLPack.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from openwork.algebra.types import as_dtype
@@ -123,24 +122,3 @@ def _check(
                 code="E504",
                 hint="sort them first: matrix.sort_indices(), matrix.sum_duplicates()",
             )
-
-
-def to_cupy_matrix(storage: DeviceStorage, name: str) -> Any:
-    """CSR and CSC as the matrices of CuPy around the arrays of `storage`."""
-    if storage.format not in (CSR, CSC) or storage.fill != 0:
-        raise FormatError(
-            f"{name} is {storage.format!r}, and CuPy's matrices are CSR and CSC, of zeros beside",
-            code="E404",
-            hint="convert it: .to(ow.CSR)",
-        )
-    arrays = storage.levels[1]
-    sparse = importlib.import_module("cupyx.scipy.sparse")
-    make = sparse.csr_matrix if storage.format == CSR else sparse.csc_matrix
-    try:
-        return make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
-    except ValueError as error:
-        raise FormatError(
-            f"{name} cannot become a matrix of CuPy: {error}",
-            code="E404",
-            hint="its elements are bool, float32, float64, complex64 or complex128: .astype(...)",
-        ) from None

@@ -1,4 +1,4 @@
-"""NumPy, SciPy and other libraries' objects as storage, and back; without copies where it can be.
+"""NumPy, SciPy and other libraries' objects as storage, without copies where it can be.
 
 Nothing here changes an object of the caller's: SciPy's in-place sorting is never called on one.
 """
@@ -16,17 +16,12 @@ from scipy import sparse
 
 from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import DataError, FormatError, ShapeError
-from openwork.format.formats import BSR, CSC, CSF, CSR, DCSR, DIA, Format, dense
+from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
 from openwork.runtime.storage import Array, Storage
+from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import (
-    cast_values,
-    convert,
-    copied,
-    differs,
     from_dense,
     pack,
-    to_dense,
-    unpack,
 )
 from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.gpu import from_gpu, is_gpu_object
@@ -36,8 +31,6 @@ from openwork.tensor.exchange.scipy import (
     from_dia,
     from_lil,
     shared_values,
-    to_bsr,
-    to_dia,
 )
 from openwork.tensor.exchange.torch import as_known, is_torch
 from openwork.tensor.exchange.validate import (
@@ -88,7 +81,7 @@ def storage_from(obj: Any, wish: Wish) -> Storage:
         )
     if wish.format is not None:
         storage = convert(storage, wish.format)
-    return storage if wish.dtype is None else cast_values(storage, wish.dtype)
+    return storage if wish.dtype is None else storage.astype(wish.dtype)
 
 
 def _no_tensor(obj: object, reason: str, hint: str | None = None) -> FormatError:
@@ -353,45 +346,9 @@ def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
     elif both_sparse and given.key != facts.key:
         problem = f"absent entries of the argument are {given.fill}, not {facts.fill}"
     else:
-        return cast_values(convert(storage, facts.format), facts.dtype)
+        return convert(storage, facts.format).astype(facts.dtype)
     raise ShapeError(
         f"{name} was compiled as {facts.format!r} of {facts.dtype}: {problem}",
         code="E202",
         hint="convert the argument with .to(format) or .astype(dtype), or compile for it",
     )
-
-
-def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
-    """`storage` as a SciPy array of the same kind: CSR, CSC, BSR (with blocks that divide the
-    shape), DIA; any other matrix as COO. SciPy's methods work in place, so that the arrays are
-    copies, unless they are to be shared."""
-    if len(storage.shape) != 2:
-        raise FormatError(
-            f"{name} has {len(storage.shape)} modes, and SciPy's matrices have two",
-            code="E404",
-            hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
-        )
-    if not storage.format.is_dense and storage.fill != 0:
-        raise FormatError(
-            f"absent entries of {name} are {storage.fill}, and SciPy's are 0",
-            code="E404",
-            hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
-        )
-    if storage.format == DIA:
-        return to_dia(storage)
-    own = storage if share or storage.format.is_dense else copied(storage)
-    if storage.format in (CSR, CSC):
-        arrays = own.levels[1]
-        make = sparse.csr_array if storage.format == CSR else sparse.csc_array
-        matrix = make((own.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
-        matrix.has_canonical_format = True
-        return matrix
-    tiles = storage.format.tiles
-    if all(tiles) and storage.format == BSR(*tiles) and not storage.overhangs:
-        return to_bsr(own)
-    if storage.format.is_dense:
-        array = to_dense(storage)
-        kept = np.nonzero(differs(array, 0))
-        return sparse.coo_array((array[kept], kept), shape=storage.shape)
-    coords, values = unpack(own)
-    return sparse.coo_array((values, tuple(coords)), shape=storage.shape)

@@ -3,71 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
 
 from openwork.errors import InternalError, ShapeError
-from openwork.format.levels.width import INT32_LIMIT, index_dtype
+from openwork.format.levels.width import INT32_LIMIT
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Where, relations_of, written
 from openwork.loops.plan.assembly import Append, InPlace, Shared, accesses_of
 from openwork.loops.plan.blocks import extents_of_blocks, whole_vars
 from openwork.loops.plan.plan import Plan
-from openwork.loops.provenance import Provenance
-from openwork.pipeline import Compiled, back
-from openwork.program.nodes import Allocate, For, Grow
-from openwork.runtime.host.launch import Executable
-from openwork.runtime.host.library import load
-from openwork.runtime.host.threads import thread_count
-from openwork.runtime.memory import LARGE, address, available
-from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert, convert_blocks, copied_levels
-from openwork.tensor.kernel.long_loops import LongLoops, Marks
+from openwork.pipeline import Compiled
+from openwork.runtime.storage import Array, Storage, copied_levels
+from openwork.tensor.convert.convert import convert, convert_blocks
+from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for
-from openwork.trace import Trace
-from openwork.tree import Node, walk
 
-Extents = Mapping[IndexVar, int]
 Shape = tuple[int | None, ...]
-Widths = dict[tuple[str, int, str], str]
-Loader = Callable[[Compiled], Any]
 
-_BYTES = 16  # of an element of a workspace, at most
-_LONG = 1 << 13  # elements; fewer are little memory, however many threads have them
 _MOST_ROOM = 1 << 28
 
 
-def load_function(compiled: Compiled) -> Any:
-    """The C function of a kernel, compiled if nobody has done so before."""
-    return load(compiled.source).kernel
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Binding:
     """A kernel with its operands in place.
 
     It remembers the user's operands without keeping them alive. A result whose positions are known
-    will have `count` values.
+    will have `count` values. `ready`: what the target makes of it, to run it as often as one likes.
     """
 
     given: tuple[ReferenceType[Storage], ...]
     result_shape: Shape
-    executable: Executable
     compiled: Compiled
-    pointers: tuple[int, ...]
     sizes: tuple[int, ...]
     work: float
-    steps: float
     room: int
     tight: bool  # the result may need more memory than there is
     shape: tuple[int, ...]
-    extents: tuple[int, ...]  # of the modes that the kernel sees
+    extents: Extents
     count: int
     wide: bool
     cuts: tuple[Array, ...] = ()
+    ready: Any = None
 
     def fits(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
         """Whether this is the binding of `given`."""
@@ -78,20 +57,15 @@ class Binding:
 
 
 class Binder:
-    """Binds operands to the kernel of a plan, compiling it for each choice of index widths."""
+    """Binds operands to the kernels of a plan, which `compiler` writes."""
 
-    def __init__(
-        self, plan: Plan, templates: Mapping[str, Any], trace: Trace, loader: Loader
-    ) -> None:
-        self._plan, self._trace, self._load = plan, trace, loader
+    def __init__(self, plan: Plan, templates: Mapping[str, Any], compiler: Compiler) -> None:
+        self._plan, self._compiler = plan, compiler
         self._names = names = tuple(templates)
         self._promises = Promises(plan, templates)
-        self.operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
+        self.operands = compiler.operands
         self._derived = {d.var.name: d for d in plan.derived}
         self._modes = _modes(plan)
-        self._texts: dict[object, Compiled] = {}
-        self._ready: dict[object, tuple[Executable, Compiled]] = {}
-        self._wide = False  # the positions of a result once did not fit int32
         self.adds = plan.assignment.op is not None or any(
             d.source == plan.user_result.name for d in plan.derived
         )
@@ -99,16 +73,6 @@ class Binder:
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # where the loops' operands stand among the user's
-        self._long = LongLoops(plan, self.operands)
-        self._allocating: dict[str, bool] = {}  # by the text of a kernel
-        self._keyed = [  # workspaces whose keys are linearised coordinates
-            (
-                node.temporary.name,
-                Provenance(relations_of(plan.loops)).roots_of(written(node.producer).vars),
-            )
-            for node in walk(plan.loops)
-            if isinstance(node, Where) and not node.temporary.format.is_dense
-        ]
         self.takes_as_given = self._places == list(range(len(names)))
         levels = plan.user_result.format.levels if plan.native else plan.result.format.levels
         self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * len(levels)
@@ -132,11 +96,11 @@ class Binder:
             result_shape: the shape of the result, as far as it is known.
             fixed: the result must have that shape, whatever the operands have.
         """
-        plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._wide
+        plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._compiler.wide
         whole = self._extents(given, result_shape, fixed)
         extents = extents_of_blocks(whole, plan.blocks)
         cuts = self._promises.keep(extents, given, operands, self.operands)
-        executable, compiled = self._executable(operands, extents, wide)
+        compiled = self._compiler.kernel(operands, extents)
         work = float(sum(storage.values.size for storage in operands))
         shape = tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
         count, below = 1, lhs.level_vars
@@ -152,52 +116,19 @@ class Binder:
             count = math.prod(plan.user_result.format.extents(shape) if blocks else shape)
         else:
             count *= math.prod(extents[var] for var in below)
-        if room == 0:
-            tight = self._takes_much(compiled, extents, count)
         return Binding(
             given=tuple(ref(storage) for storage in given),
             result_shape=result_shape,
-            executable=executable,
             compiled=compiled,
-            pointers=self._pointers(operands, cuts),
             cuts=cuts,
             sizes=tuple(extents[var] for var in compiled.variables),
             work=work,
-            steps=max(work, self._steps(operands, extents)),
             room=room,
             tight=tight,
             shape=shape,
-            extents=tuple(extents[var] for var in lhs.vars),
+            extents=extents,
             count=count,
             wide=wide,
-        )
-
-    def _takes_much(self, compiled: Compiled, extents: Extents, count: int) -> bool:
-        """Whether what a kernel takes besides its result may be more than memory can hold.
-
-        Each thread may have a copy of the result, or a workspace as long as a mode.
-        """
-        longest = max(count, *extents.values()) if extents else count
-        if longest < _LONG or not self._allocates(compiled):
-            return False
-        size = _BYTES * thread_count() * longest
-        if size < LARGE:
-            return False
-        left = available()
-        return left is not None and 2 * size > left
-
-    def _allocates(self, compiled: Compiled) -> bool:
-        """Whether a kernel takes memory besides its result."""
-        known = self._allocating.get(compiled.source)
-        if known is None:
-            known = any(map(_takes_memory, walk(compiled.program.body)))
-            self._allocating[compiled.source] = known
-        return known
-
-    def _pointers(self, operands: tuple[Storage, ...], cuts: tuple[Array, ...]) -> tuple[int, ...]:
-        return (
-            *(pointer for storage in operands for pointer in storage.pointers),
-            *(address(array) for array in cuts),
         )
 
     def _room(
@@ -212,12 +143,6 @@ class Binder:
         room = room_for(found, assignment.lhs.dtype.itemsize + 8, usual)
         room = min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
         return room, may_not_fit(found, assignment.lhs, extents)
-
-    def widen(self, overflowed: Binding) -> None:
-        """From now on, count the positions of results in 64 bits."""
-        if overflowed.wide:
-            raise InternalError("64-bit positions overflowed")
-        self._wide = True
 
     def operands_of(self, given: tuple[Storage, ...], old: Storage | None) -> tuple[Storage, ...]:
         """The operands as the loops want them."""
@@ -292,95 +217,6 @@ class Binder:
                 )
             first.setdefault(var, name)
         return extents
-
-    def _executable(
-        self, operands: tuple[Storage, ...], extents: Extents, wide: bool
-    ) -> tuple[Executable, Compiled]:
-        """The kernel for the index widths of these operands, compiled if it is new."""
-        result = (
-            *self._result_widths(extents, wide),
-            *self._whole_blocks(extents),
-            *self._marks(operands, extents),
-        )
-        key = (tuple(storage.widths for storage in operands), result)
-        ready = self._ready.get(key)
-        if ready is None:
-            compiled = self.compile(operands, result)
-            ready = (Executable(compiled.program, self._load(compiled)), compiled)
-            self._ready[key] = ready
-        return ready
-
-    def _marks(self, operands: Sequence[Storage | None], extents: Extents | None = None) -> Marks:
-        """Which loops take so long that they have to look at the flag of Ctrl-C themselves."""
-        return self._long.marks(operands, extents)
-
-    def _steps(self, operands: Sequence[Storage | None], extents: Extents) -> float:
-        """About how many iterations all loops have, at most."""
-        return self._long.steps(operands, extents)
-
-    def compile(
-        self,
-        operands: tuple[Storage | None, ...],
-        result: tuple[tuple[tuple[str, int, str], str], ...] | None = None,
-    ) -> Compiled:
-        """The kernel as text; index arrays of operands without data are taken to be int32."""
-        if result is None:
-            known = {block.var: block.extent for block in self._plan.blocks}
-            result = (
-                *self._result_widths(None),
-                *self._whole_blocks(known),
-                *self._marks(operands),
-            )
-        widths: Widths = dict(result)
-        for var, storage in zip(self.operands, operands, strict=True):
-            for level, kind in enumerate(var.format.levels):
-                for n in (fact.name for fact in kind.arrays):
-                    array = None if storage is None else storage.levels[level].get(n)
-                    usual = f"int{kind.bits or 32}"
-                    widths[var.name, level, n] = usual if array is None else array.dtype.name
-        key = frozenset(widths.items())
-        if key not in self._texts:
-            self._texts[key] = self._back(widths)
-        return self._texts[key]
-
-    def _whole_blocks(
-        self, extents: Mapping[IndexVar, int | None]
-    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
-        """The modes that blocks divide without a rest, so that none has to be looked at."""
-        return tuple(
-            ((block.var.name, -1, "blocks"), "whole")
-            for block in self._plan.blocks
-            if (extents.get(block.var) or 1) % block.size == 0
-        )
-
-    def _back(self, widths: Widths) -> Compiled:
-        return back(self._plan, widths, self._trace)
-
-    def _result_widths(
-        self, extents: Extents | None, wide: bool = False
-    ) -> tuple[tuple[tuple[str, int, str], str], ...]:
-        """The element types of the index arrays that the kernel makes, and of workspace keys."""
-        found = [
-            ((name, 0, "keys"), "int128")
-            for name, variables in self._keyed
-            if extents is not None and math.prod(extents.get(v, 1) for v in variables) >= 2**63
-        ]
-        if not isinstance(self._plan.assembly, Append):
-            return tuple(found)
-        lhs = self._plan.assignment.lhs
-        for level, kind in enumerate(lhs.tensor.format.levels):
-            extent = 0 if extents is None else extents[lhs.level_vars[level]]
-            for fact in kind.arrays:
-                if fact.holds == "positions":
-                    width = "int64" if wide else "int32"
-                else:
-                    width = index_dtype(extent - 1).name
-                found.append(((lhs.tensor.name, level, fact.name), width))
-        return tuple(found)
-
-
-def _takes_memory(node: Node) -> bool:
-    return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
 
 
 def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:

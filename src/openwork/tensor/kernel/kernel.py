@@ -11,26 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from openwork.errors import DataError, InternalError, ShapeError
-from openwork.format.formats import Format
+from openwork.errors import InternalError, ShapeError
 from openwork.index.nodes import TensorVar
 from openwork.index.show import show
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.symbolic import known_pattern, narrows
-from openwork.loops.schedule.default.cpu import shared_by_threads
-from openwork.runtime.host.launch import BoundBroken, PositionOverflow
-from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, find_toolchain
-from openwork.runtime.memory import address, allocate, zeros
+from openwork.loops.schedule.draft import Draft
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
-from openwork.runtime.storage import Array, Storage
-from openwork.tensor.convert.pack import convert, pack
-from openwork.tensor.kernel.binding import Binder, Binding, Loader, Shape, load_function
-from openwork.tensor.kernel.promises import broken_bound
-from openwork.tensor.kernel.result_size import is_full, limit
+from openwork.runtime.storage import Storage
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import pack
+from openwork.tensor.kernel.binding import Shape
+from openwork.tensor.kernel.result_size import is_full
 from openwork.tensor.kernel.symbolic import Computes, SymbolicPlan
-from openwork.tensor.kernel.warm import Repeated, Warm, WarmAppended
+from openwork.tensor.kernel.target import Loader, Target
+from openwork.tensor.kernel.warm import Repeated
 from openwork.trace import Trace
 from openwork.tree import walk
 
@@ -51,39 +48,23 @@ class Kernel:
         trace: Trace,
         templates: Mapping[str, Any],
         result: Any,
-        loader: Loader = load_function,
+        target: Target,
+        loader: Loader | None = None,
     ) -> None:
-        self._plan, self._trace = plan, trace
+        self._plan, self._trace, self._target = plan, trace, target
         self._templates, self._result, self._loader = dict(templates), result, loader
-        self._binder = Binder(plan, self._templates, trace, loader)
-        self._latest: Binding | None = None
+        self._launcher = target.launcher(plan, trace, self._templates, result, loader)
         self._warm: Repeated | None = None
-        self._other: Kernel | None = None
-        self._converts_result = plan.converts_result
-        self._simple = self._binder.takes_as_given
         self._check = checks_results()
-        self._native = find_toolchain() is not None
-        known = {n: getattr(t, "_storage", None) for n, t in self._templates.items()}
-        self._compiled = self._binder.compile(
-            tuple(known.get(var.name) for var in self._binder.operands)
-        )
-        if self._native:
-            loader(self._compiled)
-        else:
-            warnings.warn(
-                f"no C compiler was found, so Openwork answers slowly; {HOW_TO_GET_ONE}",
-                stacklevel=4,
-            )
-
-    _language = "C"
+        if self._launcher.missing is not None:
+            warnings.warn(self._launcher.missing, stacklevel=4)
 
     # -- for readers ----------------------------------------------------------------------------
 
     @property
     def source(self) -> str:
-        """The C text, for the index widths of the latest call."""
-        latest = self._latest
-        return (self._compiled if latest is None else latest.compiled).source
+        """The text, for the index widths of the latest call."""
+        return self._launcher.compiled.source
 
     @property
     def loops(self) -> Stmt:
@@ -96,11 +77,12 @@ class Kernel:
         lines += [f"  {line}" for line in str(self._plan.loops).splitlines()]
         lines += ["decisions:", *(f"  {decision}" for decision in self._trace.decisions)]
         lines += self._fullness()
-        if not self._native:
+        if self._launcher.missing is not None:
             lines.append("  no C compiler: the reference evaluator answers")
         seconds = sum(stage.seconds for stage in self._trace.stages)
         length = len(self.source.splitlines())
-        lines.append(f"{length} lines of {self._language}, written in {seconds * 1e3:.1f} ms")
+        language = self._target.language
+        lines.append(f"{length} lines of {language}, written in {seconds * 1e3:.1f} ms")
         return "\n".join(lines)
 
     def _fullness(self) -> list[str]:
@@ -147,14 +129,16 @@ class Kernel:
             result = warm(given)
             if result is not None:
                 return result
-        target = self._result if out is None else out
-        old = target.__openwork_before__(self._plan.written) if self._binder.adds else None
-        if not self._native:
-            storage = self._refer(given, target.shape, old)
+        launcher, place = self._launcher, self._result if out is None else out
+        old = place.__openwork_before__(self._plan.written) if launcher.binder.adds else None
+        if launcher.missing is not None:
+            storage = self._refer(given, place.shape, old)
         else:
-            storage = self._launch(given, target.shape, old, out)
+            storage = launcher.launch(given, place.shape, old, out)
             if self._check:
-                self._compare(storage, given, target.shape, old)
+                self._compare(storage, given, place.shape, old)
+            else:
+                self._warm = launcher.warm
         if out is None:
             return self._result.__openwork_result__(storage)
         return _deliver(storage, out)
@@ -183,7 +167,7 @@ class Kernel:
                    [1., 4.]])
         """
         plan = self._plan
-        if self._binder.adds:
+        if self._launcher.binder.adds:
             raise ShapeError(
                 f"{plan.user_result} keeps its old entries, so that its pattern is never settled",
                 code="E206",
@@ -192,7 +176,7 @@ class Kernel:
         given = self._given(operands)
         first = self(**operands).storage
         compute: Computes = self
-        if isinstance(plan.assembly, Append) and self._native:
+        if isinstance(plan.assembly, Append) and self._launcher.missing is None:
             compute = self._under(first) if narrows(plan) else self._again(first)
         text = show(plan.assignment)
         names = tuple(self._templates)
@@ -213,8 +197,10 @@ class Kernel:
     def _under(self, result: Storage) -> Kernel:
         """A kernel for results with the pattern of `result`."""
         name = f"{self._plan.result.name}'pattern"
-        trace = Trace()
-        plan = shared_by_threads(known_pattern(self._plan, name), trace)
+        draft = self._target.for_pattern(Draft(self._plan.written, known_pattern(self._plan, name)))
+        if draft is None:
+            return self
+        plan, trace = draft.plan, Trace(decisions=list(draft.decisions))
         held = convert(result, self._plan.result.format, exact=True)
         dtype = next(
             v.dtype for v in walk(plan.loops) if isinstance(v, TensorVar) and v.name == name
@@ -222,7 +208,7 @@ class Kernel:
         values = np.empty(held.values.size, dtype)  # nobody reads them
         pattern = Storage(held.shape, held.format, dtype, held.levels, values, held.fill)
         templates = {**self._templates, name: type(self._result).of(pattern, name)}
-        return Kernel(plan, trace, templates, self._result, self._loader)
+        return Kernel(plan, trace, templates, self._result, self._target, self._loader)
 
     def _again(self, first: Storage) -> Computes:
         """The whole computation, whose results share the index arrays of `first`."""
@@ -270,128 +256,24 @@ class Kernel:
                 code="E202",
             )
 
-    def _launch(
-        self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
-    ) -> Storage:
-        """Run the compiled kernel; a call like the one before is bound already."""
-        plan, binder = self._plan, self._binder
-        binding, fixed = self._latest, out is not None
-        operands = given if self._simple else binder.operands_of(given, old)
-        if binding is None or fixed or binder.converts or not binding.fits(given, shape):
-            if plan.otherwise is not None and not binder.keeps_bounds(given, shape):
-                return self._for_other_extents(plan.otherwise)._launch(given, shape, old, out)
-            binding = self._latest = binder.bind(given, operands, shape, fixed)
-        if isinstance(plan.assembly, Append):
-            try:
-                storage = self._appended(binding)
-            except BoundBroken:
-                raise broken_bound(plan) from None
-            except PositionOverflow:
-                binder.widen(binding)
-                binding = self._latest = binder.bind(given, operands, shape, fixed)
-                storage = self._appended(binding)
-            if not fixed and not self._check and not self._converts_result:
-                suits = WarmAppended.suits(plan.assembly, binding, binder)
-                repeated = (binding, plan.user_result, self._templates.values(), self._result)
-                self._warm = WarmAppended(*repeated) if suits else None
-        else:
-            values = self._values(binding, operands, old, out)
-            work = binding.work + binding.count
-            pointers = (*binding.pointers, address(values))
-            try:
-                steps = binding.steps + binding.count
-                given_for = (pointers, binding.sizes, work, 0, binding.tight, steps)
-                binding.executable.run(*given_for)
-            except BoundBroken:
-                raise broken_bound(plan) from None
-            storage = self._storage(binding, binder.levels(operands), values)
-            if not fixed and not self._check and not self._converts_result:
-                suits, user = Warm.suits(binding, binder), plan.user_result
-                mine = self._templates.values()
-                self._warm = Warm(binding, binder, user, mine, self._result) if suits else None
-        return storage
-
-    def _for_other_extents(self, plan: Plan) -> Kernel:
-        """The kernel for data that breaks a bound which the default schedule counts on."""
-        if self._other is None:
-            self._other = Kernel(plan, Trace(), self._templates, self._result, self._loader)
-        return self._other
-
-    def _storage(
-        self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
-    ) -> Storage:
-        """The result as the user stores it."""
-        plan, tensor, user = self._plan, self._plan.result, self._plan.user_result
-        if not self._converts_result:
-            return self._around(binding.shape, user.format, levels, values)
-        shape = binding.shape if plan.native is None else binding.extents
-        made = self._around(shape, tensor.format, levels, values)
-        made = convert(made, plan.native or user.format, exact=True)
-        return replace(made, shape=binding.shape, format=user.format)
-
-    def _around(
-        self,
-        shape: tuple[int, ...],
-        format: Format,
-        levels: tuple[Mapping[str, Array], ...],
-        values: Array,
-    ) -> Storage:
-        """A storage of the arrays of a result."""
-        tensor = self._plan.result
-        return Storage(shape, format, tensor.dtype, levels, values, tensor.fill)
-
-    def _values(
-        self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
-    ) -> Array:
-        """Memory for the values of a result whose positions are known."""
-        dtype, initial, count = self._plan.result.dtype, binding.compiled.initial, binding.count
-        if out is not None and out.format.is_dense and not self._converts_result:
-            values: Array = out.__openwork_place__().values
-            if not any(np.may_share_memory(values, s.values) for s in operands):
-                if not values.flags.writeable:
-                    raise DataError(f"{out.name} cannot be written to", code="E505")
-                if initial is not None:
-                    values.fill(initial)
-                elif old is not None and old.values is not values:
-                    values[...] = old.values
-                return values
-        if old is not None and self._plan.assignment.op is not None:
-            return old.values.copy()
-        if initial == 0:
-            return zeros(count, dtype)
-        values = allocate(count, dtype)
-        if initial is not None:
-            values.fill(initial)
-        return values
-
-    def _appended(self, binding: Binding) -> Storage:
-        """A result from the arrays that the kernel makes."""
-        room, assembly, lhs = binding.room, self._plan.assembly, self._plan.assignment.lhs
-        if isinstance(assembly, Append) and assembly.strategy == "count":
-            room = limit(lhs, dict(zip(lhs.vars, binding.extents, strict=True)))
-        sizes, tight = binding.sizes, binding.tight
-        given = (binding.pointers, sizes, binding.work, room, tight, binding.steps)
-        made = binding.executable.run(*given)
-        arrays = iter(made)
-        levels = tuple(
-            {fact.name: next(arrays) for fact in level.arrays}
-            for level in self._plan.result.format.levels
-        )
-        return self._storage(binding, levels, next(arrays))
-
     def _compare(
         self, result: Storage, given: tuple[Storage, ...], shape: Shape, old: Storage | None
     ) -> None:
         """Raise if a result differs from the reference's."""
-        _check_agreement(result, self._refer(given, shape, old), repr(self))
+        expected = self._refer(given, shape, old)
+        got, want = to_masked(result.host()).values, to_masked(expected).values
+        tolerance = 0.0 if want.dtype.kind in "biu" else 1e-4
+        if not np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True):
+            raise InternalError(f"{self!r} disagrees with the reference evaluator")
 
     def _refer(self, given: tuple[Storage, ...], shape: Shape, old: Storage | None) -> Storage:
         """The result by the reference evaluator."""
         written, user = self._plan.written, self._plan.user_result
         pairs = zip(self._templates, given, strict=True)
-        operands = {name: to_masked(storage) for name, storage in pairs}
-        before = None if old is None or written.op is None else to_masked(old)
-        result = evaluate(written, operands, self._binder.extents(given, shape), before)
+        operands = {name: to_masked(storage.host()) for name, storage in pairs}
+        before = None if old is None or written.op is None else to_masked(old.host())
+        extents = self._launcher.binder.extents(given, shape)
+        result = evaluate(written, operands, extents, before)
         coords, values = masked_to_coo(result)
         if user.format.is_dense:
             coords = np.indices(result.values.shape).reshape(user.ndim, result.values.size)
@@ -418,10 +300,3 @@ def _deliver(storage: Storage, out: Any) -> Any:
         storage = place
     out.__openwork_store__(storage)
     return out
-
-
-def _check_agreement(result: Storage, expected: Storage, kernel: str) -> None:
-    got, want = to_masked(result).values, to_masked(expected).values
-    tolerance = 0.0 if want.dtype.kind in "biu" else 1e-4
-    if not np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True):
-        raise InternalError(f"{kernel} disagrees with the reference evaluator")

@@ -15,19 +15,21 @@ from openwork.loops.nodes import Forall, relations_of
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
+from openwork.program.lower.base.specialization import LongLoops
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.kernel.result_size import steps
 from openwork.tree import walk
-
-Marks = tuple[tuple[tuple[str, int, str], str], ...]
 
 # A loop of at least so many iterations may take longer than somebody who pressed Ctrl-C waits, and
 # so may all loops of a kernel together.
 _LOOP, _KERNEL = 1 << 17, 1 << 26
 
 
-class LongLoops:
-    """What is asked about the loops of a plan, given its operands."""
+_NONE = LongLoops()
+
+
+class LoopLengths:
+    """How long the loops of a plan take, given its operands."""
 
     def __init__(self, plan: Plan, operands: Sequence[TensorVar]) -> None:
         self._assignment, self._operands = plan.assignment, tuple(operands)
@@ -36,9 +38,9 @@ class LongLoops:
         self._wanted = {*self._innermost, *(var for access in self._reads for var in access.vars)}
         self._counted: tuple[object, float] = (None, 0.0)  # for which sizes, and how many steps
 
-    def marks(
+    def long(
         self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int] | None = None
-    ) -> Marks:
+    ) -> LongLoops:
         """Innermost loops of which one alone takes long, and whether all loops together do.
 
         Without `extents`, as far as operands tell.
@@ -47,16 +49,15 @@ class LongLoops:
         known = self._extents(held) if extents is None else extents
         whole = self.steps(operands, known)
         if whole < _LOOP:
-            return ()
-        loops = [((var.name, -1, "loop"), "long") for var in self._innermost if known[var] >= _LOOP]
-        runs = {
-            ((var.name, -1, "run"), "long")
+            return _NONE
+        loops = frozenset(var for var in self._innermost if known[var] >= _LOOP)
+        runs = frozenset(
+            var
             for access in self._reads
             for level, var in enumerate(access.level_vars)
             if var in self._innermost and _has_long_run(held[access.tensor], level)
-        }
-        kernel = [(("", -1, "kernel"), "long")] if whole >= _KERNEL else []
-        return (*loops, *sorted(runs), *kernel)
+        )
+        return LongLoops(loops, runs, whole >= _KERNEL)
 
     def steps(self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int]) -> float:
         """About how many iterations all loops have, at most; 0 if that is not known yet."""
@@ -96,7 +97,9 @@ def _has_long_run(storage: Storage | None, level: int) -> bool:
         return False
     known = storage.asked.get((_has_long_run, level))
     if known is None:
-        known = storage.asked[_has_long_run, level] = _looked_for(storage.levels[level].get("pos"))
+        name = storage.format.levels[level].boundaries
+        pos = None if name is None else storage.levels[level].get(name)
+        known = storage.asked[_has_long_run, level] = _looked_for(pos)
     return known
 
 

@@ -20,7 +20,6 @@ from openwork.loops.relations import (
     Divide,
     Fuse,
     Pos,
-    Precompute,
     Relation,
 )
 from openwork.runtime.storage import Array, Storage
@@ -89,10 +88,8 @@ class Promises:
         return True
 
     def _check(self, bound: Bound, extents: Mapping[IndexVar, int]) -> None:
-        var = bound.parent
-        while isinstance(above := self._provenance.above.get(var), (Bound, Precompute)):
-            var = above.parent
-        if above is not None:
+        var = self._provenance.unrenamed(bound.parent)
+        if var in self._provenance.above:
             return  # known only inside the kernel, which checks it
         size, value = extents[var], bound.value
         holds = {
@@ -154,12 +151,10 @@ class Promises:
         self, var: IndexVar, extents: Mapping[IndexVar, int], operands: Mapping[str, Storage]
     ) -> int:
         """How many values a variable has whose loop is not inside of another's run."""
-        relation = self._provenance.above.get(var)
-        match relation:
+        var = self._provenance.unrenamed(var)
+        match self._provenance.above.get(var):
             case None:
                 return extents[var]
-            case Bound(parent=parent) | Precompute(parent=parent):
-                return self._size(parent, extents, operands)
             case Fuse():
                 return math.prod(extents[u] for u in self._provenance.underived(var))
             case Pos(access=access, parent=parent):

@@ -73,8 +73,9 @@ class Warm(Repeated):
     ) -> None:
         super().__init__(binding, templates, template)
         self._result, self._levels = result, binder.levels_again
+        self._executable, self._pointers = binding.ready.executable, binding.ready.pointers
         self._work = binding.work + binding.count
-        self._steps = binding.steps + binding.count
+        self._steps = binding.ready.steps + binding.count
         self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
         self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
         self._frames: list[Any] = []  # arguments of calls that are over
@@ -88,7 +89,7 @@ class Warm(Repeated):
     def _made(self) -> Any:
         binding, result, work = self._binding, self._result, self._work
         threads, (known, sizes) = threads_for(work), self._sized
-        executable = binding.executable
+        executable = self._executable
         if threads != known:
             sizes = executable.sizes(threads, 0, binding.sizes)
             self._sized = (threads, sizes)
@@ -98,7 +99,7 @@ class Warm(Repeated):
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = executable.frame((*binding.pointers, 0))
+            frame = executable.frame((*self._pointers, 0))
         # The same as the address in `__array_interface__`, for a third of the time.
         frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
         executable.call(frame, sizes, self._steps)
@@ -126,17 +127,17 @@ class WarmAppended(Repeated):
         return not short and binder.takes_as_given and not binder.adds
 
     def _made(self) -> Any:
-        binding, result = self._binding, self._result
-        executable, work = binding.executable, binding.work
-        threads = threads_for(work)
+        binding, result, call = self._binding, self._result, self._binding.ready
+        executable = call.executable
+        threads = threads_for(binding.work)
         try:
             frame, sizes = self._frames.pop()
             sizes[0] = threads
         except IndexError:
-            frame = executable.frame(binding.pointers)
+            frame = executable.frame(call.pointers)
             sizes = executable.sizes(threads, binding.room, binding.sizes)
         try:
-            executable.call(frame, sizes, binding.steps)
+            executable.call(frame, sizes, call.steps)
         except (BoundBroken, PositionOverflow):
             return None
         arrays = executable.collect(frame, sizes)

@@ -14,7 +14,7 @@ from tests.program.lower.result.test_strategies import CASES, statement
 
 import openwork as ow
 from openwork.loops.plan.assembly import Append
-from openwork.loops.schedule.default import gpu
+from openwork.loops.schedule.machines import H200
 from openwork.runtime.gpu.emulator import ORDERS
 from openwork.tensor.exchange.validate import validate
 
@@ -27,7 +27,7 @@ def kernels() -> dict[str, Any]:
     batch, found = Batch(), {}
     for name in CASES:
         kernel = statement(name).compile("cuda-emulated", loader=batch)
-        batch.expect(kernel._compiled)
+        batch.expect(kernel._launcher.compiled)
         found[name] = kernel
     return found
 
@@ -37,7 +37,7 @@ def test_the_result_is_that_of_a_cpu(kernels: dict[str, Any], name: str) -> None
     stmt, kernel = statement(name), kernels[name]
     expected = stmt.compile()().storage
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         made = kernel().storage
         validate(made, "the result")
         for ours, theirs in zip(made.levels, expected.levels, strict=True):
@@ -89,11 +89,11 @@ def merged(text: str, seed: int) -> ow.Statement:
 @pytest.mark.parametrize("share", [1, 2, 7, 64])
 def test_rows_are_cut_where_they_differ(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces have equally many entries, and begin and end within rows."""
-    monkeypatch.setattr(gpu, "SHARE", share)
+    tiers.set_numbers(monkeypatch, share=share)
     batch, kernels = Batch(), {}
     for seed, name in enumerate(MERGED, 10 * share):
         kernel = merged(MERGED[name], seed).compile("cuda-emulated", loader=batch)
-        batch.expect(kernel._compiled)
+        batch.expect(kernel._launcher.compiled)
         kernels[name] = seed, kernel
     for name, (seed, kernel) in kernels.items():
         if isinstance(kernel._plan.assembly, Append):
@@ -101,7 +101,7 @@ def test_rows_are_cut_where_they_differ(share: int, monkeypatch: pytest.MonkeyPa
             assert share == 64 or "which rows are cut for" in kernel.explain()
         expected = merged(MERGED[name], seed).compile()().storage
         for order in range(ORDERS):
-            kernel._device.order = order
+            kernel._launcher.device.order = order
             made = kernel().storage
             validate(made, "the result")
             np.testing.assert_array_equal(made.levels[1]["pos"], expected.levels[1]["pos"])
@@ -114,7 +114,7 @@ def test_rows_are_cut_unless_they_are_known_to_be_short() -> None:
     C = ow.placeholder("C", order=2, format=ow.CSR)
     stmt = ow.parse("C(i,j) = A(i,j) + B(i,j)", A=A, B=B, C=C)
     kernel = stmt.compile("cuda-emulated")
-    assert kernel._plan.assembly == Append("count", 1, share=gpu.SHARE)
+    assert kernel._plan.assembly == Append("count", 1, share=H200.result.share)
     one, other = rows_that_differ(1, (9, 200)), rows_that_differ(2, (9, 200))
     made = kernel(A=ow.tensor(one, format=ow.CSR), B=ow.tensor(other, format=ow.CSR))
     np.testing.assert_array_equal(made.to_numpy(), one + other)
@@ -124,7 +124,7 @@ def test_rows_are_cut_unless_they_are_known_to_be_short() -> None:
 
 @pytest.mark.parametrize("bits", ["int32", "int64"])
 def test_cut_rows_with_indices_of_either_width(bits: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "SHARE", 3)
+    tiers.set_numbers(monkeypatch, share=3)
     given = {}
     for seed, name in enumerate("AB"):
         matrix = sp.csr_array(rows_that_differ(seed))
@@ -156,7 +156,7 @@ def test_rows_that_no_near_table_holds(
     assert ("mark_bit" in kernel.source) == (tier == "mapped" and "claim" in kernel.source)
     expected = statement(name).compile()()
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
 
 
@@ -173,7 +173,7 @@ def test_products_of_every_type(dtype: str, semiring: str | None) -> None:
     stmt = ow.parse("C(i,k) = A(i,j) * A(j,k)", A=A, C=C, semiring=semiring)
     kernel, expected = stmt.compile("cuda-emulated"), stmt.compile()().storage
     for order in range(ORDERS):
-        kernel._device.order = order
+        kernel._launcher.device.order = order
         made = kernel().storage
         np.testing.assert_array_equal(made.levels[1]["crd"], expected.levels[1]["crd"])
         np.testing.assert_array_equal(made.values, expected.values)
@@ -224,7 +224,7 @@ def test_some_rows_are_long() -> None:
 @pytest.mark.parametrize("lanes", [8, 16, 32])
 def test_rows_of_every_length_are_in_order(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row n has n entries: sorted in registers, in shared memory, or by a block."""
-    monkeypatch.setattr(gpu, "lanes_for", lambda mean: lanes)
+    tiers.set_numbers(monkeypatch, lanes=(lanes,))
     rng, n = np.random.default_rng(lanes), 202
     rows = [rng.permutation(300)[:length] for length in range(n)]
     pos = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
@@ -259,6 +259,6 @@ def test_compiles_for_a_gpu(kernels: dict[str, Any], name: str) -> None:
 @pytest.mark.skipif(library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
 @pytest.mark.parametrize("name", MERGED)
 def test_cut_rows_compile_for_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "SHARE", 4)
+    tiers.set_numbers(monkeypatch, share=4)
     used = registers(compile_text(merged(MERGED[name], 1).compile("cuda").source))
     assert used and all(count <= 64 and stack == 0 for count, stack in used.values()), used

@@ -20,7 +20,7 @@ from openwork.loops.plan.nest import (
 )
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, Cut, Divide, Fuse, Pos, Precompute
+from openwork.loops.relations import Cut, Divide, Fuse, Pos
 from openwork.loops.schedule.commands.pos import check_run, no_run
 from openwork.loops.schedule.commands.split import replace_by_two
 from openwork.loops.schedule.legality.loops import check_nest
@@ -98,9 +98,8 @@ def _check_choice(balance: str | None, split_points: Callable[..., Any] | None) 
 
 def _no_balance(var: IndexVar, pos: Pos, provenance: Provenance) -> str | None:
     """Why the entries below values of `var` cannot be counted, or None if they can."""
+    var = provenance.unrenamed(var)
     relation = provenance.above.get(var)
-    if isinstance(relation, (Bound, Precompute)):
-        return _no_balance(relation.parent, pos, provenance)
     if isinstance(relation, Cut):
         counts = "runs" if relation.outer == var else "places in a run"
         return f"{var} counts {counts} of {relation.parent}"
@@ -114,15 +113,12 @@ def _no_balance(var: IndexVar, pos: Pos, provenance: Provenance) -> str | None:
 def _check_known_before(plan: Plan, var: IndexVar) -> None:
     """Cut points are asked for before a kernel runs, so the loop's ends must be known by then."""
     provenance = provenance_of(plan)
-    at = var
-    while isinstance(above := provenance.above.get(at), (Bound, Precompute)):
-        at = above.parent
+    above = provenance.above.get(provenance.unrenamed(var))
     plain = above is None
     if isinstance(above, Pos):
         variables = provenance.underived(above.parent)
         plain = above.access.level_vars.index(variables[0]) == 0
-        at = above.parent
-        above = provenance.above.get(at)
+        above = provenance.above.get(above.parent)
         plain = plain and (above is None or isinstance(above, Fuse))
     if isinstance(above, Fuse):
         plain = all(provenance.above.get(v) is None for v in above.parents)
@@ -158,7 +154,7 @@ def _counted(plan: Plan, var: IndexVar) -> Access:
             if not isinstance(access, Access) or access.tensor in {plan.result}:
                 continue
             levels, order = access.tensor.format.levels, access.level_vars
-            if variables[-1] not in order or any(kind.name == "Key" for kind in levels):
+            if variables[-1] not in order or any(kind.lists for kind in levels):
                 continue
             at = order.index(variables[-1])
             below = levels[at + 1] if at + 1 < len(levels) else None

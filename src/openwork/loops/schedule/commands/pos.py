@@ -12,7 +12,7 @@ from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan.nest import new_variables, provenance_of, rewrite, untagged
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, Divide, Fuse, Pos, Precompute, Split
+from openwork.loops.relations import Cut, Fuse, Pos
 from openwork.loops.schedule.legality.loops import check_nest
 
 
@@ -117,21 +117,18 @@ def _no_positions(kinds: Sequence[Level], part: bool) -> str | None:
 
 def no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str | None:
     """Why the values of `var` are not a run of coordinates, or None if they are."""
+    var = provenance.unrenamed(var)
     match provenance.above.get(var):
         case None:
             return None
-        case Bound(parent=parent) | Precompute(parent=parent):
-            return no_run(parent, provenance, outermost)
         case Fuse(outer=outer, inner=inner):
             return no_run(outer, provenance, outermost) or no_run(inner, provenance, False)
-        case Split() | Divide() as relation:
+        case Cut() as relation:
             if relation.outer == var:
                 return f"{var} counts runs of {relation.parent}"
             if not outermost:
                 return f"{var} is only a part of {relation.parent}"
-            whole = relation.parent
-            while isinstance(above := provenance.above.get(whole), (Bound, Precompute)):
-                whole = above.parent
+            above = provenance.above.get(provenance.unrenamed(relation.parent))
             if isinstance(above, Fuse):
                 return f"{relation.parent} fuses {above.outer} and {above.inner}"
             if provenance.space(relation.parent) is not None:

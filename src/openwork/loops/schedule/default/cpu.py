@@ -1,131 +1,121 @@
-"""The schedule that a statement has if the user gives none, in the scheduling language itself.
+"""The schedule that a statement has on a CPU if the user gives none, as commands.
 
-Four things are worth more than they cost on every machine. A sum of products over several loops is
-factored, so that what does not change further in is multiplied once (the MTTKRP of the thesis'
-appendix). A dot product along memory is summed in several lanes, which do not wait for each other.
-Rows that are stored side by side are the lanes of vectors. And columns that are few are counted on,
-so that a row of them is a handful of vectors; data of other extents gets the loops without that.
+Four things pay off on every machine. A sum of products over several loops is factored, so that
+terms that do not change further in are multiplied once (the MTTKRP of the thesis' appendix). A dot
+product along memory is summed in several lanes, which do not wait for each other. Rows that are
+stored side by side become the lanes of vectors. And where columns are few, their number is
+compiled in, so that a row of them is a handful of vectors; data of other extents gets the loops
+without that.
+
+Then threads share the outermost loop, or pieces of a sparse result.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, Apply, IndexVar
-from openwork.index.show import show
 from openwork.loops.nodes import (
     Forall,
     OutputRaceStrategy,
     ParallelUnit,
     Stmt,
-    SuchThat,
     Tag,
+    Where,
     nest_of,
-    relations_of,
 )
 from openwork.loops.plan.assembly import Append, accesses_of
-from openwork.loops.plan.concretize import tag_outermost
-from openwork.loops.plan.nest import Path, paths, provenance_of
+from openwork.loops.plan.nest import Path, paths, provenance_of, with_nest
+from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType, Divide
-from openwork.loops.schedule.commands.bound import bound
-from openwork.loops.schedule.commands.divide import divide
-from openwork.loops.schedule.commands.fuse import fuse
-from openwork.loops.schedule.commands.parallelize import parallelize
-from openwork.loops.schedule.commands.precompute import precompute
-from openwork.loops.schedule.commands.split import split
 from openwork.loops.schedule.default.cpu_dot import extent_of, terms_of, vars_of, with_lanes
+from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.parallel import entangled
-from openwork.trace import Trace
+from openwork.loops.schedule.machines import Cpu
 
-# Bytes that the sums of rows side by side take, at most and at least. Long stretches are read fast.
-_MOST_ROWS, _LEAST_ROWS = 1024, 32
-# Bytes of columns that are counted on, at most, and of a vector that they are multiples of.
-_MOST_COLUMNS, _VECTOR = 256, 32
-# From so many reduction loops on, factoring beats a tile of columns in registers.
-_LEAST_FACTORED = 3
+_THREADS = ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces
+_LANES = ParallelUnit.CPUVector, OutputRaceStrategy.NoRaces
 
 
-def scheduled(plan: Plan, trace: Trace) -> Plan:
-    """`plan` with the default schedule, as far as it applies."""
-    plan = _side_by_side(_in_lists(plan, trace), trace)
-    return _counted_columns(with_lanes(_factored(plan, trace), trace), trace)
+def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
+    """`draft` with the default schedule, as far as it applies."""
+    draft = _side_by_side(_in_lists(draft), cpu)
+    draft = _counted_columns(with_lanes(_factored(draft, cpu), cpu), cpu)
+    if draft.otherwise is not None:
+        other = in_pieces(shared_by_threads(draft.otherwise, cpu))
+        draft = replace(draft, otherwise=other)
+    return in_pieces(shared_by_threads(draft, cpu))
 
 
-def _side_by_side(plan: Plan, trace: Trace) -> Plan:
+def _side_by_side(draft: Draft, cpu: Cpu) -> Draft:
     """Take several rows at once where their runs are stored side by side."""
-    (path, *more) = paths(plan.loops)
+    (path, *more) = paths(draft.plan.loops)
     lhs = path.assign.lhs
-    if more or len(path.loops) != 2 or not lhs.tensor.format.is_dense or plan.blocks:
-        return plan
+    if more or len(path.loops) != 2 or not lhs.tensor.format.is_dense or draft.plan.blocks:
+        return draft
     row, along = path.variables
     for access in accesses_of(path.assign.rhs):
         if access.level_vars != (row, along) or lhs.vars != (row,):
             continue
-        most, least = (n // lhs.dtype.itemsize for n in (_MOST_ROWS, _LEAST_ROWS))
+        most, least = (n // lhs.dtype.itemsize for n in (cpu.most_row_sums, cpu.least_row_sums))
         count = most
         while count > 1 and not access.tensor.format.levels[1].abreast(count):
             count //= 2
         if count < max(least, 2):
             continue
         outer, inner = IndexVar(f"{row}0"), IndexVar(f"{row}1")
-        threads = ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces
-        lanes = ParallelUnit.CPUVector, OutputRaceStrategy.NoRaces
         try:
-            new = parallelize(split(plan, row, outer, inner, count), outer, *threads)
-            plan = parallelize(new, inner, *lanes)
+            new = draft.then("split", row, outer, inner, count)
+            new = new.then("parallelize", outer, *_THREADS).then("parallelize", inner, *_LANES)
         except ScheduleError:
             continue
-        trace.decide(
-            f"schedule: split({row},{outer},{inner},{count}), parallelize({outer},CPUThread,"
-            f"NoRaces), parallelize({inner},CPUVector,NoRaces)"
-        )
-        break
-    return plan
+        return new.since(draft)
+    return draft
 
 
-def _counted_columns(plan: Plan, trace: Trace) -> Plan:
-    """Count on how many columns there are, where they are a few whole vectors."""
+def _counted_columns(draft: Draft, cpu: Cpu) -> Draft:
+    """Compile in how many columns there are, where they are a few whole vectors."""
+    plan = draft.plan
     (path, *more) = paths(plan.loops)
-    if more or plan.otherwise is not None or plan.blocks or isinstance(plan.assembly, Append):
-        return plan
+    if more or draft.otherwise is not None or plan.blocks or isinstance(plan.assembly, Append):
+        return draft
     reduced, column = _reductions(path)
     if not reduced or column is None:
-        return plan
+        return draft
     extent = extent_of((path.assign.lhs, *accesses_of(path.assign.rhs)), column)
     size = extent * path.assign.lhs.dtype.itemsize
-    if not 0 < size <= _MOST_COLUMNS or size % _VECTOR:
-        return plan
+    if not 0 < size <= cpu.most_columns or size % cpu.column_vector:
+        return draft
     exact = IndexVar(f"{column}b")
     try:
-        new = bound(plan, column, exact, extent, BoundType.MaxExact)
+        new = draft.then("bound", column, exact, extent, BoundType.MaxExact)
     except ScheduleError:
-        return plan
-    trace.decide(f"schedule: bound({column},{exact},{extent},MaxExact)")
-    return replace(new, otherwise=plan)
+        return draft
+    return replace(new.since(draft), otherwise=draft)
 
 
-def _in_lists(plan: Plan, trace: Trace) -> Plan:
+def _in_lists(draft: Draft) -> Draft:
     """Walk the entries of a block that lists its coordinates in one loop, whatever their rows.
 
     Within a block a row has few entries, so that a loop for each would cost more than it saves.
     """
-    for path in paths(plan.loops) if plan.blocks else ():
+    for path in paths(draft.plan.loops) if draft.plan.blocks else ():
         for access in accesses_of(path.assign.rhs):
             listed = _listed(access)
             around = path.variables[-len(listed) :]
             others = [a for a in accesses_of(path.assign.rhs) if a != access]
-            if not listed or listed != around or any(_sparse_along(a, listed) for a in others):
+            walked = any(not kind.locates for a in others for kind in a.levels_along(listed))
+            if not listed or listed != around or walked:
                 continue
             fused = IndexVar("".join(v.name for v in listed))
             try:
-                new = fuse(plan, listed[0], listed[1], fused)
+                draft = draft.then("fuse", *listed, fused).since(draft)
             except ScheduleError:
                 continue
-            plan = new
-            trace.decide(f"schedule: fuse({listed[0]},{listed[1]},{fused})")
-    return plan
+    return draft
 
 
 def _listed(access: Access) -> tuple[IndexVar, ...]:
@@ -136,18 +126,14 @@ def _listed(access: Access) -> tuple[IndexVar, ...]:
     return access.level_vars[-2:]
 
 
-def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
-    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(var in variables and not kind.locates for kind, var in pairs)
-
-
-def _factored(plan: Plan, trace: Trace) -> Plan:
+def _factored(draft: Draft, cpu: Cpu) -> Draft:
     """Multiply by what does not change in the inner loops once, after they are summed."""
-    found = [path for path in paths(plan.loops) if _is_deep(path)]
-    for path in found:
+    for path in paths(draft.plan.loops):
         reduced, column = _reductions(path)
+        if column is None or len(reduced) < cpu.least_factored:
+            continue
         op = path.assign.rhs.op if isinstance(path.assign.rhs, Apply) else None
-        if op is None or not (op.commutes and op.associates) or column is None:
+        if op is None or not (op.commutes and op.associates):
             continue
         for n in range(1, len(reduced)):
             inner = set(reduced[n:])
@@ -158,16 +144,10 @@ def _factored(plan: Plan, trace: Trace) -> Plan:
             for term in terms[1:]:
                 expr = Apply(op, (expr, term))
             try:
-                plan = precompute(plan, expr, [column], [column])
+                draft = draft.then("precompute", expr, (column,), (column,)).since(draft)
             except ScheduleError:
                 break
-            trace.decide(f"schedule: precompute({show(expr)},{column},{column})")
-    return plan
-
-
-def _is_deep(path: Path) -> bool:
-    reduced, column = _reductions(path)
-    return column is not None and len(reduced) >= _LEAST_FACTORED
+    return draft
 
 
 def _reductions(path: Path) -> tuple[list[IndexVar], IndexVar | None]:
@@ -190,56 +170,69 @@ def _reductions(path: Path) -> tuple[list[IndexVar], IndexVar | None]:
     return reduced, column if column in lhs.vars and dense else None
 
 
-# How many runs a loop is cut into whose iterations depend on each other: enough for several a
-# thread, each found by two searches.
-_RUNS = 32
+def shared_by_threads(draft: Draft, cpu: Cpu) -> Draft:
+    """Give the outermost loop to threads when its iterations write to different places.
 
-
-def shared_by_threads(plan: Plan, trace: Trace) -> Plan:
-    """Give the outermost loop to threads when its iterations write to different places."""
-    if isinstance(plan.assembly, Append):
-        return plan
-    written = plan.assignment.lhs.vars
-    plan = _cut(plan, trace)
-    above = provenance_of(plan).above
-
-    def change(loop: Forall) -> Stmt:
-        if loop.tag is not None:
-            return loop
-        relation = above.get(loop.var)
-        var = relation.parent if isinstance(relation, Divide) else loop.var
-        if var not in written:
-            trace.decide(f"serial: iterations of {loop.var} write to the same entries")
-            return loop
-        new = replace(loop, tag=Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces))
-        if entangled(new, (), provenance_of(plan)):
-            trace.decide(f"serial: iterations of {loop.var} depend on each other")
-            return loop
-        trace.decide(f"{loop.var}: parallel over threads, no two iterations write to one entry")
-        return new
-
-    relations = relations_of(plan.loops)
-    tagged = tag_outermost(nest_of(plan.loops), change)
-    return replace(plan, loops=SuchThat(tagged, relations) if relations else tagged)
-
-
-def _cut(plan: Plan, trace: Trace) -> Plan:
-    """Cut an outermost loop that steps through operands, so that threads can take its runs."""
-    found: list[Forall] = []
-
-    def note(loop: Forall) -> Stmt:
-        found.extend([loop] if loop.tag is None else [])
-        return loop
-
-    tag_outermost(nest_of(plan.loops), note)
-    for loop in found:
-        var = loop.var
-        if var not in plan.assignment.lhs.vars or not entangled(loop, (), provenance_of(plan)):
-            continue
+    Iterations of a merge loop depend on each other. It is cut, and threads take runs of it.
+    """
+    plan, loop = draft.plan, _outermost(nest_of(draft.plan.loops))
+    if isinstance(plan.assembly, Append) or loop is None or loop.tag is not None:
+        return draft
+    provenance = provenance_of(plan)
+    relation = provenance.above.get(loop.var)
+    var = relation.parent if isinstance(relation, Divide) else loop.var
+    if var not in plan.assignment.lhs.vars:
+        return draft.said(f"serial: iterations of {loop.var} write to the same entries")
+    if entangled(loop, (), provenance):
         outer, inner = IndexVar(f"{var}0"), IndexVar(f"{var}1")
         try:
-            plan = divide(plan, var, outer, inner, _RUNS)
+            draft = draft.then("divide", var, outer, inner, cpu.runs).since(draft)
         except ScheduleError:
-            continue
-        trace.decide(f"schedule: divide({var},{outer},{inner},{_RUNS})")
-    return plan
+            return draft.said(f"serial: iterations of {loop.var} depend on each other")
+        plan, loop = draft.plan, _outermost(nest_of(draft.plan.loops)) or loop
+    tagged = _with_outermost(nest_of(plan.loops), replace(loop, tag=Tag(*_THREADS)))
+    sentence = f"{loop.var}: parallel over threads, no two iterations write to one entry"
+    shared = with_nest(plan, tagged)
+    return _by_command(draft, shared, sentence, "parallelize", loop.var, *_THREADS)
+
+
+def _by_command(draft: Draft, plan: Plan, sentence: str, name: str, *arguments: Any) -> Draft:
+    """`draft` with another plan: by a command, if the scheduling language has one that makes it.
+
+    It has none in two cases. `parallelize` takes all loops over a variable, also those that fill a
+    temporary. And the checks of commands refuse operands with a repeated variable, as A(i,j,i).
+    """
+    try:
+        made = draft.then(name, *arguments)
+    except ScheduleError:
+        made = None
+    if made is not None and made.plan == plan:
+        return made.said(sentence)
+    return draft.decided(plan, sentence)
+
+
+def _outermost(stmt: Stmt) -> Forall | None:
+    """The outermost loop of the last consumer."""
+    while isinstance(stmt, Where):
+        stmt = stmt.consumer
+    return stmt if isinstance(stmt, Forall) else None
+
+
+def _with_outermost(stmt: Stmt, loop: Forall) -> Stmt:
+    """`stmt` with another outermost loop of the last consumer."""
+    if isinstance(stmt, Where):
+        return replace(stmt, consumer=_with_outermost(stmt.consumer, loop))
+    return loop
+
+
+def in_pieces(draft: Draft) -> Draft:
+    """Let threads assemble a sparse result in pieces, where it can be cut."""
+    if not isinstance(draft.plan.assembly, Append):
+        return draft
+    fault = whole(draft.plan)
+    if fault is not None:
+        name = draft.plan.result.name
+        return draft.said(f"{name}: assembled by appending in one serial pass: {fault}")
+    pieces = "schedule: assemble(append): threads append to pieces, which are put together"
+    plan = replace(draft.plan, assembly=Append("append"))
+    return _by_command(draft, plan, pieces, "assemble", "append")

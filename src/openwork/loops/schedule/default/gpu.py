@@ -1,7 +1,13 @@
-"""The schedule that a statement has on a GPU if the user gives none."""
+"""The schedule that a statement has on a GPU if the user gives none, sparse results included.
+
+Threads of blocks share the outermost loops. The units of the GPU count the rows of a sparse result
+and then fill them. The scheduling language has no words for that yet, so `assembled` records it on
+the plan: as `Append`, and as tags of the loops whose threads insert into hash tables.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, prod
 from typing import cast
@@ -10,6 +16,7 @@ from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.absent import vanishes
+from openwork.loops.fresh import take_name
 from openwork.loops.nodes import (
     Assign,
     Forall,
@@ -26,116 +33,120 @@ from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import loop_variables, provenance_of
 from openwork.loops.plan.pieces import can_be_shared, measured, whole
 from openwork.loops.plan.plan import Plan
-from openwork.loops.schedule.commands.parallelize import parallelize
-from openwork.loops.schedule.commands.pos import pos
-from openwork.loops.schedule.commands.split import split
+from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.loops.schedule.legality.parallel import walked_together
-from openwork.trace import Trace
+from openwork.loops.schedule.machines import Gpu, SparseResult
+from openwork.loops.schedule.statistics import Statistics
 from openwork.tree import Node, bottom_up, walk
 
-THREADS = 256  # of a block
-SHARE = 32  # rows and entries that a thread merges, if some rows have that many
-_USUAL_ROW = 10.0  # entries of a row, where nobody knows
-_MANY_THREADS = 256, 1024  # of a block that makes a long row; the more, if there are
-_FEW_ROWS = 1024  # only so many
-_MOST_MAPPED = 1 << 22  # keys of which a block may have a map of its own
-_SLOTS = 64, 512  # the fewest and the most that a table in shared memory has
 
+def default_gpu(
+    draft: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool = False
+) -> Draft:
+    """`draft` with its outermost loops shared by blocks and threads, as far as they can be.
 
-def for_gpu(plan: Plan, trace: Trace, exact: bool = False) -> Plan:
-    """`plan` with its outermost loops shared by blocks and threads, as far as they can be.
-
-    `exact`: without atomics, which add in an order that changes from call to call.
+    `statistics`: of the operands, where they are known. `exact`: without atomics, which add in an
+    order that changes from call to call. Loops that are for a GPU already stay as they are.
     """
-    loops = _outermost(nest_of(plan.loops))
-    taken: set[IndexVar] = set()  # by a thread or a few, for each piece of the result
-    if isinstance(plan.assembly, Append) and plan.assembly.lanes > 0:
-        pieces = [loop for loop in loops if written(loop.body).tensor == plan.result]
-        taken = {n.var for loop in pieces for n in walk(loop) if isinstance(n, Forall)}
-    for loop in loops:
-        if loop.var not in taken:
-            plan = _shared(plan, loop, trace, exact)
-    return plan
+    appended = isinstance(draft.plan.assembly, Append)
+    fault = _one_piece(draft) if appended else None
+    if not uses_gpu(draft.plan):
+        loops = _outermost(nest_of(draft.plan.loops))
+        taken: set[IndexVar] = set()  # by the units that make the rows of the result
+        if appended and fault is None:
+            pieces = [loop for loop in loops if written(loop.body).tensor == draft.plan.result]
+            taken = {n.var for loop in pieces for n in walk(loop) if isinstance(n, Forall)}
+        for loop in loops:
+            if loop.var not in taken:
+                draft = _shared(draft, loop, gpu, exact)
+    return assembled(draft, fault, statistics, gpu.result, exact)
 
 
 def assembled(
-    plan: Plan,
-    trace: Trace,
-    sizes: dict[str, float],
-    longest: dict[str, int],
-    serial: bool = False,
+    draft: Draft,
+    fault: str | None,
+    statistics: Mapping[str, Statistics],
+    numbers: SparseResult,
     exact: bool = False,
-) -> Plan:
-    """`plan` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
+) -> Draft:
+    """`draft` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
 
-    `sizes`: stored entries of operands, and `longest`: those of a row, where they are known.
-    `serial`: the user has it that one thread appends to it. `exact`: without atomics.
+    `fault`: why it cannot be cut, and one thread appends to it.
     """
+    plan = draft.plan
     if not isinstance(plan.assembly, Append):
-        return plan
-    why = "the schedule has it so" if serial else _whole(plan)
-    if why is None and _differ(plan, longest):
-        trace.decide(
-            f"schedule: assemble(count): for each {SHARE} rows and entries of operands, which rows "
-            f"are cut for, a thread of the GPU: the entries of {plan.result} are counted, then "
-            "computed into place"
+        return draft
+    if fault is not None:
+        serial = replace(plan, assembly=Append("serial"))
+        return draft.decided(serial, f"{plan.result}: one thread appends to it, slowly: {fault}")
+    if _differ(plan, statistics, numbers.share):
+        return draft.decided(
+            replace(plan, assembly=Append("count", 1, share=numbers.share)),
+            f"schedule: assemble(count): for each {numbers.share} rows and entries of operands, "
+            f"which rows are cut for, a thread of the GPU: the entries of {plan.result} are "
+            "counted, then computed into place",
         )
-        return replace(plan, assembly=Append("count", 1, share=SHARE))
-    if why is None:
-        tabled, rows = _tabled(plan, sizes)
-        lanes = lanes_for(rows[-1]) if rows else 1
-        who = "a thread" if lanes == 1 else f"{lanes} threads"
-        row = _outermost(nest_of(plan.loops))[-1].var
-        trace.decide(
-            f"schedule: assemble(count): for each {row}, "
-            f"{who} of the GPU: the entries of {plan.result} are counted, then computed into place"
-        )
-        slots, mapped = slots_for(prod(rows)), _few_keys(plan)
-        few = (extents(plan.assignment).get(row) or inf) <= _FEW_ROWS
-        many = _MANY_THREADS[few]
-        made = Append("count", lanes, slots, many=many, atomic=not exact, mapped=mapped)
-        return replace(tabled, assembly=made)
-    trace.decide(f"{plan.result}: one thread appends to it, slowly: {why}")
-    return replace(plan, assembly=Append("serial"))
+    tabled, rows = _tabled(plan, statistics, numbers)
+    lanes = _lanes_for(rows[-1], numbers) if rows else 1
+    row = _outermost(nest_of(plan.loops))[-1].var
+    few = (extents(plan.assignment).get(row) or inf) <= numbers.few_rows
+    made = Append(
+        "count",
+        lanes,
+        slots=_slots_for(prod(rows), numbers),
+        many=numbers.long_row_of_few if few else numbers.long_row,
+        atomic=not exact,
+        mapped=_few_keys(plan, numbers.most_mapped),
+    )
+    who = "a thread" if lanes == 1 else f"{lanes} threads"
+    return draft.decided(
+        replace(tabled, assembly=made),
+        f"schedule: assemble(count): for each {row}, {who} of the GPU: the entries of "
+        f"{plan.result} are counted, then computed into place",
+    )
 
 
-def _differ(plan: Plan, longest: dict[str, int]) -> bool:
+def _differ(plan: Plan, statistics: Mapping[str, Statistics], share: int) -> bool:
     """Whether rows that are merged may be so long that threads had better share them."""
-    merged = measured(nest_of(plan.loops))
-    return can_be_shared(plan) and any(longest.get(a.tensor.name, SHARE) >= SHARE for a in merged)
+    known = (statistics.get(a.tensor.name) for a in measured(nest_of(plan.loops)))
+    rows = (None if one is None else one.rows for one in known)
+    return can_be_shared(plan) and any(one is None or one.longest >= share for one in rows)
 
 
-def _few_keys(plan: Plan) -> bool:
+def _few_keys(plan: Plan, most: int) -> bool:
     """Whether the workspaces that list their keys may as well have a place for every one."""
     known = extents(plan.assignment)
     return all(
-        0 < (known.get(var) or 0) <= _MOST_MAPPED
+        0 < (known.get(var) or 0) <= most
         for n in walk(plan.loops)
         if isinstance(n, Where) and not n.temporary.format.is_dense
         for var in written(n.producer).vars
     )
 
 
-def lanes_for(mean: float) -> int:
+def _lanes_for(mean: float, numbers: SparseResult) -> int:
     """Threads that insert a row of `mean` keys side by side."""
-    return next((n for n in (8, 16) if mean <= n), 32)
+    *fewer, most = numbers.lanes
+    return next((n for n in fewer if mean <= n), most)
 
 
-def slots_for(keys: float) -> int:
+def _slots_for(keys: float, numbers: SparseResult) -> int:
     """Slots of a table in shared memory, for rows of about so many keys."""
-    least, most = _SLOTS
+    least, most = numbers.slots
     return min(most, max(least, 1 << int(keys * 4 / 3).bit_length()))
 
 
-def _mean(access: Access, plan: Plan, sizes: dict[str, float]) -> float:
+def _mean(access: Access, plan: Plan, statistics: Mapping[str, Statistics], usual: float) -> float:
     """Entries of a row of an operand, about."""
     known = extents(plan.assignment).get(access.level_vars[0])
-    entries = sizes.get(access.tensor.name)
-    return _USUAL_ROW if not known or entries is None else entries / known
+    mine = statistics.get(access.tensor.name)
+    return usual if not known or mine is None else mine.entries / known
 
 
-def _tabled(plan: Plan, sizes: dict[str, float]) -> tuple[Plan, list[float]]:
+def _tabled(
+    plan: Plan, statistics: Mapping[str, Statistics], numbers: SparseResult
+) -> tuple[Plan, list[float]]:
     """`plan` with threads that insert keys into its lists side by side, where there are lists.
 
     With them come the lengths of the rows that are multiplied; none: there are no lists.
@@ -146,8 +157,10 @@ def _tabled(plan: Plan, sizes: dict[str, float]) -> tuple[Plan, list[float]]:
         if not isinstance(where, Where) or where.temporary.format.is_dense:
             continue
         done[where] = where
-        sparse = [a for a in accesses_in(where.producer) if a.vars and not a.tensor.format.is_dense]
-        mine = [max(1.0, _mean(a, plan, sizes)) for a in sparse] or [_USUAL_ROW]
+        reads = _accesses_in(where.producer)
+        sparse = [a for a in reads if a.vars and not a.tensor.format.is_dense]
+        usual = numbers.usual_row
+        mine = [max(1.0, _mean(a, plan, statistics, usual)) for a in sparse] or [usual]
         rows = max(rows, mine, key=lambda lengths: (bool(lengths), prod(lengths)))
         around: list[Forall] = []
         node = where.producer
@@ -171,7 +184,7 @@ def _tabled(plan: Plan, sizes: dict[str, float]) -> tuple[Plan, list[float]]:
     return replace(plan, loops=loops), rows
 
 
-def accesses_in(stmt: Stmt) -> list[Access]:
+def _accesses_in(stmt: Stmt) -> list[Access]:
     """What a statement reads of operands."""
     reads = (a.rhs for a in walk(stmt) if isinstance(a, Assign))
     return list(dict.fromkeys(n for rhs in reads for n in walk(rhs) if isinstance(n, Access)))
@@ -199,6 +212,13 @@ def by_units(plan: Plan) -> bool:
     return _whole(plan) is None
 
 
+def _one_piece(draft: Draft) -> str | None:
+    """Why one thread makes the result of a draft; None if the units of a GPU do."""
+    if any(c.name == "assemble" and c.arguments == ("serial",) for c in draft.commands):
+        return "the schedule has it so"
+    return _whole(draft.plan)
+
+
 def _last(nest: Stmt) -> Stmt:
     """What comes after all dense temporaries are made, each by kernels of its own."""
     match nest:
@@ -220,43 +240,28 @@ def _outermost(stmt: Stmt) -> list[Forall]:
     return []
 
 
-def _shared(plan: Plan, loop: Forall, trace: Trace, exact: bool) -> Plan:
+def _shared(draft: Draft, loop: Forall, gpu: Gpu, exact: bool) -> Draft:
     """A thread for each iteration; writes that meet are atomic, unless `exact`."""
+    plan = draft.plan
     if any(isinstance(n, Forall) and n.tag is not None for n in walk(loop)):
-        return plan
+        return draft
     taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
     taken |= {str(v) for v in loop_variables(plan)}
-    position, outer, inner = (_fresh(f"{loop.var}{end}", taken) for end in ("p", "b", "t"))
+    position, outer, inner = (
+        IndexVar(take_name(f"{loop.var}{end}", taken)) for end in ("p", "b", "t")
+    )
     together = walked_together(loop, (), provenance_of(plan))
-    assembly, why = plan.assembly, ""
-    if isinstance(assembly, Append):  # what comes before does not concern its pieces
-        plan = replace(plan, assembly=Append())
+    why = ""
     for race in (OutputRaceStrategy.NoRaces, OutputRaceStrategy.Atomics)[: 1 if exact else 2]:
         for along in (*together[:1], None):
+            cut = loop.var if along is None else position
             try:
-                new = plan if along is None else pos(plan, loop.var, position, along)
-                new = split(new, loop.var if along is None else position, outer, inner, THREADS)
-                new = parallelize(new, outer, ParallelUnit.GPUBlock, race)
-                new = parallelize(new, inner, ParallelUnit.GPUThread, race)
+                new = draft if along is None else draft.then("pos", loop.var, position, along)
+                new = new.then("split", cut, outer, inner, gpu.block)
+                new = new.then("parallelize", outer, ParallelUnit.GPUBlock, race)
+                new = new.then("parallelize", inner, ParallelUnit.GPUThread, race)
             except ScheduleError as error:
                 why = why or error.message
                 continue
-            walked = "" if along is None else f"pos({loop.var},{position},{along.tensor}), "
-            cut = loop.var if along is None else position
-            trace.decide(
-                f"schedule: {walked}split({cut},{outer},{inner},{THREADS}), "
-                f"parallelize({outer},GPUBlock,{race.value}), "
-                f"parallelize({inner},GPUThread,{race.value})"
-            )
-            return replace(new, assembly=assembly)
-    trace.decide(f"one thread does all iterations of {loop.var}, slowly: {why}")
-    return replace(plan, assembly=assembly)
-
-
-def _fresh(base: str, taken: set[str]) -> IndexVar:
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return IndexVar(name)
+            return new.since(draft)
+    return draft.said(f"one thread does all iterations of {loop.var}, slowly: {why}")

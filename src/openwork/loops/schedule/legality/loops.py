@@ -17,7 +17,7 @@ from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.sorted import rises
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Bound, Coord, Divide, Fuse, Pos, Precompute, Split
+from openwork.loops.relations import Coord, Cut, Fuse, Pos
 from openwork.loops.schedule.legality.parallel import check_tags, merged
 from openwork.tree import walk
 
@@ -61,7 +61,7 @@ def _check_pieces(plan: Plan) -> None:
 
 
 def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
-    for access in path.accesses():
+    for access in path.accesses:
         variables = access.level_vars
         for n, kind in enumerate(access.tensor.format.levels):
             for outer in variables[:n] if not kind.locates else ():
@@ -137,7 +137,7 @@ def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
         if isinstance(relation, (Pos, Coord)):
             for inner in provenance.ancestors(relation.parent):
                 above = provenance.above.get(inner)
-                if isinstance(above, (Split, Divide)) and above.inner == inner:
+                if isinstance(above, Cut) and above.inner == inner:
                     found.append(above.outer)
     return found
 
@@ -145,15 +145,13 @@ def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
 def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
     """A run of positions, or one from cut to cut, is entered before it is walked."""
     order = {var: n for n, var in enumerate(path.variables)}
-    for relation in provenance.relations:
-        if not isinstance(relation, (Split, Divide)):
-            continue
+    for relation in provenance.cuts:
         outer, inner = relation.outer, relation.inner
         within = [n for n, v in enumerate(path.variables) if inner in provenance.ancestors(v)]
         if outer not in known or not within or known[outer] < within[0]:
             continue
         roots = provenance.roots(relation.parent)
-        for access in path.accesses():
+        for access in path.accesses:
             hashed = access.tensor.ndim > 1 and not access.tensor.format.is_dense
             if hashed and any(
                 isinstance(kind, KeyLevel) and var in roots
@@ -165,15 +163,13 @@ def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: 
                     code="E304",
                     hint=f"keep {outer} outside of {inner}",
                 )
-        uneven = isinstance(relation, Divide) and (
-            relation.balance is not None or relation.points is not None
-        )
         pos = provenance.space(relation.parent)
         body = path.loops[order.get(inner, known.get(inner, within[0]))].body
-        if uneven or (pos is not None and not drives_alone(pos, body, provenance, _alike(plan))):
+        alone = pos is None or drives_alone(pos, body, provenance, _alike(plan))
+        if not relation.even or not alone:
             why = (
                 "runs are of different lengths"
-                if uneven
+                if not relation.even
                 else f"{pos and pos.access.tensor} does not decide alone where there is work"
             )
             raise ScheduleError(
@@ -188,7 +184,7 @@ def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance)
 
     No part of them can be searched for.
     """
-    loose = [a for a in path.accesses() if not rises(a.tensor.format)]
+    loose = [a for a in path.accesses if not rises(a.tensor.format)]
     for n, loop in enumerate(path.loops if loose else ()):
         together = merged(loop, path.loops[:n], provenance)
         if set(together) & set(loose):
@@ -200,10 +196,9 @@ def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance)
             )
     for access in loose:
         for kind, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
-            for relation in provenance.relations if not kind.ordered else ():
+            for relation in provenance.cuts if not kind.ordered else ():
                 if (
-                    isinstance(relation, (Split, Divide))
-                    and (relation.outer in known or relation.inner in known)
+                    (relation.outer in known or relation.inner in known)
                     and var in provenance.roots(relation.parent)
                     and provenance.space(relation.parent) is None
                 ):
@@ -223,7 +218,7 @@ def _check_coordinates(path: Path, provenance: Provenance) -> None:
         for above in provenance.ancestors(var)
         if above != var and isinstance(relation := provenance.above.get(above), Coord)
     ]
-    for access in path.accesses() if back else ():
+    for access in path.accesses if back else ():
         for relation in back:
             counted = {provenance.same_values(v) for v in provenance.ancestors(relation.parent)}
             for var in access.vars:
@@ -278,22 +273,20 @@ def _check_append(path: Path, provenance: Provenance) -> None:
         if cut:
             raise _out_of_order(result, f"{var} may leave a row and come back to it")
         latest = mine
-    for relation in provenance.relations:
-        if isinstance(relation, (Split, Divide)):
-            outer = _leaves(relation.outer, path, provenance)
-            inner = _leaves(relation.inner, path, provenance)
-            if outer and inner and max(outer) > min(inner):
-                raise _out_of_order(result, f"{relation.inner} comes before {relation.outer}")
+    for relation in provenance.cuts:
+        outer = _leaves(relation.outer, path, provenance)
+        inner = _leaves(relation.inner, path, provenance)
+        if outer and inner and max(outer) > min(inner):
+            raise _out_of_order(result, f"{relation.inner} comes before {relation.outer}")
 
 
 def _atoms(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
     """The variables that a fused one stands for, in order."""
-    match provenance.above.get(var):
-        case Fuse(outer=outer, inner=inner):
-            return [*_atoms(outer, provenance), *_atoms(inner, provenance)]
-        case Bound(parent=parent) | Precompute(parent=parent):
-            return _atoms(parent, provenance)
-    return [var]
+    var = provenance.unrenamed(var)
+    fuse = provenance.above.get(var)
+    if not isinstance(fuse, Fuse):
+        return [var]
+    return [*_atoms(fuse.outer, provenance), *_atoms(fuse.inner, provenance)]
 
 
 def _leaves(var: IndexVar, path: Path, provenance: Provenance) -> list[int]:

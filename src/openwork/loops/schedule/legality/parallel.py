@@ -10,7 +10,6 @@ from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import Path, completed
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Divide, Split
 from openwork.loops.schedule.legality.gpu import check_gpu
 from openwork.tree import walk
 
@@ -123,9 +122,7 @@ def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenanc
         if not isinstance(assign, Assign) or assign.lhs.tensor in made or tag is None:
             continue
         lhs = assign.lhs
-        if not lhs.tensor.format.is_dense and any(
-            not kind.full and kind.name == "Key" for kind in lhs.tensor.format.levels
-        ):
+        if any(kind.lists for kind in lhs.tensor.format.levels):
             raise ScheduleError(
                 f"iterations of {loop.var} would write to the list of keys of {lhs.tensor} at once",
                 code="E307",
@@ -193,7 +190,7 @@ def _completes(loop: Forall, around: tuple[Forall, ...], provenance: Provenance)
 def _walked(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[Access]:
     """The operands that have a level walked for a coordinate which the loop completes."""
     relation = provenance.above.get(loop.var)
-    if isinstance(relation, (Split, Divide)) and relation.outer == loop.var:
+    if relation is not None and relation.counts_runs(loop.var):
         return []  # strided: every operand is looked up
     before = completed(provenance, [outer.var for outer in around])
     now = _completes(loop, around, provenance)

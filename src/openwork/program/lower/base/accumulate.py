@@ -6,6 +6,7 @@ one row. Where other threads write to the place as well, the sum is added to it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from openwork.algebra.operators import Op
@@ -28,39 +29,31 @@ _WIDE_TILE_BYTES = 1024
 
 
 @dataclass(frozen=True)
-class Accumulating:
-    """Where sums are kept in one kernel."""
+class Accumulators:
+    """Sums of one kernel in registers; `shape` lowers the loop that they are taken over."""
 
     ctx: Context
+    shape: Callable[[Forall, Scope], p.Block]
 
-    def _shape(self, loop: Forall, scope: Scope) -> p.Block:
-        """The loop, without a thought for what it sums."""
-        raise NotImplementedError
-
-    def _element(self, access: Access, scope: Scope) -> p.Load:
-        """Where an entry lies."""
-        raise NotImplementedError
-
-    def _must_begin(self, lhs: Access) -> None:
-        """Entries of what `lhs` writes to must hold something before."""
-        raise NotImplementedError
-
-    def _streamed(self, lhs: Access, store: p.Stmt) -> p.Stmt:
-        """A store past the cache, if the schedule asks for it."""
-        raise NotImplementedError
+    def around(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block | None:
+        """The loop with its sums in registers; None where they do not stay in place."""
+        if scope.is_reached(lhs):
+            return self._in_scalar(loop, lhs, scope)
+        column = self._column(loop, lhs, scope)
+        return None if column is None else self._in_tiles(loop, lhs, column, scope)
 
     def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
         """sum = 0; loop { sum += ... } R[p] = sum;"""
         op = operator_of(loop)
-        if lhs.tensor in scope.atomic and op is not None:
+        if lhs.tensor in scope.sharing.atomic and op is not None:
             return self._in_shared_scalar(loop, lhs, op, scope)
-        place = self._element(lhs, scope)
+        place = element(self.ctx, lhs, scope)
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
         name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
         return block(
-            Declare(name, self._start(loop, lhs, place, scope)),
-            self._shape(loop, inner.accumulate(lhs, name)),
-            self._streamed(lhs, update(place, name, None)),
+            Declare(name, start_of(self.ctx, loop, lhs, place, scope)),
+            self.shape(loop, inner.accumulate(lhs, name)),
+            streamed(self.ctx, lhs, update(place, name, None)),
         )
 
     def _in_shared_scalar(self, loop: Forall, lhs: Access, op: Op, scope: Scope) -> p.Block:
@@ -68,21 +61,18 @@ class Accumulating:
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
         name, inner = replace(scope, reducing=True).fresh(base, lhs.dtype.name, lasting=True)
         start = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
-        self._must_begin(lhs)
+        must_begin(self.ctx, lhs)
         return block(
             Declare(name, start),
-            self._shape(loop, inner.accumulate(lhs, name)),
-            self._atomically(self._element(lhs, scope), name, op),
+            self.shape(loop, inner.accumulate(lhs, name)),
+            atomically(element(self.ctx, lhs, scope), name, op),
         )
-
-    def _atomically(self, place: p.Load, value: Expr, op: Op) -> p.Stmt:
-        return p.Store(place.array, place.index, value, op, atomic=True)
 
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
         columns = self.ctx.everything(column, scope)
-        exact = promised_extents(self.ctx.provenance).get(column) or columns.fixed
-        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.most)
+        exact = promised_extents(self.ctx.provenance).get(column) or columns.count.fixed
+        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.count.most)
         first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
         if exact is not None and exact in widths:
@@ -107,23 +97,25 @@ class Accumulating:
         at, outer = scope.fresh(f"{tile.first.name}_at")
         outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))
         outer = self.ctx.reach_further(outer, lhs)
-        place = self._element(lhs, outer)
-        start = self._start(loop, lhs, place, scope)
+        place = element(self.ctx, lhs, outer)
+        start = start_of(self.ctx, loop, lhs, place, scope)
         tiles = {**scope.tiles, tile.var: tile, self._bounded(tile.var): tile}
         tiled = replace(inner, reducing=True, tiles=tiles)
         if tile.width == 1:
-            work = self._shape(loop, tiled.accumulate(lhs, name))
-            return block(Declare(name, start), work, self._streamed(lhs, update(place, name, None)))
+            work = self.shape(loop, tiled.accumulate(lhs, name))
+            return block(
+                Declare(name, start), work, streamed(self.ctx, lhs, update(place, name, None))
+            )
 
         def each(body: p.Stmt) -> p.For:
             return p.For(at, Value(0), Value(tile.width), block(body), unrolled=True)
 
-        work = self._shape(loop, tiled.accumulate(lhs, p.Load(sums, at)))
+        work = self.shape(loop, tiled.accumulate(lhs, p.Load(sums, at)))
         return block(
             p.Local(sums, tile.width),
             each(Store(sums, at, start)),
             work,
-            each(self._streamed(lhs, update(place, p.Load(sums, at), None))),
+            each(streamed(self.ctx, lhs, update(place, p.Load(sums, at), None))),
         )
 
     def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:
@@ -132,23 +124,22 @@ class Accumulating:
         The loops inside must be over reduction variables, and the innermost over the columns,
         along which no operand is sparse.
         """
-        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.atomic:
+        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.sharing.atomic:
             return None
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
             return None  # the schedule has its own idea of what runs how
         column, inner = lhs.level_vars[-1], loop.body
         bounded = self._bounded(column)
-        confined = {column, bounded} & {*scope.windows, *scope.stretches}
-        if column in self.ctx.provenance.above or confined:
+        if column in self.ctx.provenance.above or scope.bounds.confined(column, bounded):
             return None
         while isinstance(inner, Forall) and inner.var != bounded and inner.var not in lhs.vars:
             inner = inner.body
         if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
             return None
         sparse = any(
-            var == column and not level.full
+            not level.full
             for access in (lhs, *accesses_of(inner.body.rhs))
-            for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+            for level in access.levels_along((column,))
         )
         return None if sparse or inner.var != bounded else column
 
@@ -159,23 +150,56 @@ class Accumulating:
                 var = relation.child
         return var
 
-    def _start(self, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
-        """Where an accumulation starts: from nothing, or from what is stored."""
-        op = operator_of(loop)
-        keeps = self.ctx.is_result(lhs) and self.ctx.plan.assignment.op is not None
-        fresh = not keeps and not scope.reducing
-        if not (fresh and scope.whole):
-            self._must_begin(lhs)
-        if fresh and op is not None:
-            return Value(op.identity_of(lhs.dtype), lhs.dtype.name)
-        return place
-
 
 def _widths(widest: int, most: int | None) -> tuple[int, ...]:
     """How many columns are summed together, the most first; all of a small block at once."""
     if most is not None and most <= widest:
         return tuple(dict.fromkeys((most, 1)))
     return (widest, widest // 2, _NARROW_TILE, 1)
+
+
+def start_of(ctx: Context, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
+    """Where an accumulation starts: from nothing, or from what is stored."""
+    op = operator_of(loop)
+    keeps = ctx.is_result(lhs) and ctx.plan.assignment.op is not None
+    fresh = not keeps and not scope.reducing
+    if not (fresh and scope.whole):
+        must_begin(ctx, lhs)
+    if fresh and op is not None:
+        return Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+    return place
+
+
+def must_begin(ctx: Context, lhs: Access) -> None:
+    """Entries of what `lhs` writes to must hold something before."""
+    if ctx.is_result(lhs):
+        ctx.needs_initial = True
+    else:
+        ctx.unclear.add(lhs.tensor)
+
+
+def element(ctx: Context, access: Access, scope: Scope) -> p.Load:
+    """The entry of `access`, all of whose levels are reached."""
+    scope = ctx.reach_further(scope, access)
+    reached = scope.reached(access)
+    if len(reached) != access.tensor.ndim:
+        raise InternalError(f"{access} is used before all its levels are reached")
+    index = reached[-1].position if reached else Value(0)
+    if scope.appender is not None and ctx.is_result(access):
+        return p.Load(scope.appender.values, index)
+    return p.Load(ctx.names.values(access.tensor), index)
+
+
+def atomically(place: p.Load, value: Expr, op: Op) -> p.Stmt:
+    """`place op= value;` where other threads write to `place`, too."""
+    return p.Store(place.array, place.index, value, op, atomic=True)
+
+
+def streamed(ctx: Context, lhs: Access, store: p.Stmt) -> p.Stmt:
+    """A store past the cache, if the schedule asks for it."""
+    if ctx.plan.streams and ctx.is_result(lhs) and isinstance(store, Store):
+        return replace(store, stream=store.op is None)
+    return store
 
 
 def update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:

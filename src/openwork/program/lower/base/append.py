@@ -7,6 +7,7 @@ entered before its subtree is computed and committed after it, if anything was a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from openwork.algebra.types import number
 from openwork.format.levels import ArrayFact
@@ -44,6 +45,9 @@ class Appender:
     result: Access
     names: Names
     gaps: set[int] = field(default_factory=set)  # levels whose parents are not all visited
+    tier: int = 0  # of the rows that are done, by how many keys they have, on a GPU
+    counts: ClassVar[bool] = False  # entries are counted, and no values computed
+    of_piece: ClassVar[bool] = False  # it keeps the books of a piece of the result
 
     def __post_init__(self) -> None:
         variables, levels = self.result.level_vars, self.result.tensor.format.levels
@@ -79,7 +83,12 @@ class Appender:
 
     def array(self, level: int, fact: ArrayFact) -> Array:
         """An index array of the result."""
-        return self.names.array(self.result.tensor, level, fact.name)
+        return self.names.array(self.result.tensor, level, fact)
+
+    @property
+    def values(self) -> Array:
+        """The values of the result."""
+        return self.names.values(self.result.tensor)
 
     def facts(self, level: int, per: str) -> list[ArrayFact]:
         """The index arrays of `level` with an entry per parent, or per child."""
@@ -90,7 +99,7 @@ class Appender:
         arrays = [Growing(self.array(level, f), Value(1)) for f in self.facts(level, "child")]
         below = self.below(level)
         if below is None:
-            arrays.append(Growing(self.names.values(self.result.tensor), self.per(level)))
+            arrays.append(Growing(self.values, self.per(level)))
         else:
             arrays += [
                 Growing(self.array(below, f), self.per(level), f.extra, below in self.gaps)
@@ -133,7 +142,7 @@ class Appender:
             return []
         size, at = self.per(level), Name("R_at")
         fill = Value(number(tensor.fill, tensor.dtype), tensor.dtype.name)
-        store = Store(self.names.values(tensor), self.count(level) * size + at, fill)
+        store = Store(self.values, self.count(level) * size + at, fill)
         return [For(at, Value(0), size, block(store), "a new block of R", simd=True)]
 
     def prologue(self) -> list[Stmt]:
@@ -197,6 +206,5 @@ class Appender:
                 array = self.array(level, f)
                 made.append(Argument(array, tensor.name, level, f.name, "made", length))
         last = self.positions(tensor.ndim - 1)
-        vals = self.names.values(tensor)
-        made.append(Argument(vals, tensor.name, -1, "values", "made", last))
+        made.append(Argument(self.values, tensor.name, -1, "values", "made", last))
         return made

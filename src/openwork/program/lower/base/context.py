@@ -19,7 +19,8 @@ from openwork.loops.relations import Divide
 from openwork.loops.schedule.legality.gpu import uses_gpu
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.names import Names
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.base.workspace import Workspace, Workspaces
 from openwork.program.nodes import (
     Allocate,
@@ -28,6 +29,7 @@ from openwork.program.nodes import (
     For,
     Helper,
     Name,
+    Role,
     Stmt,
     Store,
     Value,
@@ -49,8 +51,7 @@ class Context:
     is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
     each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
     `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
-    asks for. `counting`: entries of the result are counted, and no values computed. `recover` gives
-    the value of a variable where it follows from those that are known.
+    asks for. `recover` gives the value of a variable where it follows from those that are known.
     """
 
     plan: Plan
@@ -64,7 +65,6 @@ class Context:
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
     inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
-    counting: bool = False
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -116,10 +116,9 @@ class Context:
 
         An inspector finds them before the kernel runs, and they are kept with the operand.
         """
-        pos = self.boundaries(access, level + 1)
-        found = Array(
-            f"{self.names.of(access.tensor)}_tiles{level + 1}_of{last + 1}_{length}", pos.type
-        )
+        pos, name = self.boundaries(access, level + 1), self.names.of(access.tensor)
+        what = f"tiles{level + 1}_of{last + 1}_{length}"
+        found = Array(f"{name}_{what}", pos.type, Role.START, name)
         if found in self.inspected:
             return found
         tile = Name(f"{found.name}_at")
@@ -128,7 +127,7 @@ class Context:
         start = Helper("last_at_most", (pos, Value(0), self.positions(access, level), child))
         fill = block(Store(found, tile, start))
         self.inspected[found] = [
-            Allocate(found, count, kept=True),
+            Allocate(found, count, kept=what),
             For(tile, Value(0), count, fill, "where tiles begin", simd=True),
         ]
         return found
@@ -146,10 +145,11 @@ class Context:
 
     def boundaries(self, access: Access, level: int) -> Array:
         """The array of `level` in which the parent of a position can be searched."""
-        name = access.tensor.format.levels[level].boundaries
-        if name is None:
-            raise InternalError(f"level {level} of {access} has no boundaries to search")
-        return self.names.array(access.tensor, level, name)
+        kind = access.tensor.format.levels[level]
+        for fact in kind.arrays:
+            if fact.name == kind.boundaries:
+                return self.names.array(access.tensor, level, fact)
+        raise InternalError(f"level {level} of {access} has no boundaries to search")
 
     def cuts(self, relation: Divide) -> Array:
         """The array of cut points that the user's function gives."""
@@ -187,7 +187,8 @@ class Context:
         end = self.names.reach_of(var, outer)
         known = isinstance(end, Value) and block is not None
         most = None if block is None else block.size
-        return Range(Value(0), end, everything=True, fixed=most if known else None, most=most)
+        count = Count(most if known else None, most=most)
+        return Range(Value(0), end, count, everything=True)
 
     def is_far(self, access: Access) -> Name:
         """Whether the values of a dense operand are too many for the cache."""

@@ -21,7 +21,8 @@ from openwork.loops.nodes import (
 )
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope, Sharing
 from openwork.program.lower.base.workspace import Workspace
 from openwork.program.nodes import Name, Value
 from openwork.tree import Node, bottom_up, walk
@@ -65,10 +66,11 @@ class Header:
             return Header(ctx, loop, counter, range, scope, (), (), ())
         reductions, copies, atomic = _races(ctx, loop, scope)
         if loop.tag.unit is ParallelUnit.CPUThread:
-            scope = replace(scope, parallel=True, atomic=scope.atomic | atomic)
+            sharing = replace(scope.sharing, parallel=True, atomic=scope.sharing.atomic | atomic)
+            scope = replace(scope, sharing=sharing)
         if loop.tag.unit.on_gpu:
-            racing = scope.racing | ignored(ctx, loop, scope)
-            scope = replace(scope, parallel=True, atomic=scope.atomic | atomic, racing=racing)
+            racing = scope.sharing.racing | ignored(ctx, loop, scope)
+            scope = replace(scope, sharing=Sharing(True, scope.sharing.atomic | atomic, racing))
         before, ctx.inside = tuple(ctx.inside), []
         return Header(ctx, loop, counter, range, scope, reductions, copies, before)
 
@@ -91,7 +93,7 @@ class Header:
         tag = self.loop.tag
         if tag is not None:
             private, self.ctx.inside = self.ctx.inside, list(self.before)
-            valued = not self.ctx.counting
+            valued = not self.scope.counting
         if tag is not None and tag.unit is ParallelUnit.CPUVector:
             # A loop that is cloned has its workspaces once.
             self.ctx.inside += [work for work in private if work not in self.ctx.inside]
@@ -115,8 +117,8 @@ class Header:
                 reductions=self.reductions,
                 copies=self.copies if _has_copies(tag) else (),
                 unit=_UNITS[tag.unit],
-                lanes=self.range.fixed
-                or self.range.most
+                lanes=self.range.count.fixed
+                or self.range.count.most
                 or _constant(self.ctx.names.extent(self.loop.var)),
                 group=tag.group_size or 0,
                 reduction=tag.reduction or "",
@@ -133,7 +135,7 @@ class Header:
         flag only if it is known to be long, and one around others if all together take long.
         """
         polls, inner = polls_of(self.ctx, self.loop), self.scope.depth > 1
-        most = self.range.most if self.range.fixed is None else self.range.fixed
+        most = self.range.count.most if self.range.count.fixed is None else self.range.count.fixed
         if self.ctx.on_gpu:
             return 0 if inner or polls == _ELEMENTS else polls
         if not inner and polls < _ELEMENTS:
@@ -146,7 +148,7 @@ class Header:
         return _ELEMENTS if most is None and (long or not inner) else 0
 
     def _unrolled(self, made: p.For) -> p.For:
-        factor, fixed = self.loop.unroll, self.range.fixed
+        factor, fixed = self.loop.unroll, self.range.count.fixed
         if factor is None:
             return made
         shared = made.parallel or made.unit
@@ -274,7 +276,7 @@ def _races(
         place = scope.accumulators.get(lhs)
         if isinstance(place, Name):
             reductions[place] = p.Reduction(place, op, identity)
-        elif tag.race is OutputRaceStrategy.Atomics and lhs.tensor in scope.racing:
+        elif tag.race is OutputRaceStrategy.Atomics and lhs.tensor in scope.sharing.racing:
             atomic.add(lhs.tensor)
         elif not separates(ctx, loop, lhs, scope):
             if tag.race is OutputRaceStrategy.Atomics:

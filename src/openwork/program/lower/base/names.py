@@ -6,18 +6,19 @@ and loop variables i, j, k, ... from the outermost in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
+from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.plan.blocks import Block
-from openwork.loops.relations import Coord, Divide, Fuse, Pos, Relation, Split
-from openwork.program.nodes import Array, Expr, Name, Value, arithmetic
-
-Widths = Mapping[tuple[str, int, str], str]  # (tensor, level, array) -> element type
+from openwork.loops.relations import Relation
+from openwork.program.lower.base.specialization import Specialization
+from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -27,19 +28,24 @@ def _letters(letters: str) -> Iterator[str]:
         yield from (letter if number == 1 else f"{letter}{number}x" for letter in letters)
 
 
-def _derived(relation: Relation, names: Mapping[IndexVar, str]) -> list[str]:
-    """Names for the variables that a relation makes, from those it replaces."""
-    base = names[relation.parents[0]]
-    match relation:
-        case Fuse():
-            return ["f"]
-        case Pos():
-            return ["p"]
-        case Coord():
-            return ["c"]
-        case Split() | Divide():
-            return [f"{base}0", f"{base}1"]
-    return [base]
+# By what a level says that its array holds.
+_ROLES = {"positions": Role.POSITION, "coordinates": Role.COORDINATE}
+
+
+@lru_cache(maxsize=1024)  # programs name the same few arrays again and again
+def value_array(tensor: str, type: str) -> Array:
+    """The values of the tensor or workspace that is called `tensor` in the code."""
+    return Array(f"{tensor}_vals", type, Role.VALUE, tensor)
+
+
+def index_array(tensor: str, level: int, fact: ArrayFact, type: str) -> Array:
+    """An index array of a level of the tensor that is called `tensor` in the code."""
+    return _index_array(tensor, level, fact.name, fact.holds, type)
+
+
+@lru_cache(maxsize=1024)
+def _index_array(tensor: str, level: int, name: str, holds: str, type: str) -> Array:
+    return Array(f"{tensor}_{name}{level + 1}", type, _ROLES.get(holds, Role.NUMBER), tensor)
 
 
 class LevelView(SimpleNamespace):
@@ -77,11 +83,10 @@ class Names:
     operands: tuple[TensorVar, ...]
     temporaries: tuple[TensorVar, ...]
     loops: Sequence[IndexVar]
-    widths: Widths
+    facts: Specialization
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
     blocks: tuple[Block, ...] = ()
-    standing_in: dict[str, str] = field(default_factory=dict)  # other names for a tensor's arrays
 
     @cached_property
     def tensors(self) -> dict[str, str]:
@@ -98,12 +103,9 @@ class Names:
         """Each loop variable's name in the code."""
         table = dict(zip(self.loops, _letters("ijklmnoqrst"), strict=False))
         for relation in self.relations:
-            for child, name in zip(relation.children, _derived(relation, table), strict=True):
-                taken = set(table.values())
-                number = 1
-                while (name if number == 1 else f"{name}_{number}") in taken:
-                    number += 1
-                table[child] = name if number == 1 else f"{name}_{number}"
+            names = relation.names(table[relation.parents[0]])
+            for child, name in zip(relation.children, names, strict=True):
+                table[child] = fresh_name(name, set(table.values()))
         return table
 
     def of(self, tensor: TensorVar) -> str:
@@ -123,16 +125,16 @@ class Names:
     def ends_early(self, var: IndexVar) -> bool:
         """Whether a mode may end before the last block does within which `var` runs."""
         block = self.inner_blocks.get(var)
-        return block is not None and self.widths.get((block.var.name, -1, "blocks")) != "whole"
+        return block is not None and block.var not in self.facts.whole
 
     @property
     def takes_long(self) -> bool:
         """Whether the whole kernel may take longer than somebody waits who pressed Ctrl-C."""
-        return self.widths.get(("", -1, "kernel")) == "long"
+        return self.facts.long.kernel
 
     def is_long(self, var: IndexVar, run: bool) -> bool:
         """Whether a loop over all values of `var`, or along a run of stored ones, takes long."""
-        return self.widths.get((var.name, -1, "run" if run else "loop")) == "long"
+        return var in (self.facts.long.runs if run else self.facts.long.loops)
 
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
         """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
@@ -150,23 +152,23 @@ class Names:
 
     def cuts(self, outer: IndexVar) -> Array:
         """The points at which a user's function cuts, for the runs that `outer` counts."""
-        return Array(f"{self.variables[outer]}_cuts", "int64")
+        return Array(f"{self.variables[outer]}_cuts", "int64", Role.CUT)
 
-    def values(self, tensor: TensorVar) -> Array:
-        """The values of `tensor`."""
-        name = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{name}_vals", tensor.dtype.name)
+    def values(self, tensor: TensorVar, base: str | None = None) -> Array:
+        """The values of `tensor`, or of what is called `base` in its place."""
+        return value_array(base or self.of(tensor), tensor.dtype.name)
 
-    def array(self, tensor: TensorVar, level: int, name: str) -> Array:
-        """An index array of `tensor`."""
-        width = self.widths.get((tensor.name, level, name), "int32")
-        base = self.standing_in.get(tensor.name) or self.of(tensor)
-        return Array(f"{base}_{name}{level + 1}", width)
+    def array(
+        self, tensor: TensorVar, level: int, fact: ArrayFact, base: str | None = None
+    ) -> Array:
+        """An index array of `tensor`, or of what is called `base` in its place."""
+        width = self.facts.width(tensor.name, level, fact.name)
+        return index_array(base or self.of(tensor), level, fact, width)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """What the formulas of a level are evaluated over."""
         facts = access.tensor.format.levels[level].arrays
-        arrays = {f.name: self.array(access.tensor, level, f.name) for f in facts}
+        arrays = {f.name: self.array(access.tensor, level, f) for f in facts}
         return LevelView(self, access, level, arrays)
 
     def parents(self, access: Access, level: int) -> Expr:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
-from openwork.loops.relations import Pos
-from openwork.program.nodes import INDEX, Expr, Name, Value, arithmetic, compare
+from openwork.loops.fresh import fresh_name
+from openwork.program.lower.base.append import Appender
+from openwork.program.lower.base.ranges import Range, Seam, Stretch
+from openwork.program.nodes import INDEX, Expr, Name
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,113 +39,59 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The ends of a window of coordinates, at either of which it may be that nothing is cut off.
+class Bounds:
+    """What variables run over at a place.
 
-    `here`: whether something is. `places`: the positions of operands there, if it is.
+    `ranges` are the values that variables run over, worked out where their first loop began; `runs`
+    those of a split variable in the run that its inner part runs over; `windows` are parts of them
+    that a loop is to run over instead of all, and `stretches` such parts that depend on an outer
+    variable. `full`: inner variables of splits whose runs are complete here.
     """
 
-    here: tuple[Expr, Expr]
-    places: Mapping[Access, tuple[Expr, Expr]]
+    ranges: Mapping[IndexVar, Range] = field(default_factory=dict)
+    runs: Mapping[IndexVar, Range] = field(default_factory=dict)
+    windows: Mapping[IndexVar, Range] = field(default_factory=dict)
+    stretches: Mapping[IndexVar, Stretch | Seam] = field(default_factory=dict)
+    full: frozenset[IndexVar] = frozenset()
+
+    def confined(self, *variables: IndexVar) -> bool:
+        """Whether a loop over one of `variables` is to run over a part of its values."""
+        return any(v in self.windows or v in self.stretches for v in variables)
 
 
 @dataclass(frozen=True)
-class Range:
-    """The values of a variable: from `lo` up to below `hi`.
+class Sharing:
+    """What threads have to do with a place.
 
-    `pos`: they are positions, of the level that this relation names, or `within` a run of such;
-    `levels` then has the first and last positions of the levels above it, outermost first.
-    `missing`: positions of an operand that has no entry here. `first` and `last`: whether a window
-    of positions is the first or the last of all; None if it certainly is.
-
-    `fixed`: how many values there are, where that is a constant; `multiple`: what their number can
-    be divided by without a rest. `everything`: all coordinates of a dimension. `counts`: the
-    variable whose values are the places in this range, from zero on; there are `most` of them, or
-    fewer. `longest`: places in any run, of which the one that is meant may have fewer.
-    `cut`: what is known about the ends of a window.
+    `parallel`: they share a loop around it. `atomic`: tensors that other threads write to as well;
+    `racing`: those where a GPU's schedule leaves that to loops inside.
     """
 
-    lo: Expr
-    hi: Expr
-    pos: Pos | None = None
-    within: Pos | None = None
-    levels: tuple[tuple[Expr, Expr], ...] = ()
-    fixed: int | None = None
-    multiple: int = 1
-    missing: bool = False
-    first: Expr | None = None
-    last: Expr | None = None
-    everything: bool = False
-    counts: IndexVar | None = None
-    most: int | None = None
-    longest: bool = False
-    cut: Ends | None = None
+    parallel: bool = False
+    atomic: frozenset[TensorVar] = frozenset()
+    racing: frozenset[TensorVar] = frozenset()
 
-    @property
-    def size(self) -> Expr:
-        """How many values there are."""
-        return Value(self.fixed) if self.fixed is not None else self.hi - self.lo
+    def alone(self, tensor: TensorVar) -> Sharing:
+        """Where nobody else writes to `tensor`."""
+        return replace(self, atomic=self.atomic - {tensor})
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A stretch of the pairs of two fused variables, as it bounds the inner one.
+class Taken:
+    """Names in use: `here`, in code around this place, and `lasting`, anywhere in the program."""
 
-    The pairs from number `lo` up to below `hi`, of `outer` and an inner variable of `size` values
-    from `first` on.
-    """
-
-    outer: IndexVar
-    outer_first: Expr
-    lo: Expr
-    hi: Expr
-    size: Expr
-    first: Expr
-
-    def window(self, outer: Expr) -> Range:
-        """What the inner variable has where the outer one is known."""
-        before = (outer - self.outer_first) * self.size
-        lo = arithmetic("max", self.lo - before, Value(0))
-        hi = arithmetic("min", self.hi - before, self.size)
-        return Range(self.first + lo, self.first + hi)
-
-
-@dataclass(frozen=True)
-class Seam:
-    """The pairs of `outer` and an inner variable from one cut to another, as they bound the latter.
-
-    A cut is before a pair, of which it has the two values. The inner variable has `size` values.
-    `places`: the positions of operands at both cuts, where they are known.
-    """
-
-    outer: IndexVar
-    first: tuple[Expr, Expr]
-    last: tuple[Expr, Expr]
-    size: Expr
-    places: Mapping[Access, tuple[Expr, Expr]]
-
-    def window(self, outer: Expr) -> Range:
-        """What the inner variable has where the outer one is known."""
-        begins, ends = compare("==", outer, self.first[0]), compare("==", outer, self.last[0])
-        lo, hi = begins * self.first[1], self.size - ends * (self.size - self.last[1])
-        return Range(lo, hi, cut=Ends((begins, ends), self.places))
+    here: frozenset[str] = frozenset()
+    lasting: set[str] = field(default_factory=set)  # one set for the whole program
 
 
 @dataclass(frozen=True)
 class Scope:
     """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
 
-    `ranges` are the values that variables run over, worked out where their first loop began; `runs`
-    those of a split variable in the run that its inner part runs over; `windows` are parts of them
-    that a loop is to run over instead of all, and `stretches` such parts that depend on an outer
-    variable. `full`: inner variables of splits whose runs are complete here. `atomic`: tensors that
-    other threads write to as well; `racing`: those where a GPU's schedule leaves that to loops
-    inside.
-
     `whole`: every position of the result written here is reached exactly once, so the result need
     not be initialised. `reducing`: some loop around this place is over a reduction variable.
-    `parallel`: threads share a loop around this place. `flags`: what to raise when something is
-    written to a tensor.
+    `depth`: loops around it. `flags`: what to raise when something is written to a tensor.
+    `appender` keeps the books of the result, or of the piece of it at hand.
     """
 
     coords: Mapping[IndexVar, Expr] = field(default_factory=dict)
@@ -151,19 +99,23 @@ class Scope:
     accumulators: Mapping[Access, Expr] = field(default_factory=dict)
     tiles: Mapping[IndexVar, Tile] = field(default_factory=dict)
     flags: Mapping[TensorVar, Name] = field(default_factory=dict)
-    ranges: Mapping[IndexVar, Range] = field(default_factory=dict)
-    runs: Mapping[IndexVar, Range] = field(default_factory=dict)
-    windows: Mapping[IndexVar, Range] = field(default_factory=dict)
-    stretches: Mapping[IndexVar, Stretch | Seam] = field(default_factory=dict)
-    full: frozenset[IndexVar] = frozenset()
-    atomic: frozenset[TensorVar] = frozenset()
-    racing: frozenset[TensorVar] = frozenset()
-    taken: frozenset[str] = frozenset()
-    lasting: set[str] = field(default_factory=set)  # one set for the whole program
+    bounds: Bounds = field(default_factory=Bounds)
+    sharing: Sharing = field(default_factory=Sharing)
+    taken: Taken = field(default_factory=Taken)
+    appender: Appender | None = None
     whole: bool = True
     reducing: bool = False
-    parallel: bool = False
     depth: int = 0
+
+    @property
+    def counting(self) -> bool:
+        """Whether entries of the result are counted here, and no values computed."""
+        return self.appender is not None and self.appender.counts
+
+    @property
+    def tier(self) -> int:
+        """Which rows of the result are done here, by how many keys they have."""
+        return 0 if self.appender is None else self.appender.tier
 
     def fresh(self, base: str, type: str = INDEX, *, lasting: bool = False) -> tuple[Name, Scope]:
         """A name like `base` that is not in use here, and the scope in which it is.
@@ -171,13 +123,21 @@ class Scope:
         A `lasting` name is declared outside of any loop of its own, so that code beside it, which
         has another scope, must not declare it again.
         """
-        name, number = base, 1
-        while name in self.taken or name in self.lasting:
-            number += 1
-            name = f"{base}_{number}"
+        name = fresh_name(base, self.taken.here, self.taken.lasting)
         if lasting:
-            self.lasting.add(name)
-        return Name(name, type), replace(self, taken=self.taken | {name})
+            self.taken.lasting.add(name)
+        taken = replace(self.taken, here=self.taken.here | {name})
+        return Name(name, type), replace(self, taken=taken)
+
+    def without_name(self, name: str) -> Scope:
+        """With `name` free again, for code beside that which took it."""
+        return replace(self, taken=replace(self.taken, here=self.taken.here - {name}))
+
+    def fresh_ends(self, base: str) -> tuple[Name, Name, Scope]:
+        """Lasting names for where a range begins, and where it ends."""
+        lo, scope = self.fresh(f"{base}_lo", lasting=True)
+        hi, scope = scope.fresh(f"{base}_hi", lasting=True)
+        return lo, hi, scope
 
     def bind(self, var: IndexVar, value: Expr) -> Scope:
         """With `var` at coordinate `value`."""
@@ -202,15 +162,26 @@ class Scope:
 
     def remember(self, var: IndexVar, values: Range) -> Scope:
         """With `values` known to be what `var` runs over."""
-        return replace(self, ranges=_with(self.ranges, var, values))
+        ranges = _with(self.bounds.ranges, var, values)
+        return replace(self, bounds=replace(self.bounds, ranges=ranges))
+
+    def enter(self, var: IndexVar, run: Range) -> Scope:
+        """With `run` known to be that which the inner variable `var` of a split runs over."""
+        return replace(self, bounds=replace(self.bounds, runs=_with(self.bounds.runs, var, run)))
+
+    def complete(self, var: IndexVar) -> Scope:
+        """With the runs complete that the inner variable `var` of a split runs over."""
+        return replace(self, bounds=replace(self.bounds, full=self.bounds.full | {var}))
 
     def narrow(self, var: IndexVar, window: Range) -> Scope:
         """With a loop over `var` to run over `window` only."""
-        return replace(self, windows=_with(self.windows, var, window))
+        windows = _with(self.bounds.windows, var, window)
+        return replace(self, bounds=replace(self.bounds, windows=windows))
 
     def stretch(self, var: IndexVar, stretch: Stretch | Seam) -> Scope:
         """With a loop over `var` to stay within a stretch of pairs."""
-        return replace(self, stretches=_with(self.stretches, var, stretch))
+        stretches = _with(self.bounds.stretches, var, stretch)
+        return replace(self, bounds=replace(self.bounds, stretches=stretches))
 
     def reached(self, access: Access) -> tuple[Place, ...]:
         """The places of the levels of `access` that are known so far."""

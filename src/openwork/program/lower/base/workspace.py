@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import numpy as np
+
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.levels import is_hashed
@@ -35,6 +37,7 @@ from openwork.program.nodes import (
     Load,
     Local,
     Name,
+    Role,
     Set,
     Stmt,
     Store,
@@ -59,6 +62,10 @@ class Workspace:
     names: Names
     swept: bool = False
 
+    def at(self, tier: int) -> Workspace:
+        """The workspace as rows of a tier need it: on a CPU, always the same."""
+        return self
+
     @property
     def lists(self) -> bool:
         """Whether the keys that were written are listed."""
@@ -82,7 +89,7 @@ class Workspace:
     @property
     def keys(self) -> Array:
         """The keys that were written: 64-bit numbers, or where those do not reach, 128-bit ones."""
-        type = self.names.widths.get((self.tensor.name, 0, "keys"), INDEX)
+        type = "int128" if self.tensor.name in self.names.facts.wide_keys else INDEX
         return Array(f"{self.name}_keys", type)
 
     def key(self, coordinates: Sequence[Expr]) -> Expr:
@@ -115,7 +122,7 @@ class Workspace:
     @property
     def table(self) -> Array:
         """The hash table: slots, or -1."""
-        return Array(f"{self.name}_table", INDEX)
+        return Array(f"{self.name}_table", INDEX, Role.TABLE, self.name)
 
     @property
     def mask(self) -> Name:
@@ -252,7 +259,7 @@ class Workspace:
 
 def is_blank(value: Value) -> bool:
     """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
-    return value.value == 0 and not str(value.value).startswith("-")
+    return not any(np.array(value.value, value.type).tobytes())
 
 
 @dataclass(frozen=True)
@@ -281,10 +288,14 @@ class Workspaces:
             stride=work.stride(level),
         )
 
-    def element(self, access: Access, place: Place) -> Load:
+    def at(self, tensor: TensorVar, tier: int) -> Workspace:
+        """The workspace of `tensor`, as rows of a tier need it."""
+        if tensor not in self.table:
+            raise InternalError(f"{tensor} is no workspace")
+        return self.table[tensor].at(tier)
+
+    def element(self, access: Access, place: Place, tier: int) -> Load:
         """The value of `access`, whose last level stands at `place`."""
-        work = self.table.get(access.tensor)
-        if work is None:
-            raise InternalError(f"{access.tensor} is no workspace")
+        work = self.at(access.tensor, tier)
         at = work.value_index(place.position) if work.lists else place.position
         return Load(work.vals, at)

@@ -11,7 +11,8 @@ from openwork.loops.nodes import Stmt, written
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Pos
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.tree import walk
 
 
@@ -64,11 +65,10 @@ def driver_of(
             continue
         shares = {a for a in reads if ctx.writes_all_of(a, access)}
         others = [a for a in reads if a != access and a not in shares]
-        if any(_sparse_along(a, variables) for a in others) or not vanishes(
-            body, access, ctx.provenance
-        ):
+        walked = any(not kind.locates for a in others for kind in a.levels_along(variables))
+        if walked or not vanishes(body, access, ctx.provenance):
             continue
-        if ctx.appender is not None and ctx.is_result(written(body)):
+        if scope.appender is not None and ctx.is_result(written(body)):
             continue  # a result is appended to row by row
         return driver
     return None
@@ -94,8 +94,3 @@ def _plain(ctx: Context, var: IndexVar) -> bool:
     return relation is None or (
         len(relation.parents) == 2 and all(_plain(ctx, v) for v in relation.parents)
     )
-
-
-def _sparse_along(access: Access, variables: tuple[IndexVar, ...]) -> bool:
-    pairs = zip(access.tensor.format.levels, access.level_vars, strict=True)
-    return any(var in variables and not kind.locates for kind, var in pairs)

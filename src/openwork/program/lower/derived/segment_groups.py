@@ -18,10 +18,12 @@ from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall
 from openwork.program import nodes as p
+from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
-from openwork.program.lower.derived.held import Held
+from openwork.program.lower.derived.segment_sum import SegmentSum, segment_sum, tile_of
 from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked, at_each
 from openwork.program.nodes import Declare, If, Name, Value, arithmetic, block, compare
@@ -30,19 +32,17 @@ from openwork.tree import walk
 _THREADS = 256  # of a block
 
 
-def reads_workspace(tracked: Tracked, loop: Forall) -> bool:
+def reads_workspace(ctx: Context, loop: Forall) -> bool:
     """Whether all that a loop sums was computed ahead."""
-    _, body = tracked.tile(loop.body)
+    _, body = tile_of(ctx, loop.body)
     if not isinstance(body, Assign) or body.op is None:
         return False
     reads = [n for n in walk(body.rhs) if isinstance(n, Access)]
-    return bool(reads) and all(
-        a.tensor in tracked.ctx.workspaces.table and not tracked.ctx.lists(a) for a in reads
-    )
+    return bool(reads) and all(a.tensor in ctx.workspaces.table and not ctx.lists(a) for a in reads)
 
 
 @dataclass(frozen=True)
-class Rowwise:
+class SegmentGroups:
     """The lowering of one such loop over a tile of positions."""
 
     tracked: Tracked
@@ -52,13 +52,13 @@ class Rowwise:
     def lower(self, window: Range, scope: Scope) -> p.Block | None:
         """The loop over `window`; None if entries are not chosen by parents alone."""
         ctx, tag = self.tracked.ctx, self.loop.tag
-        held = self.tracked.held(self.loop.body, self.driver, scope)
-        if held is None or tag is None or tag.group_size is None:
+        summed = segment_sum(ctx, self.loop.body, self.driver, scope)
+        if summed is None or tag is None or tag.group_size is None:
             return None
         counter, scope = scope.fresh(f"{ctx.names.variables[self.loop.var]}_at")
         header = Header.of(ctx, self.loop, counter, window, scope)
         header.finish(block())
-        return self._rows(held, window, header.scope, tag.group_size)
+        return self._rows(summed, window, header.scope, tag.group_size)
 
     def _above(
         self, parents: list[p.Expr | None], window: Range, scope: Scope
@@ -80,14 +80,14 @@ class Rowwise:
             parents[n] = name
         return code, scope
 
-    def _rows(self, held: Held, window: Range, scope: Scope, group: int) -> p.Block:
+    def _rows(self, summed: SegmentSum, window: Range, scope: Scope, group: int) -> p.Block:
         tracked, driver = self.tracked, self.driver
-        segments = Segments(tracked, self.loop, driver, held)
+        segments = Segments(tracked, self.loop, driver, summed)
         m = segments.chooser
         base = f"p{tracked.ctx.names.of(driver.access.tensor)}"
         row, scope = scope.fresh(f"{base}{driver.first + m + 1}", lasting=True)
         position, scope = scope.fresh(f"{base}{driver.last + 1}", lasting=True)
-        started, scope = tracked.start(held, scope)
+        started, scope = summed.start(tracked.ctx, scope)
         total = [replace(s, apiece=True) if isinstance(s, p.Local) else s for s in started]
         parents: list[p.Expr | None] = [None] * (len(driver.variables) - 1)
         parents[m] = row
@@ -98,16 +98,16 @@ class Rowwise:
         known, inner = tracked.reach_down(
             driver, [*parents, position], scope, len(driver.variables) - 1
         )
-        work = tracked.each(held, at_each(driver.variables, held.body), inner)
-        place = scope.accumulators[held.total]
+        work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
+        place = scope.accumulators[summed.total]
         name = Name(place.array.name, place.array.type) if isinstance(place, p.Load) else place
-        if not isinstance(name, Name) or held.original.op is None:
+        if not isinstance(name, Name) or summed.original.op is None:
             raise InternalError("a sum without a name")
-        width = held.tile[1] if held.tile is not None else 0
-        identity = Value(held.total.tensor.fill, held.total.dtype.name)
+        width = summed.tile[1] if summed.tile is not None else 0
+        identity = Value(summed.total.tensor.fill, summed.total.dtype.name)
         sums = p.For(
             position, first, stop, block(*known, work), unit="thread", units=group,
-            reductions=(p.Reduction(name, held.original.op, identity, width),),
+            reductions=(p.Reduction(name, summed.original.op, identity, width),),
         )  # fmt: skip
         owned = p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))
         put = segments.put(parents, owned, stop, scope)

@@ -20,40 +20,41 @@ from dataclasses import dataclass, replace
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
-from openwork.program.lower.derived.held import Held
+from openwork.program.lower.derived.segment_sum import SegmentSum
 from openwork.program.lower.derived.tracked import Tracked, at_each
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 
 
 @dataclass(frozen=True)
 class Segments:
-    """The lowering of one loop along positions, whose sums are held."""
+    """The lowering of one loop along positions, whose sums are summed."""
 
     tracked: Tracked
     loop: Forall
     driver: Driver
-    held: Held
+    summed: SegmentSum
 
     @property
     def chooser(self) -> int:
         """The innermost of the driver's variables that chooses the entry."""
-        chosen = set(self.held.original.lhs.vars)
+        chosen = set(self.summed.original.lhs.vars)
         return max(n for n, var in enumerate(self.driver.variables) if var in chosen)
 
     def lower(
         self, parents: list[Expr | None], position: Name, window: Range, scope: Scope
     ) -> p.Block:
         """The loop over `window`; `parents` are those of its first position."""
-        tracked, driver, held, m = self.tracked, self.driver, self.held, self.chooser
+        tracked, driver, summed, m = self.tracked, self.driver, self.summed, self.chooser
         names = tracked.ctx.names
         at, scope = scope.fresh(f"{position.name}_at", lasting=True)
         stop, scope = scope.fresh(f"{position.name}_stop", lasting=True)
         end = self._end(parents, m)
         kept = tracked.keeps_parents(driver, m)
         step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
-        work = tracked.each(held, at_each(driver.variables, held.body), inner)
+        work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
         comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
         owned = p.Binary(
@@ -64,7 +65,7 @@ class Segments:
             Declare(stop, arithmetic("min", end, window.hi), fixed=True),
             run,
             put,
-            tracked.restart(held, scope),
+            summed.restart(scope),
             Set(at, stop),
             If(compare("<", at, window.hi), block(*self._advance(parents, at))),
         )
@@ -72,19 +73,19 @@ class Segments:
 
     def put(self, parents: list[Expr | None], owned: Expr, stop: Expr, scope: Scope) -> p.Block:
         """The sum to its entry; one that nobody else adds to is simply written."""
-        tracked, driver, held = self.tracked, self.driver, self.held
-        lhs, ctx = held.original.lhs, tracked.ctx
+        tracked, driver, summed = self.tracked, self.driver, self.summed
+        lhs, ctx = summed.original.lhs, tracked.ctx
         chain: list[Expr | None] = [*parents, stop - 1]
         known, here = tracked.reach_down(driver, chain, scope, self.chooser)
         variables = driver.variables[: self.chooser + 1]
-        add = tracked.each(
-            held,
-            at_each(variables, replace(held.original, rhs=held.total)),
+        add = summed.each(
+            tracked.lower,
+            at_each(variables, replace(summed.original, rhs=summed.total)),
             replace(here, reducing=True),
         )
-        if lhs.tensor not in scope.atomic:
+        if lhs.tensor not in scope.sharing.atomic:
             return block(*known, add)
-        alone = replace(here, atomic=scope.atomic - {lhs.tensor}, reducing=True)
+        alone = replace(here, sharing=scope.sharing.alone(lhs.tensor), reducing=True)
         ours = ctx.provenance.roots_of((*lhs.vars, *driver.variables))
         only = (
             ctx.plan.assignment.op is None
@@ -94,8 +95,8 @@ class Segments:
         )
         if not set(driver.variables[: self.chooser + 1]) <= set(lhs.vars):
             return block(*known, add)
-        put = replace(held.original, rhs=held.total, op=None if only else held.original.op)
-        store = tracked.each(held, at_each(variables, put), alone)
+        put = replace(summed.original, rhs=summed.total, op=None if only else summed.original.op)
+        store = summed.each(tracked.lower, at_each(variables, put), alone)
         return block(*known, If(owned, store, add))
 
     def _advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:

@@ -19,14 +19,21 @@ from typing import Any
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, Stmt, written
-from openwork.loops.relations import Pos, Split
+from openwork.loops.relations import Cut, Pos
 from openwork.program import nodes as p
+from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.nodes import At
-from openwork.program.lower.base.scope import Place, Range, Scope
-from openwork.program.lower.derived.driver import Driver as Driver
-from openwork.program.lower.derived.held import Held, Holding
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Place, Scope
+from openwork.program.lower.derived.driver import Driver
+from openwork.program.lower.derived.recovery import Recovery
+from openwork.program.lower.derived.segment_sum import (
+    Lower,
+    SegmentSum,
+    segment_sum,
+)
+from openwork.program.lower.derived.windows import places_above, positions
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
 from openwork.tree import Node, children, walk
 
@@ -34,54 +41,61 @@ _FEW = 16  # positions for which a search for the parents of the first takes lon
 
 
 @dataclass(frozen=True)
-class Tracked(Holding):
+class Tracked:
     """The lowering of loops along positions."""
 
+    recovery: Recovery
+    lower: Lower
     segments: Callable[..., Any] | None = None  # how segments of one entry are walked, if apart
+
+    @property
+    def ctx(self) -> Context:
+        """What stays the same in the kernel."""
+        return self.recovery.ctx
 
     def loop(self, loop: Forall, driver: Driver, window: Range | None, scope: Scope) -> p.Block:
         """The loop over all positions, or over those in `window`."""
         code: list[p.Stmt] = []
         if window is None:
             whole = Pos(driver.fused, driver.fused, driver.access)
-            code, window, scope = Recovery(self.ctx).positions(whole, scope)
+            code, window, scope = positions(self.recovery, whole, scope)
         access = driver.access
-        held = self.held(loop.body, driver, scope)
+        summed = segment_sum(self.ctx, loop.body, driver, scope)
         complete = self.ctx.writes_all_of(written(loop.body), access)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
         skips = not complete and bool(chosen & set(driver.variables))
         scope = replace(scope, whole=scope.whole and not skips)
         base = f"p{self.ctx.names.of(access.tensor)}{driver.last + 1}"
         position, scope = scope.fresh(base, lasting=True)
-        apart = held is not None and self.segments is not None and window.fixed is None
+        apart = summed is not None and self.segments is not None and window.count.fixed is None
         looks_up = not apart and self._looks_up(loop, driver)
         parents, before, scope = self._first_parents(loop.body, driver, window, scope, looks_up)
         total: list[p.Stmt] = []
-        if held is not None:
-            total, scope = self.start(held, scope)
-        if held is not None and self.segments is not None and apart:
-            body = self.segments(self, loop, driver, held).lower(parents, position, window, scope)
+        if summed is not None:
+            total, scope = summed.start(self.ctx, scope)
+        if summed is not None and self.segments is not None and apart:
+            body = self.segments(self, loop, driver, summed).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
         header, here = self._header(loop, position, window, scope)
         kept = self.keeps_parents(driver)
         tracking, inner = self.reach(
             driver, parents, position, header.scope, looks_up=looks_up, kept=kept
         )
-        body = at_each(driver.variables, loop.body if held is None else held.body)
-        work = self.lower(body, inner) if held is None else self.each(held, body, inner)
-        if held is None:
+        body = at_each(driver.variables, loop.body if summed is None else summed.body)
+        work = self.lower(body, inner) if summed is None else summed.each(self.lower, body, inner)
+        if summed is None:
             made = header.finish(block(*here, *tracking, work), self._comment(driver))
             return block(*code, *before, made)
         ends = compare("==", position + 1, self._end(driver, driver.last, parents[-1]))
-        flush = self._flush(held, driver, parents, window, inner)
-        step = block(*here, *tracking, work, If(ends, block(flush, self.restart(held, scope))))
+        flush = self._flush(summed, driver, parents, window, inner)
+        step = block(*here, *tracking, work, If(ends, block(flush, summed.restart(scope))))
         made = header.finish(step, self._comment(driver))
         # What ended with the last position has been put there already.
         nonempty = compare("<", window.lo, window.hi)
         goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
         here, after = self.reach(driver, parents, window.hi - 1, scope, track=False)
         # The entry does not depend on the innermost coordinate, which is the last one worked out.
-        put = block(*here[:-1], self._put(held, driver, after))
+        put = block(*here[:-1], self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
 
@@ -92,10 +106,10 @@ class Tracked(Holding):
         self, loop: Forall, position: Name, window: Range, scope: Scope
     ) -> tuple[Header, list[p.Stmt]]:
         """A loop over the positions, or where their number is a constant, over so many."""
-        if window.fixed is None:
+        if window.count.fixed is None:
             return Header.of(self.ctx, loop, position, window, scope), []
         counter, scope = scope.fresh(self.ctx.names.variables[loop.var])
-        counted = replace(window, lo=Value(0), hi=Value(window.fixed))
+        counted = replace(window, lo=Value(0), hi=Value(window.count.fixed))
         header = Header.of(self.ctx, loop, counter, counted, scope)
         return header, [Declare(position, window.lo + counter, fixed=True)]
 
@@ -107,9 +121,9 @@ class Tracked(Holding):
         A thread of a GPU that takes only a few positions would spend most of its time searching.
         """
         relation = self.ctx.provenance.above.get(loop.var)
-        short = (
-            isinstance(relation, Split) and relation.factor <= _FEW and relation.inner == loop.var
-        )
+        length = relation.length if isinstance(relation, Cut) else None
+        counts = relation is not None and relation.counts_runs(loop.var)
+        short = length is not None and length <= _FEW and not counts
         searched = all(kind.boundaries is not None for kind in driver.kinds[1:])
         return self.ctx.on_gpu and short and driver.first == 0 and searched
 
@@ -121,7 +135,7 @@ class Tracked(Holding):
         None where nobody asks for it, or where it follows from the position by a formula. Where
         they are looked up, none is known before the first position.
         """
-        access, recovery = driver.access, Recovery(self.ctx)
+        access = driver.access
         below = range(driver.first + 1, driver.last + 1)
         asked = any(self._asks_for_parent(access, level) for level in below)
         if not asked and not self._used(body, driver):
@@ -133,10 +147,10 @@ class Tracked(Holding):
                 name, scope = scope.fresh(base, lasting=True)
                 names.append(name)
             return list(names), [Declare(name, Value(0)) for name in names], scope
-        code, places, scope = recovery.places(
-            access, driver.first, window, window.lo, scope, moving=True
+        code, found, scope = places_above(
+            self.ctx, access, driver.first, window, window.lo, scope, moving=True
         )
-        return list(places[:-1]), code, scope
+        return list(found[:-1]), code, scope
 
     def _asks_for_parent(self, access: Access, level: int) -> bool:
         """Whether a coordinate, or its place, follows from the position and the parent only."""
@@ -295,10 +309,11 @@ class Tracked(Holding):
         access = relation.access
         variables = self.ctx.provenance.underived(relation.parent)
         driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
-        everything = scope.ranges[relation.child]
-        recovery = Recovery(self.ctx)
-        code, places, scope = recovery.places(access, driver.first, everything, position, scope)
-        more, scope = self.reach(driver, list(places[:-1]), position, scope, track=False)
+        everything = scope.bounds.ranges[relation.child]
+        code, found, scope = places_above(
+            self.ctx, access, driver.first, everything, position, scope
+        )
+        more, scope = self.reach(driver, list(found[:-1]), position, scope, track=False)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
         scope = replace(scope, whole=scope.whole and not chosen & set(variables))
         return block(*code, *more, self.lower(at_each(variables, body), scope))
@@ -313,24 +328,31 @@ class Tracked(Holding):
     # -- sums that last while a parent lasts ----------------------------------------------------
 
     def _flush(
-        self, held: Held, driver: Driver, parents: list[Expr | None], window: Range, scope: Scope
+        self,
+        summed: SegmentSum,
+        driver: Driver,
+        parents: list[Expr | None],
+        window: Range,
+        scope: Scope,
     ) -> p.Block:
         """Put the sum where it belongs; atomically only if another thread may do so as well."""
-        lhs = held.original.lhs
-        if lhs.tensor not in scope.atomic or not set(driver.variables[:-1]) <= set(lhs.vars):
-            return self._put(held, driver, scope)
+        lhs = summed.original.lhs
+        chosen = set(driver.variables[:-1]) <= set(lhs.vars)
+        if lhs.tensor not in scope.sharing.atomic or not chosen:
+            return self._put(summed, driver, scope)
         kind = driver.access.tensor.format.levels[driver.last]
         view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
         begins = compare("<=", window.lo, kind.begin(view, parent))
         ends = compare("<=", self._end(driver, driver.last, parent), window.hi)
-        alone = replace(scope, atomic=scope.atomic - {lhs.tensor})
+        alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
         owned = p.Binary("&&", begins, ends)
-        return block(If(owned, self._put(held, driver, alone), self._put(held, driver, scope)))
+        return block(If(owned, self._put(summed, driver, alone), self._put(summed, driver, scope)))
 
-    def _put(self, held: Held, driver: Driver, scope: Scope) -> p.Block:
+    def _put(self, summed: SegmentSum, driver: Driver, scope: Scope) -> p.Block:
         """R[i] += sum;"""
-        put = replace(held.original, rhs=held.total)
-        return self.each(held, at_each(driver.variables[:-1], put), replace(scope, reducing=True))
+        put = replace(summed.original, rhs=summed.total)
+        body = at_each(driver.variables[:-1], put)
+        return summed.each(self.lower, body, replace(scope, reducing=True))
 
 
 def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:

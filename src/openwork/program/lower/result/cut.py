@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Forall
-from openwork.loops.relations import Split
+from openwork.loops.relations import Cut as Runs
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range, Scope
-from openwork.program.lower.result.passes import PIECE, PIECES, Rows
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.result.piece_appenders import PIECE, PIECES, Rows
 from openwork.program.nodes import (
     Declare,
     Expr,
@@ -115,10 +116,10 @@ class Cut:
         """The parents of the outermost sparse level of the result that a piece has."""
         lo, hi = window.lo, window.hi
         relation = self.ctx.provenance.above.get(self.loop.var)
-        if isinstance(relation, Split):
+        if isinstance(relation, Runs) and relation.length is not None:
             end = self.ctx.names.extent(relation.parent)
-            hi = arithmetic("min", hi * relation.factor, end)
-            lo = arithmetic("min", lo * relation.factor, end)
+            hi = arithmetic("min", hi * relation.length, end)
+            lo = arithmetic("min", lo * relation.length, end)
         inner = self.ctx.names.size(result.result.level_vars[1 : result.sparse[0]])
         return lo * inner, hi * inner
 

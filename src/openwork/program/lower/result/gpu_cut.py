@@ -14,9 +14,10 @@ from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
 from openwork.loops.plan.pieces import measured
 from openwork.program.lower.base.append import Appender
-from openwork.program.lower.base.scope import Range, Scope, Seam
+from openwork.program.lower.base.ranges import Range, Seam
+from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.result.cut import Cut
-from openwork.program.lower.result.passes import PIECE, PIECES, Rows
+from openwork.program.lower.result.piece_appenders import PIECE, PIECES, Rows
 from openwork.program.nodes import (
     Allocate,
     Array,
@@ -27,6 +28,7 @@ from openwork.program.nodes import (
     If,
     Load,
     Name,
+    Role,
     Set,
     Stmt,
     Store,
@@ -37,7 +39,7 @@ from openwork.program.nodes import (
     compare,
 )
 
-_ROW, _COLUMN = Array("piece_row_cuts", "int64"), Array("piece_column_cuts", "int64")
+_ROW, _COLUMN = (Array(f"piece_{name}_cuts", "int64", Role.CUT) for name in ("row", "column"))
 _CUT, _GOAL, _AT, _PAST = Name("cut"), Name("cut_goal"), Name("cut_row"), Name("cut_past")
 _REST, _FOUND, _MIDDLE = Name("cut_rest"), Name("cut_column"), Name("cut_middle")
 _MINE, _MOST, _THEIRS = Name("cut_mine"), Name("cut_most"), Name("cut_theirs")
@@ -87,7 +89,7 @@ class ShareCut(RowCut):
     def _places(self) -> list[Array]:
         """The position of each of them at each cut."""
         names = [self.ctx.names.of(access.tensor) for access in self._operands]
-        return [Array(f"piece_{n}_{name}_cuts", "int64") for n, name in enumerate(names)]
+        return [Array(f"piece_{n}_{name}_cuts", "int64", Role.CUT) for n, name in enumerate(names)]
 
     @property
     def most(self) -> Expr:

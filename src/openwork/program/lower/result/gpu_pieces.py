@@ -13,9 +13,10 @@ from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
 from openwork.loops.plan.assembly import Append
 from openwork.program.gpu_nodes import MOST_SHARED, Address, Ask, ByOne, Scan
-from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
 from openwork.program.lower.result.gpu_cut import RowCut, ShareCut
 from openwork.program.lower.result.gpu_sharing import shared_by
@@ -30,7 +31,13 @@ from openwork.program.lower.result.gpu_table import (
     Table,
     tables_of,
 )
-from openwork.program.lower.result.passes import PIECE, PIECES, Pass, Rows, first_of
+from openwork.program.lower.result.piece_appenders import (
+    PIECE,
+    PIECES,
+    PieceAppender,
+    Rows,
+    first_of,
+)
 from openwork.program.lower.result.pieces import Lower, Pieces
 from openwork.program.nodes import (
     Allocate,
@@ -42,6 +49,7 @@ from openwork.program.nodes import (
     If,
     Load,
     Name,
+    Role,
     Stmt,
     Value,
     arithmetic,
@@ -89,7 +97,7 @@ class DevicePieces(Pieces):
 
     def _over(
         self,
-        appender: Pass,
+        appender: PieceAppender,
         cut: Cut,
         scope: Scope,
         comment: str,
@@ -97,7 +105,7 @@ class DevicePieces(Pieces):
         after: After,
     ) -> Stmt:
         """All pieces; then those with a row that is too long for a near table, by whole blocks."""
-        counting = self.ctx.counting
+        counting = appender.counts
 
         def start() -> list[Stmt]:
             noted = self._tables and counting
@@ -109,11 +117,10 @@ class DevicePieces(Pieces):
         made = [super()._over(appender, cut, scope, comment, start, end)]
         if not self._tables:  # which are known by now
             return made[0]
-        where = self._tables[0].tables
-        for where.tier, word in _WORDS.items():
-            long = super()._over(appender, cut, scope, f"{comment} that is {word}", before, after)
-            made.append(If(compare("<", 0, _count(where.tier)), block(long)))
-        where.tier = NEAR
+        for tier, word in _WORDS.items():
+            rows = replace(appender, tier=tier)
+            long = super()._over(rows, cut, scope, f"{comment} that is {word}", before, after)
+            made.append(If(compare("<", 0, _count(tier)), block(long)))
         return block(*self._learnt(made)) if counting else block(*made)
 
     def _learnt(self, made: list[Stmt]) -> list[Stmt]:
@@ -129,24 +136,21 @@ class DevicePieces(Pieces):
     def _tables(self) -> list[Table]:
         return tables_of(self.ctx.workspaces)
 
-    @property
-    def _tier(self) -> int:
-        return max([table.tables.tier for table in self._tables], default=NEAR)
-
     def _header(self, loop: Forall, scope: Scope) -> Header:
-        if self._tier != NEAR:
+        if scope.tier != NEAR:
             tag = Tag(ParallelUnit.GPUBlock, OutputRaceStrategy.NoRaces)
-            listed = Range(Value(0), _count(self._tier))
+            listed = Range(Value(0), _count(scope.tier))
             return Header.of(self.ctx, replace(loop, tag=tag), _AT, listed, scope)
         unit = ParallelUnit.GPUThread if self._made.lanes == 1 else ParallelUnit.GPUWarp
         tag = Tag(unit, OutputRaceStrategy.NoRaces)
         first = _RUN * self._each
-        pieces = Range(first, arithmetic("min", first + self._each, PIECES), most=self._each)
+        last = arithmetic("min", first + self._each, PIECES)
+        pieces = Range(first, last, Count(most=self._each))
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, pieces, scope)
 
-    def _shared(self, loop: For) -> Stmt:
-        if self._tier != NEAR:
-            known = Declare(PIECE, Load(_list(self._tier), _AT), fixed=True)
+    def _shared(self, loop: For, tier: int) -> Stmt:
+        if tier != NEAR:
+            known = Declare(PIECE, Load(_list(tier), _AT), fixed=True)
             body = block(known, shared_by(self._made.many, loop.body))
             return replace(loop, body=body, unroll=0)
         runs = (PIECES + (self._each - 1)) / self._each
@@ -164,7 +168,7 @@ class DevicePieces(Pieces):
 
 def _list(tier: int) -> Array:
     """The pieces of a tier, in any order."""
-    return Array(f"pieces_{_WORDS[tier]}", "int64")
+    return Array(f"pieces_{_WORDS[tier]}", "int64", Role.CUT)
 
 
 def _count(tier: int) -> Name:
@@ -178,8 +182,8 @@ def _noted(tier: int) -> Stmt:
     return If(compare("==", TIER, tier), block(ByOne(block(listed))))
 
 
-def pieces_of(ctx: Context, lower: Lower) -> Pieces:
+def pieces_of(recovery: Recovery, lower: Lower) -> Pieces:
     """Pieces as the plan wants them."""
-    assembly = ctx.plan.assembly
+    assembly = recovery.ctx.plan.assembly
     on_gpu = isinstance(assembly, Append) and assembly.lanes > 0
-    return (DevicePieces if on_gpu else Pieces)(ctx, lower)
+    return (DevicePieces if on_gpu else Pieces)(recovery, lower)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TypeVar, cast
 
 from openwork.program import nodes as p
-from openwork.program.effects import READERS
 from openwork.program.nodes import (
     Array,
     Declare,
@@ -76,8 +75,6 @@ def _is_simple(s: Stmt, counters: list[Name]) -> bool:
 
 N = TypeVar("N", bound=Node)
 
-INSERTS = ("claim", "mark_bit")  # helpers that put a key into a table or a map
-
 
 def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
     """`code` with its outermost loops given to warps, where they only add to `values`."""
@@ -104,7 +101,7 @@ def _only_inserts(loop: For, values: Array) -> bool:
                 return False
             case p.Store(array=array, atomic=atomic) if array != values or not atomic:
                 return False
-            case p.Helper(name=name) if name not in READERS and name not in INSERTS:
+            case p.Helper(facts=facts) if not (facts.reads or facts.inserts):
                 return False
             case p.Local() | p.Allocate() | p.Grow() | p.Fail() | p.Break():
                 return False

@@ -18,7 +18,7 @@ from openwork.loops.plan.assembly import Append
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import MOST_SHARED, ByOne
 from openwork.program.lower.base.workspace import Workspace, Workspaces, is_blank
-from openwork.program.lower.result.gpu_sharing import INSERTS, by_warps, side_by_side
+from openwork.program.lower.result.gpu_sharing import by_warps, side_by_side
 from openwork.program.nodes import (
     INDEX,
     Allocate,
@@ -55,24 +55,23 @@ _MOST = 1 << 29  # keys of a row, which no memory would hold tables for
 _ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
 
 
-@dataclass
-class Tables:
-    """What the tables of a result are, by how it is `made` and of which `tier` they are now."""
+@dataclass(frozen=True)
+class Table(Workspace):
+    """A workspace that lists its keys, filled by the threads of a GPU.
 
-    made: Append
+    `made`: how its result is. `tier`: which rows it is for, by how many keys they have.
+    """
+
+    made: Append = field(default_factory=Append)
     tier: int = NEAR
+
+    def at(self, tier: int) -> Table:
+        return replace(self, tier=tier)
 
     @property
     def lanes(self) -> int:
-        """How many threads fill one."""
+        """How many threads fill it."""
         return self.made.lanes if self.tier == NEAR else self.made.many
-
-
-@dataclass(frozen=True)
-class Table(Workspace):
-    """A workspace that lists its keys, filled by the threads of a GPU."""
-
-    tables: Tables = field(default_factory=lambda: Tables(Append()))
 
     @property
     def keys(self) -> Array:
@@ -85,10 +84,10 @@ class Table(Workspace):
             return super().keys.type
         names, result = self.names, self.names.result
         widths = {
-            names.array(result, level, fact.name).type
+            names.array(result, level, fact).type
             for level, kind in enumerate(result.format.levels)
             for fact in kind.arrays
-            if fact.name == "crd"
+            if fact.holds == "coordinates"
         }
         return "int32" if widths == {"int32"} else INDEX
 
@@ -126,7 +125,7 @@ class Table(Workspace):
     @property
     def near_bytes(self) -> int:
         """How much shared memory a unit of threads needs for a near table."""
-        return self.tables.made.slots * self._slot_bytes
+        return self.made.slots * self._slot_bytes
 
     @property
     def _slot_bytes(self) -> int:
@@ -141,7 +140,7 @@ class Table(Workspace):
     @property
     def is_map(self) -> bool:
         """Whether the row at hand has a map instead of a table."""
-        far = self.tables.tier == FAR and self.tables.made.mapped
+        far = self.tier == FAR and self.made.mapped
         return far and len(self.vars) == 1 and is_blank(self.identity)
 
     def setup(self, valued: bool = True) -> list[Stmt]:
@@ -152,8 +151,8 @@ class Table(Workspace):
             return _map_setup(self, valued)
         size: Expr = arithmetic("max", MOST_SLOTS, Value(self.long_slots))
         listed = size
-        if self.tables.tier != FAR:
-            slots = self.tables.made.slots if self.tables.tier == NEAR else self.long_slots
+        if self.tier != FAR:
+            slots = self.made.slots if self.tier == NEAR else self.long_slots
             size, listed = Value(slots), Value(slots * 3 // 4)
         return [
             Allocate(self.set, size),
@@ -187,9 +186,8 @@ class Table(Workspace):
 
     def meets(self, op: Op | None) -> bool:
         """Whether warps that insert at once combine values of the row at hand atomically."""
-        tables, type = self.tables, self.tensor.dtype.name
-        added = op is not None and op.name == "add" and op.definition is None
-        return tables.tier != NEAR and tables.made.atomic and added and type in _ATOMIC
+        type, added = self.tensor.dtype.name, op is not None and op.adds
+        return self.tier != NEAR and self.made.atomic and added and type in _ATOMIC
 
     def combined(self, at: Expr, value: Expr, op: Op | None) -> Store:
         """`vals[at] op= value`, where there is a value already: atomically, if others may, too."""
@@ -206,9 +204,9 @@ class Table(Workspace):
 
     def around(self, producer: p.Block, consumer: p.Block, counting: bool) -> list[Stmt]:
         """Count what is inserted at most, make the table empty, fill it, put its keys in order."""
-        at, lanes, made = Name(f"{self.name}_at"), self.tables.lanes, self.tables.made
+        at, lanes, made = Name(f"{self.name}_at"), self.lanes, self.made
         consumer = side_by_side(consumer, lanes)
-        if self.tables.tier != NEAR and made.atomic:
+        if self.tier != NEAR and made.atomic:
             producer = by_warps(producer, self.vals, lanes // made.lanes, made.lanes)
         if self.is_map:
             return _around_map(self, producer, consumer)
@@ -231,7 +229,7 @@ class Table(Workspace):
         ]
         slots = Helper("table_slots", (self._most_keys,))
         before = [*self._bounded(producer), Set(self.used, slots)]
-        if self.tables.tier != NEAR:
+        if self.tier != NEAR:
             return [*before, *body]
         few = compare("<=", self.bound, Value(_NEAR_EACH * lanes, _COUNT))
         fits = p.Binary("&&", few, compare("<=", self.used, made.slots))
@@ -250,7 +248,7 @@ class Table(Workspace):
         others = {
             n.args[0]
             for n in walk(producer)
-            if isinstance(n, Helper) and n.name in INSERTS and n.args[0] != self.set
+            if isinstance(n, Helper) and n.facts.inserts and n.args[0] != self.set
         }
         if others:  # whose keys are not known before
             return [Set(self.bound, p.Convert(self.size, _COUNT))]
@@ -303,7 +301,7 @@ class _Bound:
         if changed != {self.table.bound} or any(isinstance(n, For) for n in walk(loop.body)):
             return loop
         total = p.Reduction(self.table.bound, ADD, Value(0, _COUNT))
-        return replace(loop, unit="thread", units=self.table.tables.lanes, reductions=(total,))
+        return replace(loop, unit="thread", units=self.table.lanes, reductions=(total,))
 
 
 def _moves(body: Stmt) -> bool:
@@ -325,7 +323,7 @@ def _plain(loop: For) -> For:
 
 def maker_of(made: Append) -> Callable[..., Workspace]:
     """What makes workspaces that threads fill together, as a result is to be made."""
-    return partial(Table, tables=Tables(made))
+    return partial(Table, made=made)
 
 
 def tables_of(workspaces: Workspaces) -> list[Table]:

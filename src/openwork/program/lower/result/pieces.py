@@ -26,21 +26,20 @@ from openwork.program.contract import NO_MEMORY, ROOM, THREADS
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope
-from openwork.program.lower.derived.recover import Recovery
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.result.cut import Cut
-from openwork.program.lower.result.passes import (
-    OWN,
+from openwork.program.lower.result.piece_appenders import (
     PIECE,
     PIECES,
     TURNS,
     Counting,
     Filling,
     Owning,
-    Pass,
+    PieceAppender,
     Rows,
     first_of,
-    of_result,
 )
 from openwork.program.nodes import (
     Allocate,
@@ -73,8 +72,13 @@ _NEAR, _MOST_EACH = 1 << 18, 1024
 class Pieces:
     """The assembly of one result in pieces."""
 
-    ctx: Context
+    recovery: Recovery
     lower: Lower
+
+    @property
+    def ctx(self) -> Context:
+        """What stays the same in the kernel."""
+        return self.recovery.ctx
 
     @property
     def result(self) -> Appender:
@@ -90,7 +94,7 @@ class Pieces:
             isinstance(assembly, Append)
             and assembly.strategy != "serial"
             and scope.depth == 0
-            and not isinstance(self.ctx.appender, Pass)
+            and not (scope.appender is not None and scope.appender.of_piece)
             and self.ctx.is_result(written(loop.body))
         )
 
@@ -98,12 +102,12 @@ class Pieces:
         """The passes over all pieces, and what is between them."""
         assembly, result = self.ctx.plan.assembly, self.result
         for name in (PIECE, PIECES):
-            scope.lasting.add(name.name)
+            scope.taken.lasting.add(name.name)
         if self.ctx.provenance.relations:
             # Runs of derived loops may all be empty, and then nobody closes the rows they visit.
             levels = self.ctx.plan.result.format.levels
             result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
-        code, whole, scope = Recovery(self.ctx).values(loop.var, scope)
+        code, whole, scope = self.recovery.values(loop.var, scope)
         cut = self._cut(loop, whole)
         counts = isinstance(assembly, Append) and assembly.strategy == "count"
         begin = [*code, *self._number(cut, counts), *self._firsts(), *cut.prepare()]
@@ -148,7 +152,6 @@ class Pieces:
         result = self.result
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         counting = Counting(result.result, result.names, result.gaps)
-        self.ctx.counting = True
         count = self._over(
             counting,
             cut,
@@ -157,9 +160,8 @@ class Pieces:
             lambda: counting.begin(zeros),
             lambda rows: self._keep_counts(counting),
         )
-        self.ctx.counting = False
         firsts: list[Expr] = [Load(first_of(level), PIECE) for level in result.sparse]
-        filling = Filling(result.result, result.names, result.gaps, cut.limit)
+        filling = Filling(result.result, result.names, result.gaps, limit=cut.limit)
         fill = self._over(
             filling,
             cut,
@@ -178,10 +180,9 @@ class Pieces:
 
     def _appended(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
         """Compute each piece into arrays of its own, and copy each to its place."""
-        result, names, tensor = self.result, self.ctx.names, self.ctx.plan.result
+        result, names = self.result, self.ctx.names
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         own = Owning(result.result, names, result.gaps)
-        names.standing_in[tensor.name] = OWN
         compute = self._over(
             own,
             cut,
@@ -192,7 +193,6 @@ class Pieces:
         )
         compute = _with_arrays(compute, own)
         arrays = own.arrays
-        del names.standing_in[tensor.name]
         shared = [
             Allocate(array, length, zeroed=result.sparse[0] in result.gaps)
             for array, length, per in self._arrays(result.sparse[0])
@@ -208,7 +208,7 @@ class Pieces:
         ]
         grow = [self._room(level, ROOM + 1) for level in result.sparse]
         room = [self._room(level, result.count(level) + 1) for level in result.sparse]
-        taken = [p.Take(array, Value(0), of_result(array)) for array in arrays]
+        taken = [p.Take(array, Value(0), own.in_result[array]) for array in arrays]
         single = block(*taken, *result.close_gaps())
         several = block(*room, *self._origins(result.sparse[1:]), self._stitched(own, cut, scope))
         return [
@@ -239,7 +239,7 @@ class Pieces:
 
     def _over(
         self,
-        appender: Pass,
+        appender: PieceAppender,
         cut: Cut,
         scope: Scope,
         comment: str,
@@ -250,26 +250,25 @@ class Pieces:
 
         What is done before and after is asked for when it is known which runs are never visited.
         """
-        whole, self.ctx.appender = self.ctx.appender, appender
+        scope = replace(scope, appender=appender)
         header = self._header(cut.loop, scope)
         ends, window, inner = cut.window(header.scope)
         body = self.lower(cut.loop, cut.confine(inner, window))
         made = header.finish(
             block(*ends, *before(), body, *after(cut.rows(window, self.result))), comment
         )
-        self.ctx.appender = whole
-        return self._shared(made)
+        return self._shared(made, appender.tier)
 
     def _header(self, loop: Forall, scope: Scope) -> Header:
         """The head of a loop over all pieces."""
         tag = Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces, chunk=1)
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, Range(Value(0), PIECES), scope)
 
-    def _shared(self, loop: For) -> p.Stmt:
-        """A loop over all pieces, as it is shared."""
+    def _shared(self, loop: For, tier: int) -> p.Stmt:
+        """A loop over all pieces of a tier, as it is shared."""
         return replace(loop, polls=True, unroll=0)
 
-    def _keep_counts(self, appender: Pass) -> list[p.Stmt]:
+    def _keep_counts(self, appender: PieceAppender) -> list[p.Stmt]:
         return [
             Store(first_of(level), PIECE + 1, appender.count(level)) for level in appender.sparse
         ]
@@ -306,11 +305,9 @@ class Pieces:
 
     def _stitched(self, own: Owning, cut: Cut, scope: Scope) -> p.Stmt:
         """Copy the arrays of the pieces that were shelved to where they begin."""
-        names, tensor, result = self.ctx.names, self.ctx.plan.result, self.result
+        result = self.result
         ends, window, _ = cut.window(scope)
-        names.standing_in[tensor.name] = OWN
         arrays, code = own.arrays, own.shifted(cut.rows(window, result))
-        del names.standing_in[tensor.name]
         body = block(
             *(ends if result.sparse[0] else ()),
             *(p.Take(array, PIECE) for array in arrays),

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Stmt
-from openwork.loops.relations import Split
+from openwork.loops.relations import Cut
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Range
+from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.walk.walkers import Participant
 from openwork.tree import walk
 
 
-def balance_runs(ctx: Context, relation: Split, body: Stmt, whole: Range) -> p.Balance | None:
-    """The same for a loop that counts runs of a variable, each of so many of its values."""
+def balance_runs(ctx: Context, relation: Cut, body: Stmt, whole: Range) -> p.Balance | None:
+    """The same for a loop that counts runs of a variable, if all have as many of its values."""
     (var, *more) = ctx.provenance.underived(relation.parent)
-    if more or not whole.everything:
+    if more or not whole.everything or relation.length is None:
         return None
     for access in walk(body):
         if not isinstance(access, Access) or access.tensor not in ctx.names.operands:
@@ -26,7 +26,7 @@ def balance_runs(ctx: Context, relation: Split, body: Stmt, whole: Range) -> p.B
             continue
         outer, inner = access.tensor.format.levels[:2]
         if outer.full and inner.boundaries is not None:
-            return p.Balance(ctx.boundaries(access, 1), relation.factor, whole.hi)
+            return p.Balance(ctx.boundaries(access, 1), relation.length, whole.hi)
     return None
 
 

@@ -54,8 +54,8 @@ def choose(
     code: list[p.Stmt] = []
     table: dict[Node, Node] = {}
     for load in (n for v in values for n in walk(v) if isinstance(n, p.Load)):
-        if load not in table and load.array.name.endswith("_vals"):
-            name, scope = scope.fresh(load.array.name.removesuffix("s"), load.type)
+        if load not in table and load.array.role is p.Role.VALUE:
+            name, scope = scope.fresh(f"{load.array.stem}_val", load.type)
             code.append(p.Declare(name, load, fixed=True))
             table[load] = name
     picked = substitute(values[-1], table)

@@ -132,8 +132,7 @@ def renamed(
     for w in walkers:
         base = w.coordinate.name
         type = _stored(w).type if stored else w.coordinate.type
-        scope = replace(scope, taken=scope.taken - {base})
-        name, scope = scope.fresh(base, type)
+        name, scope = scope.without_name(base).fresh(base, type)
         found.append(replace(w, coordinate=name))
     return found, scope
 

@@ -77,8 +77,8 @@ def _begin(ctx: Context, var: IndexVar, scope: Scope) -> p.Expr:
     for relation in ctx.provenance.relations:
         if relation.parents == (var,):
             for inner in relation.children:
-                if inner in scope.runs:
-                    return scope.runs[inner].lo
+                if inner in scope.bounds.runs:
+                    return scope.bounds.runs[inner].lo
     return p.Value(0)
 
 

@@ -8,47 +8,24 @@ Every sum is taken in the order in which it is taken without vectors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Sequence as Then, Stmt, Where
-from openwork.loops.relations import Split
+from openwork.loops.relations import Cut
 from openwork.program import nodes as p
-from openwork.program.lower.base.accumulate import Accumulating, update
-from openwork.program.lower.base.scope import Place, Range, Scope
-from openwork.program.lower.walk.shapes import Loop
-from openwork.program.lower.walk.walkers import Walker, make_walker
+from openwork.program.lower.base.accumulate import element, start_of, streamed, update
+from openwork.program.lower.base.context import Context
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Place, Scope
+from openwork.program.lower.walk.cases import Cases, Lower, cases_of
+from openwork.program.lower.walk.walkers import Beside, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Set, Store, Value, arithmetic, block
-from openwork.tree import substitute, walk
+from openwork.tree import walk
 
 # So many lanes are written out, so that their sums can stay in registers.
 _MOST_WRITTEN_OUT = 32
-_NOTHING = Value(0)
-
-
-@dataclass(frozen=True)
-class Lane(Walker):
-    """A walk along one of several runs that lie side by side: the one of parent `first + lane`."""
-
-    first: Expr = _NOTHING
-    lane: Expr = _NOTHING
-
-    @property
-    def _level(self) -> tuple[Any, Any]:
-        access = self.part.access
-        return access.tensor.format.levels[self.level], self.workspaces.view(access, self.level)
-
-    def place(self) -> Place:
-        level, view = self._level
-        return Place(level.place(view, self.first, self.position) + self.lane)
-
-    def coordinate_at(self, position: Expr) -> Expr:
-        level, view = self._level
-        parent = self.first + self.lane
-        found: Expr = level.coordinate(view, parent, position)
-        # An array that is read at the entry's place is read beside those of the other lanes.
-        return substitute(found, {level.place(view, parent, position): self.place().position})
 
 
 @dataclass(frozen=True)
@@ -66,24 +43,24 @@ class Rows:
         return cast(Assign, self.sums.body).lhs
 
 
-class Abreast(Accumulating):
-    """Loops over rows whose runs lie side by side."""
+@dataclass(frozen=True)
+class RowsAsLanes:
+    """Loops over rows whose runs lie side by side; `lower` lowers their bodies."""
 
-    def _loop(self, loop: Forall, scope: Scope) -> Loop:
-        """The loop, with what takes part in it."""
-        raise NotImplementedError
+    ctx: Context
+    lower: Lower
 
-    def _abreast(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block | None:
+    def loop(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block | None:
         """A vector loop over rows whose runs lie side by side; None if it is anything else."""
         rows = self._rows(loop, window, scope)
         if rows is None:
             return None
-        shape = self._loop(loop, scope)
-        if any(part.sparse for part in shape.parts) or len(shape.cases) != 1:
+        cases = self._cases(loop, scope)
+        if any(part.sparse for part in cases.parts) or len(cases.points) != 1:
             return None
-        scope = shape.completeness(complete=True)
-        if rows.window.fixed is not None:
-            return self._together(rows, rows.window.fixed, scope)
+        scope = cases.completeness(complete=True)
+        if rows.window.count.fixed is not None:
+            return self._together(rows, rows.window.count.fixed, scope)
         level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
         in_order = level.kept_at(view, rows.window.lo) is None
         return None if in_order else self._one_by_one(rows, scope)
@@ -93,13 +70,13 @@ class Abreast(Accumulating):
         if tag is None or tag.unit is not ParallelUnit.CPUVector or window is None:
             return None
         split = None if window.counts is None else self.ctx.provenance.above.get(window.counts)
-        if not isinstance(split, Split) or split.parent != loop.var:
+        if not isinstance(split, Cut) or split.length is None or split.parent != loop.var:
             return None
         plain = isinstance(sums, Forall) and sums == Forall(sums.var, sums.body)
         if not plain or not isinstance(sums, Forall) or not isinstance(sums.body, Assign):
             return None
         lhs, op = sums.body.lhs, sums.body.op
-        confined = {loop.var, sums.var} & {*scope.windows, *scope.stretches}
+        confined = scope.bounds.confined(loop.var, sums.var)
         settled = self.ctx.is_result(lhs) and lhs.tensor.format.is_dense
         if op is None or sums.var in lhs.vars or confined or not settled:
             return None
@@ -107,9 +84,9 @@ class Abreast(Accumulating):
         if derived or any(isinstance(n, (Where, Then)) for n in walk(self.ctx.plan.loops)):
             return None
         known = scope.bind(loop.var, Value(0))
-        sparse = [part.access for part in self._loop(sums, known).parts if part.sparse]
+        sparse = [part.access for part in self._cases(sums, known).parts if part.sparse]
         along = [a for a in self._reads(sums) if a.level_vars == (loop.var, sums.var)]
-        found = [a for a in along if a.tensor.format.levels[1].abreast(split.factor)]
+        found = [a for a in along if a.tensor.format.levels[1].abreast(split.length)]
         if len(found) != 1 or sparse not in ([], found):
             return None
         return Rows(loop, sums, found[0], window)
@@ -131,24 +108,23 @@ class Abreast(Accumulating):
     def _step(self, rows: Rows, lane: Expr, position: Name, sum: Expr, scope: Scope) -> p.Block:
         """What one entry of one row adds to the row's sum."""
         scope = self._at(rows, lane, scope).accumulate(rows.lhs, sum)
-        outer = self._loop(rows.loop, scope)
 
         def entry(stmt: Stmt, scope: Scope) -> p.Block:
-            shape = self._loop(cast(Forall, stmt), replace(scope, reducing=True))
-            (part,) = (part for part in shape.parts if part.access == rows.operand)
+            cases = self._cases(cast(Forall, stmt), replace(scope, reducing=True))
+            (part,) = (part for part in cases.parts if part.access == rows.operand)
             walker, scope = make_walker(
-                part, shape.name, scope, self.ctx.names, self.ctx.workspaces, declared=False
+                part, cases.name, scope, self.ctx.names, self.ctx.workspaces, declared=False
             )
-            told = {f.name: getattr(walker, f.name) for f in fields(walker)}
-            told["position"] = position
-            own = Lane(**told, first=rows.window.lo, lane=lane)
-            var, scope = scope.fresh(shape.name)
-            here = Declare(var, own.coordinate_at(position), fixed=True)
-            visit = shape.visit({rows.operand: None}, [own], scope.bind(shape.var, var))
-            return block(here, visit)
+            walker = replace(walker, position=position, beside=Beside(rows.window.lo, lane))
+            var, scope = scope.fresh(cases.name)
+            here = Declare(var, walker.coordinate_at(position), fixed=True)
+            inner = cases.at({rows.operand: None}, [walker], scope.bind(cases.var, var))
+            return block(here, inner)
 
-        outer.lower = entry
-        return outer.visit({}, [], scope)
+        return cases_of(self.ctx, entry, rows.loop, scope).at({}, [], scope)
+
+    def _cases(self, loop: Forall, scope: Scope) -> Cases:
+        return cases_of(self.ctx, self.lower, loop, scope)
 
     def _run(self, rows: Rows, lane: Expr) -> tuple[Expr, Expr]:
         """The first position of a row, and one past the last."""
@@ -159,8 +135,8 @@ class Abreast(Accumulating):
     def _ends(self, rows: Rows, lane: Expr, scope: Scope) -> tuple[Expr, p.Load]:
         """Where the sum of a row starts, and where it goes."""
         scope = self._at(rows, lane, scope)
-        place = self._element(rows.lhs, scope)
-        return self._start(rows.loop, rows.lhs, place, scope), place
+        place = element(self.ctx, rows.lhs, scope)
+        return start_of(self.ctx, rows.loop, rows.lhs, place, scope), place
 
     def _together(self, rows: Rows, count: int, scope: Scope) -> p.Block:
         """for (q < the least length) { for each lane { sums[lane] += ... } }, then what is left"""
@@ -195,7 +171,7 @@ class Abreast(Accumulating):
             code.append(lanes(taken, before, Store(sums, at, own), written_out=False))
         common = first if begins else Value(0)
         code.append(p.For(position, common, last, lanes(step), f"all {count} rows of {operand}"))
-        stored = self._streamed(rows.lhs, update(place, own, None))
+        stored = streamed(self.ctx, rows.lhs, update(place, own, None))
         rest = p.For(position, last, end, alone, "rows that go on")
         return block(*code, lanes(taken, rest, stored, written_out=False))
 
@@ -211,7 +187,7 @@ class Abreast(Accumulating):
         body = block(
             Declare(sum, start),
             p.For(position, begin, end, self._step(rows, at, position, sum, scope)),
-            self._streamed(rows.lhs, update(place, sum, None)),
+            streamed(self.ctx, rows.lhs, update(place, sum, None)),
         )
         return block(
             p.For(at, Value(0), rows.window.size, body, f"rows of {operand} that are left")

@@ -8,9 +8,11 @@ from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign
 from openwork.program import nodes as p
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.scope import Range, Scope, Tile
+from openwork.program.lower.base.ranges import Count, Range
+from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.lower.walk.balance import balance
-from openwork.program.lower.walk.merge import Merging
+from openwork.program.lower.walk.cases import Cases
+from openwork.program.lower.walk.merge import merge_loop
 from openwork.program.lower.walk.prefetch import asked_for, prefetches
 from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
@@ -19,53 +21,57 @@ from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
 _MOST_TESTED = 32
 
 
-@dataclass
-class Loop(Merging):
+@dataclass(frozen=True)
+class Shape:
     """A loop over an underived variable, in one of three shapes.
 
-    `positions`: the part of one operand's positions that it is confined to.
+    `window`: the coordinates that it is confined to. `positions`: those of one operand.
     """
 
+    cases: Cases
+    window: Range | None = None
     positions: Range | None = None
 
     def dimension(self, walked: set[Access]) -> p.Block:
         """for (i = 0; i < size; i++) { i is in A? ...; body }"""
-        scope = self.completeness(self._always_works)
-        parts = [part for part in self.parts if part.access in walked]
-        loop = replace(self.loop, tag=None) if parts else self.loop
+        cases, ctx = self.cases, self.cases.ctx
+        scope = cases.completeness(cases.always_works)
+        parts = [part for part in cases.parts if part.access in walked]
+        loop = replace(cases.loop, tag=None) if parts else cases.loop
         walkers, scope = self._walkers(parts, scope)
-        values = self.window or self.ctx.everything(self.var, scope)
-        var, scope = scope.fresh(self.name)
+        values = self.window or ctx.everything(cases.var, scope)
+        var, scope = scope.fresh(cases.name)
         inside = None
-        few = values.most is not None and values.most <= _MOST_TESTED
-        if not parts and self.loop.unroll == 0 and values.fixed is None and few:
+        few = values.count.most is not None and values.count.most <= _MOST_TESTED
+        if not parts and cases.loop.unroll == 0 and values.count.fixed is None and few:
             # Written out with a test for each, so that what it writes to can stay in registers.
             inside = compare("<", var, values.hi)
-            values = replace(values, fixed=values.most)
+            count = replace(values.count, fixed=values.count.most)
+            values = replace(values, count=count)
         counter, values, recovered, scope = self._counter(var, values, scope)
-        header = Header.of(self.ctx, loop, counter, values, scope)
+        header = Header.of(ctx, loop, counter, values, scope)
         # Only now: what iterations write together is a question of what is known around them.
-        scope = header.scope.bind(self.var, var)
+        scope = header.scope.bind(cases.var, var)
         if counter != var and values.counts is not None:
             scope = scope.bind(values.counts, counter)
         code: list[p.Stmt] = [*recovered]
         present: dict[Access, Expr] = {}
         for walker in walkers:
-            here, scope = scope.fresh(f"in{self.ctx.names.of(walker.part.access.tensor)}", "bool")
+            here, scope = scope.fresh(f"in{ctx.names.of(walker.part.access.tensor)}", "bool")
             there = compare("<", walker.position, walker.end)
             same = compare("==", walker.coordinate_at(walker.position), var)
             code.append(Declare(here, p.Binary("&&", there, same), fixed=True))
             code += walker.find_segment(var)
             present[walker.part.access] = here
-        body = block(*code[len(recovered) :], self.visit(present, walkers, scope, everywhere=True))
-        if isinstance(values.fixed, int) and inside is not None:
+        body = block(*code[len(recovered) :], cases.at(present, walkers, scope, everywhere=True))
+        if isinstance(values.count.fixed, int) and inside is not None:
             body = block(p.If(inside, body))
         body = block(*recovered, body)
         steps = [walker.advance(present[walker.part.access]) for walker in walkers]
         made = header.finish(
             block(body, *steps),
-            f"every {self.name}" if values.everything else f"{self.name} of this run",
-            counted=balance(self.ctx, self.parts) if values.everything else None,
+            f"every {cases.name}" if values.everything else f"{cases.name} of this run",
+            counted=balance(ctx, cases.parts) if values.everything else None,
             simd=self._independent(walkers),
         )
         return block(*_declarations(walkers), *self._reserve([(values.lo, values.hi)]), made)
@@ -74,38 +80,39 @@ class Loop(Merging):
         self, var: Name, values: Range, scope: Scope
     ) -> tuple[Name, Range, list[p.Stmt], Scope]:
         """Count a window of constant length from zero, so that the length can be seen."""
-        if values.fixed is None or (values.lo == Value(0) and values.counts is None):
+        if values.count.fixed is None or (values.lo == Value(0) and values.counts is None):
             return var, values, [], scope
-        counter, scope = scope.fresh(f"{self.name}_at")
+        counter, scope = scope.fresh(f"{self.cases.name}_at")
         counted = replace(values, lo=Value(0), hi=values.size)
         return counter, counted, [Declare(var, values.lo + counter, fixed=True)], scope
 
     def position(self, driver: Access) -> p.Block:
         """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
-        part = next(part for part in self.parts if part.access == driver)
-        scope = self.completeness(self.ctx.writes_all_of(self.lhs, driver))
+        cases, ctx = self.cases, self.cases.ctx
+        part = next(part for part in cases.parts if part.access == driver)
+        scope = cases.completeness(ctx.writes_all_of(cases.lhs, driver))
         unique = driver.tensor.format.levels[part.walk or 0].unique
         (walker,), scope = self._walkers([part], scope, declared=not unique)
         if walker.segment is not None:
             room = self._reserve([(walker.position, walker.end)])
-            return block(*walker.declare(), *room, self.merge_loop([walker], scope))
+            return block(*walker.declare(), *room, merge_loop(cases, [walker], scope))
         code, values, scope = self._positions(walker, scope)
         counter, values, recovered, scope = self._count_fixed(walker.position, values, scope)
-        header = Header.of(self.ctx, self.loop, counter, values, scope)
-        var, scope = header.scope.fresh(self.name)
-        scope = scope.bind(self.var, var)
+        header = Header.of(ctx, cases.loop, counter, values, scope)
+        var, scope = header.scope.fresh(cases.name)
+        scope = scope.bind(cases.var, var)
         here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
-        visit = self.visit({driver: None}, [walker], scope)
+        visit = cases.at({driver: None}, [walker], scope)
         # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
         # What the schedule asks for takes the place of what would be asked for anyway.
-        ahead = asked_for(self.ctx, self.loop, scope, walker) or prefetches(
-            self.ctx, self.parts, self.scope, walker, var
+        ahead = asked_for(ctx, cases.loop, scope, walker) or prefetches(
+            ctx, cases.parts, cases.scope, walker, var
         )
-        ahead = [] if self.ctx.counting else ahead
+        ahead = [] if scope.counting else ahead
         body = block(*recovered, here, visit, *ahead)
-        tensor = self.ctx.names.of(driver.tensor)
-        comment = f"stored {self.name} of {tensor}"
-        counted = None if walker.confined else balance(self.ctx, [part])
+        tensor = ctx.names.of(driver.tensor)
+        comment = f"stored {cases.name} of {tensor}"
+        counted = None if walker.confined else balance(ctx, [part])
         made = header.finish(body, comment, counted=counted, run=True)
         return block(*code, *self._reserve([(values.lo, values.hi)]), made)
 
@@ -114,47 +121,51 @@ class Loop(Merging):
         if walker.window is None or walker.part_of_run is not None:
             begin, end = walker.bounds()
             own = self.positions if walker.part_of_run is not None else None
-            return [], Range(begin, end, fixed=None if own is None else own.fixed), scope
+            count = Count(None if own is None else own.count.fixed)
+            return [], Range(begin, end, count), scope
         first, scope = scope.fresh(f"{walker.position.name}_lo", lasting=True)
         last, scope = scope.fresh(f"{walker.position.name}_hi", lasting=True)
         code = replace(walker, position=first, end=last).declare()
         level = walker.part.access.tensor.format.levels[walker.level]
         one_each = level.unique and level.compact  # at each coordinate of the window, or none
-        return code, Range(first, last, most=walker.window.most if one_each else None), scope
+        most = walker.window.count.most if one_each else None
+        return code, Range(first, last, Count(most=most)), scope
 
     def _count_fixed(
         self, position: Name, values: Range, scope: Scope
     ) -> tuple[Name, Range, list[p.Stmt], Scope]:
         """Count positions from zero where their number is a constant."""
-        if values.fixed is None:
+        if values.count.fixed is None:
             return position, values, [], scope
         counter, scope = scope.fresh(f"{position.name}_at")
-        counted = replace(values, lo=Value(0), hi=Value(values.fixed))
+        counted = replace(values, lo=Value(0), hi=Value(values.count.fixed))
         return counter, counted, [Declare(position, values.lo + counter, fixed=True)], scope
 
     def merge(self, walked: set[Access]) -> p.Block:
         """while (pA < pA_end && pB < pB_end) { i = min(iA, iB); cases; advance }, and so on"""
-        scope = self.completeness(False)
-        parts = [part for part in self.parts if part.access in walked and part.walk is not None]
+        cases = self.cases
+        scope = cases.completeness(False)
+        parts = [part for part in cases.parts if part.access in walked and part.walk is not None]
         walkers, scope = self._walkers(parts, scope)
         groups: list[frozenset[Access]] = []
-        for point in self.cases:
+        for point in cases.points:
             driver = frozenset(point.present & walked)
             if driver not in groups:
                 groups.append(driver)
         code = [*_declarations(walkers), *self._reserve([(w.position, w.end) for w in walkers])]
         for group in groups:
             some = [w for w in walkers if w.part.access in group]
-            code.append(self.merge_loop(some, scope))
+            code.append(merge_loop(cases, some, scope))
         return block(*code)
 
     def tile(self, tile: Tile) -> p.Block:
         """for (at = 0; at < width; at++) { j = first + at; body }"""
-        scope = self.scope
+        cases = self.cases
+        scope = cases.scope
         if tile.width == 1:
-            return self.visit({}, [], scope.bind(self.var, tile.first))
+            return cases.at({}, [], scope.bind(cases.var, tile.first))
         at, scope = scope.fresh(f"{tile.first.name}_at")
-        body = self.visit({}, [], scope.bind(self.var, tile.first + at))
+        body = cases.at({}, [], scope.bind(cases.var, tile.first + at))
         return block(p.For(at, Value(0), Value(tile.width), body, unrolled=True))
 
     # -- helpers --------------------------------------------------------------------------------
@@ -162,15 +173,16 @@ class Loop(Merging):
     def _walkers(
         self, parts: list[Participant], scope: Scope, declared: bool = True
     ) -> tuple[list[Walker], Scope]:
+        cases, ctx = self.cases, self.cases.ctx
         walkers = []
         for part in parts:
             window, part_of_run = self._confines(part)
             walker, scope = make_walker(
                 part,
-                self.name,
+                cases.name,
                 scope,
-                self.ctx.names,
-                self.ctx.workspaces,
+                ctx.names,
+                ctx.workspaces,
                 declared,
                 window,
                 part_of_run,
@@ -189,35 +201,32 @@ class Loop(Merging):
 
     def _reserve(self, runs: list[tuple[Expr, Expr]]) -> list[p.Stmt]:
         """Room for all that a loop over `runs` can append to the result."""
-        lhs, appender = self.lhs, self.ctx.appender
-        level = len(self.scope.reached(lhs))
-        if appender is None or not self.ctx.is_result(lhs) or level not in appender.sparse:
+        cases, ctx = self.cases, self.cases.ctx
+        lhs, appender = cases.lhs, cases.scope.appender
+        level = len(cases.scope.reached(lhs))
+        if appender is None or not ctx.is_result(lhs) or level not in appender.sparse:
             return []
-        if lhs.level_vars[level] != self.var:
+        if lhs.level_vars[level] != cases.var:
             return []
         more: Expr = Value(0)
         for begin, end in runs:
             more = more + (end - begin)
         return appender.reserve(level, more)
 
-    def completeness(self, complete: bool) -> Scope:
-        """A loop over a result variable that skips coordinates leaves entries unwritten."""
-        skips = self.var in self.ctx.provenance.roots_of(self.lhs.vars) and not complete
-        return replace(self.scope, whole=self.scope.whole and not skips)
-
     def _independent(self, walkers: list[Walker]) -> bool:
         """Whether no iteration depends on another and the body is straight-line code."""
-        body, lhs = self.loop.body, self.lhs
+        cases = self.cases
+        body, lhs = cases.loop.body, cases.lhs
         return (
             isinstance(body, Assign)
             and not walkers
-            and not any(part.sparse for part in self.parts)
-            and lhs not in self.scope.accumulators
-            and lhs.tensor not in self.scope.atomic
+            and not any(part.sparse for part in cases.parts)
+            and lhs not in cases.scope.accumulators
+            and lhs.tensor not in cases.scope.sharing.atomic
             and bool(lhs.level_vars)
-            and lhs.level_vars[-1] == self.var
+            and lhs.level_vars[-1] == cases.var
             and lhs.tensor.format.levels[-1].full
-            and not self.ctx.lists(lhs)
+            and not cases.ctx.lists(lhs)
         )
 
 

@@ -9,7 +9,8 @@ from openwork.errors import InternalError
 from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar
 from openwork.program.lower.base.names import Names
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.base.workspace import Workspaces
 from openwork.program.nodes import (
     Array,
@@ -27,6 +28,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
+from openwork.tree import substitute
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,14 @@ def _is_walked(level: Level) -> bool:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Runs that lie side by side, walked together: that of parent `first + lane` is one of them."""
+
+    first: Expr
+    lane: Expr
+
+
+@dataclass(frozen=True)
 class Walker:
     """A run of positions that a loop moves along: `position` up to `end`, now at `coordinate`."""
 
@@ -86,6 +96,7 @@ class Walker:
     parent: Place
     window: Range | None = None  # of coordinates
     part_of_run: tuple[Expr, Expr] | None = None  # of positions
+    beside: Beside | None = None
 
     @property
     def level(self) -> int:
@@ -113,7 +124,7 @@ class Walker:
         begin, end = self.bounds()
         if self.window is None:
             raise InternalError(f"{self.part.access} is not confined to a window")
-        lo, hi, cut = self.window.lo, self.window.hi, self.window.cut
+        lo, hi, cut = self.window.lo, self.window.hi, self.window.seams
         stored = self.stored
         if stored is not None and cut is not None:
             names = self.position, self.end
@@ -168,7 +179,12 @@ class Walker:
         """The coordinate stored at `position`."""
         level = self.part.access.tensor.format.levels[self.level]
         view = self.workspaces.view(self.part.access, self.level)
-        return _expr(level.coordinate(view, self.parent.position, position))
+        if self.beside is None:
+            return _expr(level.coordinate(view, self.parent.position, position))
+        parent = self.beside.first + self.beside.lane
+        found = _expr(level.coordinate(view, parent, position))
+        # An array that is read at the entry's place is read beside those of the other lanes.
+        return substitute(found, {level.place(view, parent, position): self.place().position})
 
     def declare(self) -> list[Stmt]:
         """The position and end, before the loop."""
@@ -199,6 +215,9 @@ class Walker:
         """Where the level stands."""
         level = self.part.access.tensor.format.levels[self.level]
         view = self.workspaces.view(self.part.access, self.level)
+        if self.beside is not None:
+            place = _expr(level.place(view, self.beside.first, self.position))
+            return Place(place + self.beside.lane)
         place = _expr(level.place(view, self.parent.position, self.position))
         return Place(place, self.segment)
 

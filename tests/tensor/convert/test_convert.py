@@ -1,15 +1,16 @@
-"""Conversions by kernels: every pair of formats gives the arrays that packing gives."""
+"""Conversions: which way is taken, and that each gives the arrays that packing gives."""
 
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.tensor import generated
-from openwork.tensor.convert.pack import convert
+from openwork.tensor.convert import convert as conversion
+from openwork.tensor.convert.pack import by_numpy
 
 MATRICES = [
     ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.LIL, ow.ELL, ow.SELL(4), ow.SELL(2, 8), ow.bitmap,
@@ -24,7 +25,8 @@ TENSORS = [
 
 def check(array: np.ndarray, source: ow.Format, target: ow.Format) -> None:
     A = ow.tensor(array, format=source, name="A")
-    got, wanted = A.to(target).storage, convert(A.storage, target)
+    got, stored = A.to(target).storage, A.storage
+    wanted = stored if target == source else by_numpy(stored, target, exact=False)
     assert got.format == target
     np.testing.assert_array_equal(got.values, wanted.values)
     assert got.values.dtype == wanted.values.dtype
@@ -37,7 +39,7 @@ def check(array: np.ndarray, source: ow.Format, target: ow.Format) -> None:
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(conversion, "LEAST_ENTRIES", 0)
 
 
 @pytest.mark.parametrize("source", MATRICES, ids=repr)
@@ -71,3 +73,38 @@ def test_absent_values_other_than_zero_go_through_coordinates() -> None:
     A = ow.tensor(array, format=ow.LIL, fill=np.inf, name="A")
     np.testing.assert_array_equal(A.to(ow.CSR).to_numpy(), array)
     assert A.to(ow.CSR).nnz == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "ways"),
+    [
+        (ow.CSR, ow.CSC, ["rows"]),
+        (ow.COO(2), ow.BSR(2, 2), ["rows"]),
+        (ow.CSR, ow.DCSR, ["rows", "statement"]),
+        (ow.DCSR, ow.CSC, ["rows", "statement", "rows"]),  # by rows in between
+        (ow.CSR, ow.CSB(4, 4), ["rows", "statement", "lists"]),
+        (ow.DIA, ow.DCSR, ["rows", "statement", "lists"]),  # padding is no entry
+        (ow.dense(2), ow.dense(2, (1, 0)), ["rows", "statement", "numpy"]),
+    ],
+    ids=repr,
+)
+def test_ways(
+    monkeypatch: pytest.MonkeyPatch, source: ow.Format, target: ow.Format, ways: list[str]
+) -> None:
+    A = ow.tensor(np.eye(8), format=source, name="A")
+    asked = []
+    for name in ("by_rows", "_by_statement", "by_lists", "by_numpy"):
+        way = getattr(conversion, name)
+
+        def watched(*args: object, way: Any = way, **more: object) -> Any:
+            asked.append(way.__name__.split("by_")[1])
+            return way(*args, **more)
+
+        monkeypatch.setattr(conversion, name, watched)
+    A.to(target)
+    assert asked == ways
+    if ways != ["rows"]:  # few entries are not worth a compiler
+        monkeypatch.setattr(conversion, "LEAST_ENTRIES", 1 << 18)
+        asked.clear()
+        A.to(target)
+        assert asked == ["rows", "numpy"]

@@ -1,11 +1,13 @@
-"""Passes over a piece of a result: one that counts, one that fills in place, one with own arrays.
+"""Appenders of a piece of a result: one counts, one fills in place, one has arrays of its own.
 
-Each is an appender whose counters are those of the piece, `own2` and so on.
+Their counters are those of the piece, `own2` and so on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from openwork.program.nodes import (
     Name,
     Prefetch,
     Put,
+    Role,
     Set,
     Stmt,
     Store,
@@ -51,17 +54,14 @@ _ENTRY = 4  # for so many bytes of each entry a line is asked for at the end of 
 
 def first_of(level: int) -> Array:
     """Where each piece begins in a level of the result."""
-    return Array(f"R{level + 1}_first", "int64")
-
-
-def of_result(array: Array) -> Array:
-    """The array of the result that a piece has its own of."""
-    return Array(f"R{array.name.removeprefix(OWN)}", array.type)
+    return Array(f"R{level + 1}_first", "int64", Role.CUT)
 
 
 @dataclass
-class Pass(Appender):
+class PieceAppender(Appender):
     """What a pass over one piece does to the result."""
+
+    of_piece: ClassVar[bool] = True
 
     def count(self, level: int) -> Name:
         return Name(f"{OWN}{level + 1}")
@@ -75,8 +75,10 @@ class Pass(Appender):
 
 
 @dataclass
-class Counting(Pass):
+class Counting(PieceAppender):
     """Entries are counted and nothing is stored."""
+
+    counts: ClassVar[bool] = True
 
     def reserve(self, level: int, more: Expr) -> list[Stmt]:
         return []
@@ -96,7 +98,7 @@ class Counting(Pass):
 
 
 @dataclass
-class Filling(Pass):
+class Filling(PieceAppender):
     """Entries are stored where they belong, in arrays that are large enough.
 
     `limit`: from this row on, another piece closes rows.
@@ -147,7 +149,7 @@ def _first(level: int) -> Load:
 
 
 @dataclass
-class Owning(Pass):
+class Owning(PieceAppender):
     """Entries are appended to arrays of the piece alone, which number them from zero.
 
     A thread uses them again for its next piece if it can put the last one into place at once. That
@@ -163,10 +165,21 @@ class Owning(Pass):
 
     def array(self, level: int, fact: ArrayFact) -> Array:
         """The runs of coordinates that all are there belong to the result from the start."""
-        array = super().array(level, fact)
         if self.is_shared(level, fact):
-            return of_result(array)
-        return array
+            return super().array(level, fact)
+        return self.names.array(self.result.tensor, level, fact, OWN)
+
+    @property
+    def values(self) -> Array:
+        return self.names.values(self.result.tensor, OWN)
+
+    @cached_property
+    def in_result(self) -> dict[Array, Array]:
+        """The array of the result in place of each that the piece has of its own."""
+        result = Appender(self.result, self.names)
+        levels = ((self.growing(level), result.growing(level)) for level in self.sparse)
+        pairs = (pair for own, whole in levels for pair in zip(own, whole, strict=True))
+        return {own.array: whole.array for own, whole in pairs}
 
     def is_shared(self, level: int, fact: ArrayFact) -> bool:
         """Whether an array is the result's own, and every piece has a part of it."""
@@ -214,7 +227,7 @@ class Owning(Pass):
         there = _SOON + self.count(level)
         soon = [
             Prefetch(
-                of_result(growing.array),
+                self.in_result[growing.array],
                 there * growing.per,
                 max(1, np.dtype(growing.array.type).itemsize // _ENTRY),
                 written=True,
@@ -268,9 +281,9 @@ class Owning(Pass):
                 array, per = growing.array, growing.per
                 if below is not None and growing.extra:
                     span = Value(0), count * per
-                    code += self._moved(below, array, of_result(array), begin * per, span)
+                    code += self._moved(below, array, self.in_result[array], begin * per, span)
                     continue
-                copy = Helper("put_at", (of_result(array), begin * per, array, count * per))
+                copy = Helper("put_at", (self.in_result[array], begin * per, array, count * per))
                 code.append(Do(copy))
         return code
 

@@ -7,27 +7,31 @@ from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import Forall, Stmt, Where, written
+from openwork.loops.absent import followers
+from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
 from openwork.loops.plan.assembly import Shared
 from openwork.loops.relations import Pos
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
-from openwork.program.lower.base.scope import Place, Range, Scope
+from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.walk.branchless import as_choice
-from openwork.program.lower.walk.lattice import Lattice, Point
-from openwork.program.lower.walk.walkers import Participant, Walker, take_steps, without_walk
+from openwork.program.lower.walk.lattice import Lattice, Point, build
+from openwork.program.lower.walk.walkers import (
+    Participant,
+    Walker,
+    participant,
+    take_steps,
+    without_walk,
+)
 from openwork.program.nodes import Declare, Expr, Value, block, every
 from openwork.tree import walk
 
 Lower = Callable[[Stmt, Scope], p.Block]
 
 
-@dataclass
-class Visit:
-    """One loop being lowered: its lattice, what takes part, and the place it stands at.
-
-    `window`: the part of its values that it runs over; None for all.
-    """
+@dataclass(frozen=True)
+class Cases:
+    """A loop being lowered: its lattice, the operands that take part, and where it stands."""
 
     ctx: Context
     lower: Lower
@@ -35,7 +39,6 @@ class Visit:
     lattice: Lattice
     parts: list[Participant]
     scope: Scope
-    window: Range | None = None
 
     @property
     def var(self) -> IndexVar:
@@ -50,7 +53,7 @@ class Visit:
         return self.ctx.names.variables[self.var]
 
     @property
-    def cases(self) -> list[Point]:
+    def points(self) -> list[Point]:
         """The points in the order they are tried; trailing ones without a body change nothing."""
         points = list(self.lattice.points)
         while points and points[-1].body is None:
@@ -59,18 +62,20 @@ class Visit:
 
     def point(self) -> p.Block:
         """The body at the one coordinate that is known; every operand is looked up there."""
-        chosen = self.ctx.provenance.roots_of(self.lhs.vars)
-        skips = self.var in chosen and not self._always_works
-        scope = replace(self.scope, whole=self.scope.whole and not skips)
-        return self.visit({}, [], scope)
+        return self.at({}, [], self.completeness(self.always_works))
 
-    def visit(
+    def completeness(self, complete: bool) -> Scope:
+        """A loop over a result variable that skips coordinates leaves entries unwritten."""
+        skips = self.var in self.ctx.provenance.roots_of(self.lhs.vars) and not complete
+        return replace(self.scope, whole=self.scope.whole and not skips)
+
+    def at(
         self,
         present: Mapping[Access, Expr | None],
         walkers: list[Walker],
         scope: Scope,
         everywhere: bool = False,
-        cases: list[Point] | None = None,
+        points: list[Point] | None = None,
     ) -> p.Block:
         """Reach all operands, do the first case whose operands are present, close the result."""
         code: list[p.Stmt] = []
@@ -92,10 +97,10 @@ class Visit:
             if part.sparse:
                 conditions[access] = condition
         scope, after = self._reach_full_result(scope, everywhere)
-        points = self.cases if cases is None else cases
-        cases = [point for point in points if point.present <= set(conditions)]
+        tried = self.points if points is None else points
+        possible = [point for point in tried if point.present <= set(conditions)]
         certain = {a for a, condition in conditions.items() if condition is None}
-        return block(*code, self._chain(cases, conditions, certain, scope, walkers), *after)
+        return block(*code, self._chain(possible, conditions, certain, scope, walkers), *after)
 
     def _standing(self, walker: Walker, scope: Scope) -> Scope:
         """With the position known by its name, where the place of an entry does not tell it."""
@@ -153,7 +158,7 @@ class Visit:
     def _case(self, body: Stmt, scope: Scope) -> p.Block:
         """The body of a case, with the result's level reached and kept."""
         lhs = self.lhs
-        plan, appender = self.ctx.plan, self.ctx.appender
+        plan, appender = self.ctx.plan, scope.appender
         level = len(scope.reached(lhs))
         here = level < lhs.tensor.ndim and lhs.level_vars[level] == self.var
         if not here or not self.ctx.is_result(lhs) or lhs.tensor.format.levels[level].full:
@@ -181,7 +186,7 @@ class Visit:
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:
         """Reach the full levels of what is written; afterwards close the runs right below them."""
-        lhs, appender = self.lhs, self.ctx.appender
+        lhs, appender = self.lhs, scope.appender
         start = len(scope.reached(lhs))
         scope = self.ctx.reach_further(scope, lhs)
         level = len(scope.reached(lhs)) - 1
@@ -193,13 +198,38 @@ class Visit:
         # The runs right below are closed at every coordinate that is visited; those further down
         # only where there is something to do.
         closes = below == level + 1
-        if not everywhere or not (closes or self._always_works):
+        if not everywhere or not (closes or self.always_works):
             appender.gaps.add(below)
         if not closes:
             return scope, []
         return scope, appender.close(below, scope.reached(lhs)[-1].position)
 
     @property
-    def _always_works(self) -> bool:
+    def always_works(self) -> bool:
         """Whether there is something to do at every coordinate."""
         return all(point.body is not None for point in self.lattice.points)
+
+
+def cases_of(ctx: Context, lower: Lower, loop: Forall, scope: Scope, known: bool = False) -> Cases:
+    """The cases of `loop`; `known`: of the one coordinate that its variable has here."""
+    found = [participant(a, loop.var, scope, known) for a in _operands(loop.body)]
+    parts = [part for part in found if part is not None]
+    lattice = build(
+        loop.body,
+        [part.access for part in parts if part.sparse],
+        lambda access: followers(loop.body, access, ctx.provenance),
+    )
+    return Cases(ctx, lower, loop, lattice, parts, scope)
+
+
+def _operands(stmt: Stmt) -> list[Access]:
+    """The accesses that `stmt` reads, except to temporaries that it makes itself."""
+    made = {n.temporary for n in walk(stmt) if isinstance(n, Where)}
+    reads = [
+        node
+        for assign in walk(stmt)
+        if isinstance(assign, Assign)
+        for node in walk(assign.rhs)
+        if isinstance(node, Access) and node.tensor not in made
+    ]
+    return [a for a in dict.fromkeys(reads) if a.vars]

@@ -1,0 +1,128 @@
+"""Python's operators, for whatever can be computed with: each sign applies an operator."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from openwork.algebra import operators as ops
+from openwork.algebra.operators import Op
+
+
+class Overloaded:
+    """What stands on either side of Python's operators: terms and tensors.
+
+    `==` and `!=` compare elements as `<` does. So Python tells objects apart by identity where it
+    looks them up, in sets and dictionaries.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy leaves `array * ours` to us instead of looping over it
+    __hash__ = object.__hash__
+
+    @abstractmethod
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
+        """`op` applied to `args`, of which this is one."""
+
+    def __add__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.ADD, (self, other))
+
+    def __radd__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.ADD, (other, self))
+
+    def __sub__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.SUB, (self, other))
+
+    def __rsub__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.SUB, (other, self))
+
+    def __mul__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.MUL, (self, other))
+
+    def __rmul__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.MUL, (other, self))
+
+    def __truediv__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.DIV, (self, other))
+
+    def __rtruediv__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.DIV, (other, self))
+
+    def __floordiv__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.FLOOR_DIVIDE, (self, other))
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.FLOOR_DIVIDE, (other, self))
+
+    def __mod__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.REMAINDER, (self, other))
+
+    def __rmod__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.REMAINDER, (other, self))
+
+    def __pow__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.POW, (self, other))
+
+    def __rpow__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.POW, (other, self))
+
+    def __and__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.BITWISE_AND, (self, other))
+
+    def __rand__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.BITWISE_AND, (other, self))
+
+    def __or__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.BITWISE_OR, (self, other))
+
+    def __ror__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.BITWISE_OR, (other, self))
+
+    def __xor__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.BITWISE_XOR, (self, other))
+
+    def __rxor__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.BITWISE_XOR, (other, self))
+
+    def __lshift__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.LEFT_SHIFT, (self, other))
+
+    def __rlshift__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.LEFT_SHIFT, (other, self))
+
+    def __rshift__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.RIGHT_SHIFT, (self, other))
+
+    def __rrshift__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.RIGHT_SHIFT, (other, self))
+
+    def __eq__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.EQ, (self, other))
+
+    def __ne__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.NE, (self, other))
+
+    def __lt__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.LT, (self, other))
+
+    def __le__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.LE, (self, other))
+
+    def __gt__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.GT, (self, other))
+
+    def __ge__(self, other: object) -> Any:
+        return self.__openwork_apply__(ops.GE, (self, other))
+
+    def __neg__(self) -> Any:
+        return self.__openwork_apply__(ops.NEG, (self,))
+
+    def __invert__(self) -> Any:
+        return self.__openwork_apply__(ops.INVERT, (self,))
+
+    def __abs__(self) -> Any:
+        return self.__openwork_apply__(ops.ABS, (self,))
+
+    def __pos__(self) -> Any:
+        return self

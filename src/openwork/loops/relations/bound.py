@@ -1,0 +1,32 @@
+"""Bound: something is promised about where a variable begins or ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from openwork.loops.relations.relation import Renaming
+
+
+class BoundType(Enum):
+    """What a bound says about the values of a variable, which run from `min` up to below `max`."""
+
+    MinExact = "MinExact"
+    MinConstraint = "MinConstraint"
+    MaxExact = "MaxExact"
+    MaxConstraint = "MaxConstraint"
+    Divisible = "Divisible"
+
+
+@dataclass(frozen=True)
+class Bound(Renaming):
+    """The same values, about which something is promised; a kernel checks it first."""
+
+    renames: ClassVar[bool] = True
+
+    value: int
+    kind: BoundType
+
+    def __str__(self) -> str:
+        return f"bound({self.parent}, {self.child}, {self.value}, {self.kind.value})"

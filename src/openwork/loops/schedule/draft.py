@@ -1,0 +1,87 @@
+"""A draft: the loops of a statement, and the commands that made them.
+
+Users, recipes and the defaults all schedule through a draft, so commands are applied in one place.
+Whoever chooses a schedule returns a draft; its commands are the answer, and its plan is what they
+make of the loops that they start from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from openwork.index.nodes import Assignment, IndexVar
+from openwork.loops.plan.nest import loop_variables
+from openwork.loops.plan.plan import Plan
+from openwork.loops.schedule.command import COMMANDS, Command, run
+from openwork.loops.schedule.schedulable import Schedulable
+from openwork.trace import Stage
+
+
+@dataclass(frozen=True)
+class Draft(Schedulable):
+    """Loops, the `commands` that led to them, and the `decisions` on the way, in words.
+
+    `written`: the assignment as the user wrote it. `replan`: starts over with the loops in an
+    order, since an order that comes first also decides what is converted and precomputed.
+    `otherwise`: the draft for other data, if this one counts on the extents of the operands.
+    `stages`: of the compilation so far.
+    """
+
+    written: Assignment
+    plan: Plan
+    commands: tuple[Command, ...] = ()
+    decisions: tuple[str, ...] = ()
+    replan: Callable[[tuple[IndexVar, ...]], Draft] | None = None
+    otherwise: Draft | None = None
+    stages: tuple[Stage, ...] = field(default=(), compare=False)
+
+    @property
+    def assignment(self) -> Assignment:
+        """The assignment as the user wrote it."""
+        return self.written
+
+    @property
+    def _base(self) -> Plan:
+        return self.plan
+
+    @property
+    def whole(self) -> Plan:
+        """The plan, with the one for other data."""
+        if self.otherwise is None:
+            return self.plan
+        return replace(self.plan, otherwise=self.otherwise.whole)
+
+    def _scheduled(self, command: Command) -> Draft:
+        return self._run(command).said(f"schedule: {command}")
+
+    def then(self, name: str, *arguments: Any) -> Draft:
+        """The draft after a command, whose arguments are as its function takes them.
+
+        Raises:
+            ScheduleError: the command is not legal here.
+        """
+        left_out = len(COMMANDS[name].parameters) - len(arguments)
+        return self._run(Command(name, (*arguments, *(None,) * left_out)))
+
+    def _run(self, command: Command) -> Draft:
+        start = self
+        if command.name == "order" and self.replan is not None and not self.commands:
+            (wanted,) = command.arguments
+            if set(wanted) == set(loop_variables(self.plan)):
+                start = self.replan(wanted)
+        return replace(start, plan=run(start.plan, command), commands=(*self.commands, command))
+
+    def decided(self, plan: Plan, sentence: str) -> Draft:
+        """The draft after a decision that the scheduling language has no command for."""
+        return replace(self, plan=plan).said(sentence)
+
+    def said(self, sentence: str) -> Draft:
+        """The draft with a sentence for `explain()`."""
+        return replace(self, decisions=(*self.decisions, sentence))
+
+    def since(self, before: Draft) -> Draft:
+        """The draft with a sentence that lists its commands since `before`."""
+        new = self.commands[len(before.commands) :]
+        return self.said(f"schedule: {', '.join(map(str, new))}")

@@ -1,0 +1,210 @@
+"""What schedules count on of a machine: one table each, measured or from its data sheet.
+
+Nothing else in the choice of schedules depends on a machine. Another GPU is another `Gpu`; its
+numbers come from bench/gpu.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """What the default schedule of a CPU counts on. Sizes are in bytes."""
+
+    dot_lanes: int = 64  # partial sums of a dot product: four vector registers of 16 bytes
+    row_in_registers: int = 256  # a row that stays in registers, at most: half of them
+    prefetch_distance: int = 6  # iterations between asking for a row and using it
+    least_row_sums: int = 32  # sums of rows stored side by side: less does not fill a vector
+    most_row_sums: int = 1024  # long stretches are read fast
+    most_columns: int = 256  # columns whose number is compiled in, at most
+    column_vector: int = 32  # ... and that must be a multiple of a vector
+    least_factored: int = 3  # reduction loops from which factoring beats a tile in registers
+    runs: int = 32  # of a merge loop that is cut for threads: several for each of them
+
+
+ANY_CPU = Cpu()  # x86 and Arm cores differ too little for tables of their own
+
+
+@dataclass(frozen=True)
+class RowTimes:
+    """A model of how long kernels take on the rows of a sparse operand, in microseconds."""
+
+    threads: float  # that start in a microsecond
+    threads_column: float  # the same with few columns, where a group has one column each
+    step_thread: float  # a step along a row, of one thread
+    step_group: float  # of a group of threads
+    step_column: float  # of a group of threads, with few columns
+    # A step with more columns and what each byte of them adds: few entries, many entries, and rows
+    # of about equal length, which start and end together.
+    step_few: tuple[float, float]
+    step_many: tuple[float, float]
+    step_alike: tuple[float, float]
+    # Kernels along positions: how much longer they take than the shortest along rows, and what they
+    # do in a microsecond: entries times a vector or few columns, bytes of more columns.
+    start_vector: float
+    rate_vector: float
+    start_column: float
+    rate_column: float
+    start_matrix: float
+    rate_matrix: float
+    atomic: float  # an atomic addition waits so long for the one before, for all columns at once
+    atomic_byte: float  # ... for each byte, where columns are added one by one
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much work it takes to fill a GPU."""
+
+    many: int  # entries that fill it
+    some: int  # ... several times
+    much: int  # ... many times
+    many_rows: int  # rows that fill it with a thread each
+    lopsided: int  # a longest row of so many times the mean keeps the others waiting
+    lopsided_entries: int  # ... from so many entries on
+    few_samples: int  # entries of a sampled product that do not fill it
+    few_elements: int  # of a dense result that does not fill it
+    many_summed: int  # terms of a sum that are worth cutting
+    threads_vector: int  # that hide the latency of loads of 16 bytes
+    threads_scalar: int  # ... of shorter loads
+    threads_crowded: int  # where many threads add to one row
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Bytes that stay in a cache, and how it is loaded."""
+
+    beside_staged: int  # of a vector, in L1, beside terms staged in shared memory
+    alone: int  # of a vector, in L1, without staged terms
+    l2: int
+    sector: int  # bytes of the least load
+    reused: float  # times that rows walked together use what one of them has loaded
+
+
+@dataclass(frozen=True)
+class RowLengths:
+    """Which rows are short or long, in entries, and which columns are few."""
+
+    short: int  # a thread takes such a row, while others take as many
+    long_step: int  # others wait for such a row
+    long: int
+    long_float64: int
+    longer: int
+    few_columns: int  # bytes of columns whose terms are computed ahead, into shared memory
+    # Tiles of the dense operand pay off from so many bytes and rows of it on, for few sparse rows
+    # with so large a share of entries. Vector atomics add several float32 at once, so that shorter
+    # runs suffice.
+    tiled_rows: int
+    tiled_bytes: int
+    tiled_across: int
+    tiled_share: float
+    tiled_share_float32: float
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Resident threads of a multiprocessor: fewer have more registers, and more loads in flight."""
+
+    resident: int  # all that fit
+    staged: int  # launch bounds where wide terms are staged in shared memory
+    tensor: int  # launch bounds where a tensor's rows are walked
+    tensor_rows: int  # rows of a tensor that a block has at once
+    tensor_unroll: int  # entries of each that a thread has in flight
+
+
+@dataclass(frozen=True)
+class SparseResult:
+    """How the units of a GPU share a sparse result."""
+
+    share: int  # rows and entries that a thread merges, if some rows have that many
+    usual_row: float  # entries of a row, where nobody knows
+    lanes: tuple[int, ...]  # threads that insert a row of so many keys side by side
+    slots: tuple[int, int]  # the fewest and the most of a hash table in shared memory
+    most_mapped: int  # keys for each of which a block may have a place of its own
+    long_row: int  # threads of a block that makes a long row
+    long_row_of_few: int  # ... where the result has few rows
+    few_rows: int
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the schedules of a GPU count on."""
+
+    multiprocessors: int
+    block: int  # threads of a block
+    occupancy: Occupancy
+    caches: Caches
+    load: Load
+    lengths: RowLengths
+    times: RowTimes
+    result: SparseResult
+
+    @property
+    def resident(self) -> int:
+        """Threads that it has at once."""
+        return self.multiprocessors * self.occupancy.resident
+
+
+# Measured over generated and real matrices.
+H200 = Gpu(
+    multiprocessors=132,
+    block=256,
+    occupancy=Occupancy(resident=2048, staged=1024, tensor=768, tensor_rows=8, tensor_unroll=8),
+    caches=Caches(beside_staged=96_000, alone=208_000, l2=40_000_000, sector=32, reused=1.2),
+    load=Load(
+        many=1_000_000,
+        some=5_000_000,
+        much=16_000_000,
+        many_rows=200_000,
+        lopsided=8,
+        lopsided_entries=5_000_000,
+        few_samples=60_000,
+        few_elements=100_000,
+        many_summed=256,
+        threads_vector=120_000,
+        threads_scalar=55_000,
+        threads_crowded=150_000,
+    ),
+    lengths=RowLengths(
+        short=32,
+        long_step=64,
+        long=100,
+        long_float64=30,
+        longer=500,
+        few_columns=32,
+        tiled_rows=1000,
+        tiled_bytes=256,
+        tiled_across=50_000,
+        tiled_share=0.2,
+        tiled_share_float32=0.08,
+    ),
+    times=RowTimes(
+        threads=300_000.0,
+        threads_column=220_000.0,
+        step_thread=0.07,
+        step_group=0.13,
+        step_column=0.06,
+        step_few=(0.095, 1.5e-4),
+        step_many=(0.12, 2.0e-4),
+        step_alike=(0.07, 1.0e-4),
+        start_vector=3.0,
+        rate_vector=400_000.0,
+        start_column=3.0,
+        rate_column=600_000.0,
+        start_matrix=6.0,
+        rate_matrix=7.0e6,
+        atomic=0.0025,
+        atomic_byte=2.5e-5,
+    ),
+    result=SparseResult(
+        share=32,
+        usual_row=10.0,
+        lanes=(8, 16, 32),
+        slots=(64, 512),
+        most_mapped=1 << 22,
+        long_row=256,
+        long_row_of_few=1024,
+        few_rows=1024,
+    ),
+)

@@ -1,0 +1,22 @@
+"""What is known of an operand's entries: plain data that planning and choosing ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How entries lie in rows, the coordinates of the outermost level."""
+
+    count: int
+    longest: int  # entries of the longest row
+    reach: float  # columns from the first to the last entry of a row, on average; 0: not measured
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """How many entries a tensor stores, and how they lie in rows, if it has rows."""
+
+    entries: int
+    rows: Rows | None = None

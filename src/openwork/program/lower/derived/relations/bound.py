@@ -1,0 +1,67 @@
+"""Bound: the values of the parent, about which something is promised and checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openwork.index.nodes import IndexVar
+from openwork.loops.nodes import Forall
+from openwork.loops.relations import Bound, BoundType
+from openwork.program import nodes as p
+from openwork.program.contract import BROKEN_BOUND
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.derived.recovery import ZERO, Found
+from openwork.program.lower.derived.relations.precompute import SameLoops, SameValues
+from openwork.program.nodes import Expr, Fail, If, Value, block, compare
+
+
+class BoundValues(SameValues[Bound]):
+    """Where a bounded variable begins and ends."""
+
+    def values(self, var: IndexVar, scope: Scope) -> Found:
+        code, whole, scope = self.recovery.values(self.relation.parent, scope)
+        if whole.missing:
+            return code, whole, scope
+        holds, bounded = self._promised(whole)
+        return [*code, If(holds, block(), block(Fail(BROKEN_BOUND)))], bounded, scope
+
+    def most(self, var: IndexVar) -> Expr:
+        if self.relation.kind is BoundType.MaxExact:
+            return Value(self.relation.value)
+        return super().most(var)
+
+    def _promised(self, whole: Range) -> tuple[Expr, Range]:
+        """What has to hold, and `whole` if it does; positions count from their run."""
+        bound, value = self.relation, Value(self.relation.value)
+        lo, hi = (ZERO, whole.size) if whole.pos else (whole.lo, whole.hi)
+        match bound.kind:
+            case BoundType.MaxExact:
+                first = 0 if whole.pos else _constant(whole.lo)
+                fixed = None if first is None else max(0, bound.value - first)
+                end = whole.lo + value if whole.pos else value
+                new = whole.part(whole.lo, end, fixed)
+                return compare("==", hi, value), new
+            case BoundType.MaxConstraint:
+                return compare("<=", hi, value), whole
+            case BoundType.MinExact:
+                new = whole if whole.pos else replace(whole, lo=value)
+                return compare("==", lo, value), new
+            case BoundType.MinConstraint:
+                return compare("<=", value, lo), whole
+            case BoundType.Divisible:
+                count = replace(whole.count, multiple=bound.value)
+                return compare("==", whole.size % value, ZERO), replace(whole, count=count)
+
+
+class BoundLoops(SameLoops[Bound]):
+    """A loop over a bounded variable, from where it is promised to begin to where it ends."""
+
+    def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
+        code, whole, scope = self.recovery.values(var, scope)
+        inner = self.iteration.iterate(loop, self.relation.parent, window or whole, scope)
+        return block(*code, inner)
+
+
+def _constant(value: Expr) -> int | None:
+    return int(value.value.real) if isinstance(value, Value) else None

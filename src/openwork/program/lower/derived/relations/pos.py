@@ -1,0 +1,78 @@
+"""Pos: positions of a level in place of coordinates."""
+
+from __future__ import annotations
+
+from openwork.errors import ScheduleError
+from openwork.index.nodes import Access, IndexVar
+from openwork.loops.nodes import Forall, Stmt
+from openwork.loops.relations import Pos
+from openwork.program import nodes as p
+from openwork.program.lower.base.ranges import Range
+from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.derived.iterate import Loops
+from openwork.program.lower.derived.recovery import Found, Values
+from openwork.program.lower.derived.tracked import Tracked
+from openwork.program.lower.derived.windows import positions
+from openwork.program.nodes import Expr, Name, Value, block
+
+
+class PosValues(Values[Pos]):
+    """The positions of a level."""
+
+    def values(self, var: IndexVar, scope: Scope) -> Found:
+        return positions(self.recovery, self.relation, scope)
+
+    def value(self, var: IndexVar, scope: Scope) -> Expr | None:
+        access, level = self.relation.access, self._level
+        reached = self.ctx.reach_further(scope, access).reached(access)
+        if level >= len(reached):
+            return None
+        at = self.recovery.value(access.level_vars[level], scope)
+        kind = access.tensor.format.levels[level]
+        if kind.strided and kind.locates and at is not None:
+            above = self.ctx.parent_place(access, level, scope).position
+            begin: Expr = kind.begin(self.ctx.view(access, level), above)
+            return begin + at
+        self._check_places(access, level)
+        return reached[level].position
+
+    def most(self, var: IndexVar) -> Expr:
+        return self.ctx.positions(self.relation.access, self._level)
+
+    def position_window(
+        self, var: IndexVar, scope: Scope
+    ) -> tuple[list[p.Stmt], Range | None, Scope]:
+        return [], None, scope
+
+    @property
+    def _level(self) -> int:
+        """The level whose positions are counted."""
+        last = self.recovery.provenance.underived(self.relation.parent)[-1]
+        return self.relation.access.level_vars.index(last)
+
+    def _check_places(self, access: Access, level: int) -> None:
+        """That the place of an entry is its position, where only the place is known."""
+        kind, probe = access.tensor.format.levels[level], Name("probe")
+        if kind.place(self.ctx.view(access, level), Value(0), probe) != probe:
+            raise ScheduleError(
+                f"entries of {access} do not lie at their positions, so that what is kept for each "
+                "position is not found again",
+                code="E308",
+                hint="leave out the workspace over positions, or store it in another format",
+            )
+
+
+class PosLoops(Loops[Pos]):
+    """Loops along positions."""
+
+    def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
+        code, whole, scope = self.recovery.values(var, scope)
+        if whole.missing:
+            inner = self.iteration.iterate(loop, self.relation.parent, None, scope)
+        else:
+            origin = self.ctx.provenance.origin(self.relation)
+            inner = self.iteration.iterate(loop, origin, window or whole, scope)
+        return block(*code, inner)
+
+    def known_value(self, body: Stmt, var: IndexVar, value: p.Name, scope: Scope) -> p.Block:
+        return Tracked(self.recovery, self.iteration.lower).at(self.relation, body, value, scope)

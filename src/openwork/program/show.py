@@ -1,0 +1,248 @@
+"""Programs as pseudo-C, for who follows a compilation: every node of every stage has a spelling.
+
+What a stage says about a loop or an array stands in square brackets behind it. Nobody compiles this
+text; `render/` writes what is compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from openwork.algebra.operators import Op
+from openwork.errors import InternalError
+from openwork.program import nodes as p
+from openwork.program.gpu_nodes import (
+    Address,
+    Ask,
+    Barrier,
+    ByOne,
+    Combine,
+    DeviceProgram,
+    Kernel,
+    Launch,
+    LoadVector,
+    MakeVector,
+    Scan,
+    Shared,
+    StoreVector,
+    StreamLoad,
+    Together,
+)
+from openwork.program.nodes import Array, Expr, Name, Stmt
+from openwork.program.vectorize import InVectors, SumLanes
+from openwork.tree import Node
+
+_BINDS = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "*": 6, "/": 6}
+_BINDS |= {"%": 6}
+_TIGHT = 9
+# What is said of a loop by the fields that hold no code of their own.
+_TAGS = ("parallel", "simd", "unrolled", "unroll", "polls", "chunk", "lanes", "units", "resident")
+
+
+def show_program(program: p.Program) -> str:
+    """`program` as text: what it is called with, then what it does."""
+    lines = [f"// {line}" for line in program.title.splitlines()]
+    lines += [f"size {name.name};" for name in program.sizes]
+    for argument in program.arguments:
+        count = "" if argument.count is None else f"{_expr(argument.count)}"
+        lines.append(f"{argument.role} {argument.array.type} {argument.array.name}[{count}];")
+    return "\n".join([*lines, "", *_lines(program.body)])
+
+
+def show_device(device: DeviceProgram) -> str:
+    """`device` as text: the steps of the host, then each kernel."""
+    lines = [f"// {line}" for line in device.program.title.splitlines()]
+    lines += [f"// {note}" for note in dict.fromkeys(device.notes)]
+    lines += ["host {", *_indented(device.host), "}"]
+    for kernel in device.kernels:
+        lines += ["", *_kernel(kernel)]
+    return "\n".join(lines)
+
+
+def _kernel(kernel: Kernel) -> list[str]:
+    scalars = [f"{n.type} {n.name}" for n in kernel.scalars]
+    arrays = [
+        f"{'' if a.name in kernel.written else 'const '}{a.type} *{a.name}" for a in kernel.arrays
+    ]
+    grid = " x ".join("as the GPU decides" if n is None else _expr(n) for n in kernel.grid)
+    shape = f"// {grid} blocks of {kernel.warps} x {kernel.lanes} threads"
+    if kernel.resident:
+        shape += f", {kernel.resident} threads to a multiprocessor"
+    scratch = [
+        f"// each {s.unit} has {s.array.type} {s.array.name}[{_expr(s.count)}]"
+        f"{' of zeros' if s.zeroed else ''}"
+        for s in kernel.scratch
+    ]
+    head = f"kernel {kernel.name}({', '.join([*scalars, *arrays])}) {{"
+    return [shape, *scratch, head, *_indented(kernel.body), "}"]
+
+
+# -- statements ---------------------------------------------------------------------------------
+
+
+def _indented(s: Stmt) -> list[str]:
+    return [f"  {line}" for line in _lines(s)]
+
+
+def _lines(s: Stmt) -> list[str]:
+    match s:
+        case p.Block(body=body):
+            return [line for each in body for line in _lines(each)]
+        case p.For():
+            return _for(s)
+        case p.While(condition=condition, body=body, comment=comment):
+            return [*_remark(comment), f"while ({_expr(condition)}) {{", *_indented(body), "}"]
+        case p.If(condition=condition, then=then, otherwise=otherwise):
+            other = [] if otherwise is None else ["} else {", *_indented(otherwise)]
+            return [f"if ({_expr(condition)}) {{", *_indented(then), *other, "}"]
+        case ByOne(body=body):
+            return ["by one thread {", *_indented(body), "}"]
+        case InVectors(var=var, count=count, body=body, type=type, bytes=size, comment=comment):
+            head = f"for ({var.name} of {count} elements, as vectors of {size} bytes of {type}) {{"
+            return [*_remark(comment), head, *_indented(body), "}"]
+        case p.Comment(text=text):
+            return _remark(text)
+    return [f"{_simple(s)};"]
+
+
+def _for(s: p.For) -> list[str]:
+    var, step = s.var.name, "++" if s.step is None else f" += {_expr(s.step)}"
+    head = f"for ({var} = {_expr(s.begin)}; {var} < {_expr(s.end)}; {var}{step})"
+    said = [
+        tag if value is True else f"{tag} {value}" for tag in _TAGS if (value := getattr(s, tag))
+    ]
+    if s.unit:
+        said.insert(0, s.unit)
+    if s.group:
+        said.append(f"groups of {s.group}, {s.reduction} reduction")
+    if s.balance is not None:
+        said.append(f"balanced by {s.balance.pos.name}")
+    said += [f"{r.op.name} into {r.name.name}" for r in s.reductions]
+    said += [f"a copy of {c.array.name}, combined by {c.op.name}" for c in s.copies]
+    tags = f" [{', '.join(said)}]" if said else ""
+    inner = p.block(*s.private, s.body, *s.cleanup)
+    return [*_remark(s.comment), f"{head}{tags} {{", *_indented(inner), "}"]
+
+
+def _remark(text: str) -> list[str]:
+    return [f"// {line}" for line in text.splitlines()]
+
+
+def _simple(s: Stmt) -> str:
+    """A statement without others in it."""
+    match s:
+        case p.Declare(name=name, value=value, fixed=fixed):
+            return f"{'const ' if fixed else ''}{name.type} {name.name} = {_expr(value)}"
+        case p.Set(name=name, value=value, op=op):
+            return f"{name.name} = {_updated(name.name, value, op)}"
+        case p.Store(array=array, index=index, value=value, op=op):
+            place = _at(array, index)
+            said = [word for word in ("atomic", "stream") if getattr(s, word)]
+            tags = f" [{', '.join(said)}]" if said else ""
+            return f"{place} = {_updated(place, value, op)}{tags}"
+        case p.Local(array=array, count=count):
+            kind = f" [vectors of {array.vectors} bytes]" if array.vectors else ""
+            return f"local {array.type} {array.name}[{count}]{kind}"
+        case Shared(array=array, count=count):
+            return f"shared {array.type} {array.name}[{count}]"
+        case p.Allocate(array=array, count=count, zeroed=zeroed, kept=kept):
+            said = [word for word, holds in (("zeroed", zeroed), ("inspected once", kept)) if holds]
+            tags = f" [{', '.join(said)}]" if said else ""
+            return f"{array.name} = allocate {array.type}[{_expr(count)}]{tags}"
+        case p.Grow(capacity=capacity, needed=needed, arrays=arrays):
+            names = ", ".join(g.array.name for g in arrays)
+            return f"{capacity.name} = grow {names} to {_expr(needed)}"
+        case Launch(kernel=kernel):
+            return f"launch {kernel}"
+        case SumLanes(name=name, array=array, count=count):
+            return f"{name.name} += all {count} elements of {array.name}"
+        case Together() | Combine() | LoadVector() | StoreVector() | MakeVector() | Barrier():
+            return _collective(s)
+        case Ask(names=names, array=array, index=index):
+            return f"{', '.join(n.name for n in names)} = ask the GPU for {_at(array, index)}"
+        case p.Do(call=call):
+            return _expr(call)
+    return _plain(s)
+
+
+def _collective(s: Stmt) -> str:
+    """What threads of a GPU do together, or with vectors."""
+    match s:
+        case Together(name=name, op=op, lanes=lanes, across=across):
+            who = f"{across} units" if across else f"{lanes} threads"
+            return f"{name.name} = {op.name} of {name.name} of {who}"
+        case Combine(array=array, index=index, value=value, op=op, group=group, reduction=kind):
+            place = _at(array, index)
+            return (
+                f"{place} = {op.name}({place}, {value.name}) [groups of {group}, {kind} reduction]"
+            )
+        case LoadVector(vector=vector, array=array, index=index, count=count):
+            return f"vector {vector.name} = {count} elements at {_at(array, index)}"
+        case StoreVector(vector=vector, array=array, index=index, count=count, added=added):
+            sign = "+=" if added else "="
+            return f"{count} elements at {_at(array, index)} {sign} {vector.name}"
+        case MakeVector(vector=vector, count=count):
+            return f"vector {vector.name} of {count} {vector.type}"
+        case Barrier(lanes=lanes):
+            return "barrier" if lanes is None else f"barrier of {lanes} threads"
+    raise InternalError(f"{type(s).__name__} is nothing that threads do together")
+
+
+def _plain(s: Node) -> str:
+    """A statement that is said by its name and its fields: `free x`, `prefetch x[i]`."""
+    match s:
+        case p.Prefetch(array=array, index=index):
+            return f"prefetch {_at(array, index)}"
+        case p.Fail(status=status):
+            return f"fail {status}"
+        case p.Break() | p.Free() | p.Shelf() | p.Put() | p.Take() | Scan():
+            found = [getattr(s, f.name) for f in fields(s)]
+            given = [_part(value) for value in found if isinstance(value, Node)]
+            return " ".join([type(s).__name__.lower(), ", ".join(given)]).strip()
+    raise InternalError(f"{type(s).__name__} is no statement of a program")
+
+
+def _updated(place: str, value: Expr, op: Op | None) -> str:
+    return _expr(value) if op is None else f"{op.name}({place}, {_expr(value)})"
+
+
+# -- expressions --------------------------------------------------------------------------------
+
+
+def _expr(e: Expr, above: int = 0) -> str:
+    match e:
+        case Name(name=name):
+            return name
+        case p.Value(value=value, type=kind):
+            return str(value) if kind == p.INDEX else f"({kind}){value}"
+        case StreamLoad(array=array, index=index):
+            return f"streamed {_at(array, index)}"
+        case p.Load(array=array, index=index):
+            return _at(array, index)
+        case Address(array=array, index=index):
+            return f"&{_at(array, index)}"
+        case p.Binary(sign="min" | "max" as sign, left=left, right=right):
+            return f"{sign}({_expr(left)}, {_expr(right)})"
+        case p.Binary(sign=sign, left=left, right=right):
+            binds = _BINDS[sign]
+            text = f"{_expr(left, binds)} {sign} {_expr(right, binds + 1)}"
+            return f"({text})" if binds < above else text
+        case p.Apply(op=op, args=args):
+            return f"{op.name}({', '.join(map(_expr, args))})"
+        case p.Convert(expr=inner, type=kind):
+            return f"({kind}){_expr(inner, _TIGHT)}"
+        case p.Helper(name=name, args=args):
+            return f"{name}({', '.join(map(_part, args))})"
+    raise InternalError(f"{type(e).__name__} is no expression of a program")
+
+
+def _part(node: Node) -> str:
+    if isinstance(node, Array):
+        return node.name
+    if isinstance(node, Expr):
+        return _expr(node)
+    raise InternalError(f"{type(node).__name__} is no part of a statement")
+
+
+def _at(array: Array, index: Expr) -> str:
+    return f"{array.name}[{_expr(index)}]"

@@ -1,0 +1,123 @@
+"""Storage as what other libraries hold: SciPy's and CuPy's matrices, arrays, torch's tensors.
+
+Arrays are shared where the caller asks for it, or where nothing that the other library does to them
+can break a tensor: the values of dense ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from openwork.errors import FormatError
+from openwork.format.formats import BSR, CSC, CSR, DIA, dense
+from openwork.runtime.gpu.cuda import DeviceStorage
+from openwork.runtime.storage import Storage
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import differs, to_dense, unpack
+from openwork.tensor.exchange.scipy import to_bsr, to_dia
+from openwork.tensor.exchange.torch import dense_to_torch, sparse_to_torch
+
+
+def to_array(storage: Storage) -> Any:
+    """A dense tensor as an array of NumPy's, or CuPy's on a GPU; shared, if it lies as one does."""
+    if isinstance(storage, DeviceStorage) and not storage.format.plain:
+        storage = convert(storage, dense(storage.format.ndim), exact=True)
+    return to_dense(storage)
+
+
+def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
+    """`storage` as a SciPy array of the same kind: CSR, CSC, BSR (with blocks that divide the
+    shape), DIA; any other matrix as COO. SciPy's methods work in place, so that the arrays are
+    copies, unless they are to be shared."""
+    if len(storage.shape) != 2:
+        raise FormatError(
+            f"{name} has {len(storage.shape)} modes, and SciPy's matrices have two",
+            code="E404",
+            hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
+        )
+    if not storage.format.is_dense and storage.fill != 0:
+        raise FormatError(
+            f"absent entries of {name} are {storage.fill}, and SciPy's are 0",
+            code="E404",
+            hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
+        )
+    if storage.format == DIA:
+        return to_dia(storage)
+    own = storage if share or storage.format.is_dense else storage.copy()
+    if storage.format in (CSR, CSC):
+        arrays = own.levels[1]
+        make = sparse.csr_array if storage.format == CSR else sparse.csc_array
+        matrix = make((own.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
+        matrix.has_canonical_format = True
+        return matrix
+    if _is_bsr(storage):
+        return to_bsr(own)
+    if storage.format.is_dense:
+        array = to_dense(storage)
+        kept = np.nonzero(differs(array, 0))
+        return sparse.coo_array((array[kept], kept), shape=storage.shape)
+    coords, values = unpack(own)
+    return sparse.coo_array((values, tuple(coords)), shape=storage.shape)
+
+
+def _is_bsr(storage: Storage) -> bool:
+    """Whether SciPy and torch would have the same blocks: they let none reach beyond the shape."""
+    tiles = storage.format.tiles
+    blocks = len(tiles) == 2 and all(tiles) and storage.format == BSR(*tiles)
+    return blocks and not storage.overhangs
+
+
+def to_cupy(storage: Storage, name: str, share: bool) -> Any:
+    """An array, or a CSR or CSC matrix, of CuPy's, on the current GPU."""
+    there = DeviceStorage.of(storage)
+    if storage.format.is_dense:
+        return to_array(there)
+    return _cupy_matrix(there if share else there.copy(), name)
+
+
+def _cupy_matrix(storage: DeviceStorage, name: str) -> Any:
+    """CSR and CSC as the matrices of CuPy around the arrays of `storage`."""
+    if storage.format not in (CSR, CSC) or storage.fill != 0:
+        raise FormatError(
+            f"{name} is {storage.format!r}, and CuPy's matrices are CSR and CSC, of zeros beside",
+            code="E404",
+            hint="convert it: .to(ow.CSR)",
+        )
+    arrays = storage.levels[1]
+    cupy_sparse = importlib.import_module("cupyx.scipy.sparse")
+    make = cupy_sparse.csr_matrix if storage.format == CSR else cupy_sparse.csc_matrix
+    try:
+        return make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
+    except ValueError as error:
+        raise FormatError(
+            f"{name} cannot become a matrix of CuPy: {error}",
+            code="E404",
+            hint="its elements are bool, float32, float64, complex64 or complex128: .astype(...)",
+        ) from None
+
+
+def to_torch(storage: Storage, name: str, share: bool) -> Any:
+    """A tensor of torch's, where `storage` is."""
+    if storage.format.is_dense:
+        return dense_to_torch(to_array(storage), name)
+    if storage.fill != 0:
+        raise FormatError(
+            f"absent entries of {name} are {storage.fill}, and torch's are 0",
+            code="E404",
+            hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
+        )
+    if isinstance(storage, DeviceStorage):
+        return sparse_to_torch(storage if share else storage.copy(), None, name)
+    if storage.format in (CSR, CSC) or _is_bsr(storage):
+        return sparse_to_torch(storage, to_scipy(storage, name, share), name)
+    return sparse_to_torch(storage, to_coo(storage), name)
+
+
+def to_coo(storage: Storage) -> tuple[Any, Any]:
+    """The coordinates and values of all that is stored, in arrays of their own."""
+    coords, values = unpack(storage)
+    return coords, values.copy() if values is storage.values else values

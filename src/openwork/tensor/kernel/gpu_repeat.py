@@ -1,0 +1,102 @@
+"""A call on a GPU like the one before: its launches once more, into new memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from openwork.index.nodes import TensorVar
+from openwork.runtime.gpu.cuda import DeviceStorage
+from openwork.runtime.gpu.steps import Device
+from openwork.runtime.gpu.streams import callers_stream
+from openwork.tensor.kernel.binding import Binding
+from openwork.tensor.kernel.warm import Repeated
+
+_SMALL = 1 << 20  # bytes of a result for which memory is kept ready
+
+
+class Repeat(Repeated):
+    """A call like the one before: the same operands, on the GPU, and memory for a new result.
+
+    Memory and the launches for it are made ready while the GPU is busy with the result before.
+
+    Args:
+        device: where it runs.
+        binding: of the call before.
+        result: the tensor that the kernel computes.
+        levels: its index arrays.
+        launched: what the call before launched.
+        values: where that wrote the values.
+        templates: the tensors of the statement that are operands.
+        template: the tensor of the statement that is the result.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        binding: Binding,
+        result: TensorVar,
+        levels: Any,
+        launched: Sequence[Any],
+        values: Any,
+        templates: Iterable[Any],
+        template: Any,
+    ) -> None:
+        super().__init__(binding, templates, template)
+        self._device, self._launched, self._values = device, launched, values
+        self._stream, self._gpu = device.stream, binding.ready.gpu
+        self._held = [(template, reference()) for reference, template in self._own]
+        self._ready: list[Any] = []  # to be launched, each with memory for its result
+        self._another: tuple[Any, Any] = (self, None)  # on which stream, and what gives it
+        self._small = values.nbytes <= _SMALL
+        self._facts = {
+            "shape": binding.shape,
+            "format": result.format,
+            "dtype": result.dtype,
+            "levels": levels,
+            "fill": result.fill,
+            "of_torch": any(getattr(storage, "of_torch", False) for _, storage in self._held),
+        }
+
+    def again(self) -> Any:
+        """As for any call; the launches hold the operands' arrays, and nobody has to meanwhile."""
+        for template, storage in self._held:
+            if template._storage is not storage:
+                return None
+        shape = self._template._shape
+        return self._made() if shape is self._shape or shape == self._shape else None
+
+    def _made(self) -> Any:
+        if self._device.current != self._gpu:
+            return None
+        if not self._facts["of_torch"]:
+            return self._launched_again()
+        with callers_stream(True):
+            return self._launched_again()
+
+    def _launched_again(self) -> Any:
+        stream = self._stream()
+        try:
+            ready = self._ready.pop()
+        except IndexError:
+            ready = None
+        if ready is None or (ready.stream is not stream and ready.stream != stream):
+            ready = self._device.ready(self._launched, self._values, stream)
+            ready.into(self._memory(stream))
+        ready.go()
+        storage = DeviceStorage.later(self._facts, self._another[1].array, ready.place)
+        if self._small:
+            ready.into(self._memory(stream))
+            self._ready.append(ready)
+        return self._template.__openwork_result__(storage)
+
+    def _memory(self, stream: Any) -> Any:
+        binding, device = self._binding, self._device
+        on, another = self._another
+        if on is not stream and on != stream:
+            another = device.another(self._values)
+            self._another = stream, another
+        place = another()
+        if binding.compiled.initial is not None and binding.count:
+            device.fill(another.array(place), binding.compiled.initial)
+        return place

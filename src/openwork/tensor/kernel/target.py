@@ -1,0 +1,174 @@
+"""Targets: how a plan becomes kernels, how these are compiled, and how they run.
+
+A target is one object. It makes a launcher for each kernel, which has the target's compiler and
+runs what operands are bound to. What all targets share stands here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from openwork.format.formats import Format
+from openwork.loops.plan.plan import Plan
+from openwork.loops.schedule.draft import Draft
+from openwork.pipeline import Compiled
+from openwork.runtime.host.launch import BoundBroken, PositionOverflow
+from openwork.runtime.storage import Array, Storage
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.kernel.binding import Binder, Binding, Shape
+from openwork.tensor.kernel.compiler import Compiler
+from openwork.tensor.kernel.promises import broken_bound
+from openwork.tensor.kernel.warm import Repeated
+from openwork.trace import Trace
+
+Loader = Callable[[Any], Any]  # from what was compiled to what can be called
+
+
+class Target(ABC):
+    """Where kernels run.
+
+    `name`: what `compile(target=...)` calls it. `language`: of the text. `gpu`: it takes schedules
+    for a GPU, and others do not.
+    """
+
+    name: str
+    language: str
+    gpu: bool
+
+    @abstractmethod
+    def launcher(
+        self,
+        plan: Plan,
+        trace: Trace,
+        templates: Mapping[str, Any],
+        result: Any,
+        loader: Loader | None,
+    ) -> Launcher:
+        """What runs `plan`.
+
+        `templates`: the tensors of the statement that are operands, by name. `result`: the one that
+        is the result. `loader`: turns what was compiled into functions, in place of the usual way.
+        """
+
+    @abstractmethod
+    def for_pattern(self, draft: Draft) -> Draft | None:
+        """A draft that computes values for a known pattern, scheduled; None: that gains nothing."""
+
+
+class Launcher(ABC):
+    """Runs the kernels of one plan on one target; `Target.launcher` says what it is made from.
+
+    `missing`: what has to be installed before anything runs, None if nothing has to be. `latest`:
+    the call before. `warm`: what repeats it, if that can be done with less ado.
+    """
+
+    missing: str | None = None
+
+    def __init__(
+        self,
+        target: Target,
+        compiler: Compiler,
+        plan: Plan,
+        templates: Mapping[str, Any],
+        result: Any,
+        loader: Loader | None,
+    ) -> None:
+        self._target, self._compiler, self._plan = target, compiler, plan
+        self._templates, self._result, self._loader = templates, result, loader
+        self.binder = Binder(plan, templates, compiler)
+        self.latest: Binding | None = None
+        self.warm: Repeated | None = None
+        self._other: Launcher | None = None
+        self._converts_result = plan.converts_result
+        self._simple = self.binder.takes_as_given
+        known = {n: getattr(t, "_storage", None) for n, t in templates.items()}
+        self._first = compiler.before_calls(tuple(known.get(v.name) for v in compiler.operands))
+
+    @property
+    def compiled(self) -> Compiled:
+        """The kernel of the latest call."""
+        return self._first if self.latest is None else self.latest.compiled
+
+    def launch(
+        self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
+    ) -> Storage:
+        """Run the kernel; a call like the one before is bound already.
+
+        Args:
+            given: the user's operands.
+            shape: of the result, as far as it is known.
+            old: what the result held before, where that matters.
+            out: a tensor to write the result into.
+        """
+        plan, binder, binding = self._plan, self.binder, self.latest
+        operands = given if self._simple else binder.operands_of(given, old)
+        again = binding is not None and out is None and not binder.converts
+        if binding is None or not again or not self._holds(binding, given, shape):
+            if plan.otherwise is not None and not binder.keeps_bounds(given, shape):
+                return self._for_other_extents(plan.otherwise).launch(given, shape, old, out)
+            binding = self._bound(given, operands, shape, out)
+        try:
+            try:
+                return self._run(binding, operands, old, out)
+            except PositionOverflow:
+                self._compiler.widen(binding.wide)
+                binding = self._bound(given, operands, shape, out)
+                return self._run(binding, operands, old, out)
+        except BoundBroken:
+            raise broken_bound(plan) from None
+
+    def _bound(
+        self, given: tuple[Storage, ...], operands: tuple[Storage, ...], shape: Shape, out: Any
+    ) -> Binding:
+        binding = self.binder.bind(given, operands, shape, out is not None)
+        binding.ready = self._ready(binding, operands)
+        self.latest = binding
+        return binding
+
+    def _holds(self, binding: Binding, given: tuple[Storage, ...], shape: Shape) -> bool:
+        """Whether a call is like the one before."""
+        return binding.fits(given, shape)
+
+    @abstractmethod
+    def _ready(self, binding: Binding, operands: tuple[Storage, ...]) -> Any:
+        """What it takes to run a binding: functions that are loaded, say."""
+
+    @abstractmethod
+    def _run(
+        self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
+    ) -> Storage:
+        """The result of a bound call."""
+
+    def _for_other_extents(self, plan: Plan) -> Launcher:
+        """What runs data that breaks a bound which the default schedule counts on."""
+        if self._other is None:
+            made = (plan, Trace(), self._templates, self._result, self._loader)
+            self._other = self._target.launcher(*made)
+        return self._other
+
+    def _storage(
+        self, binding: Binding, levels: tuple[Mapping[str, Array], ...], values: Array
+    ) -> Storage:
+        """The result as the user stores it."""
+        plan, user, shape = self._plan, self._plan.user_result, binding.shape
+        if not self._converts_result:
+            return self._around(shape, user.format, levels, values)
+        if plan.native is not None:
+            shape = tuple(binding.extents[var] for var in plan.assignment.lhs.vars)
+        made = self._around(shape, plan.result.format, levels, values)
+        made = convert(made, plan.native or user.format, exact=True)
+        return replace(made, shape=binding.shape, format=user.format)
+
+    def _around(
+        self,
+        shape: tuple[int, ...],
+        format: Format,
+        levels: tuple[Mapping[str, Array], ...],
+        values: Array,
+    ) -> Storage:
+        """A storage of the arrays of a result."""
+        tensor = self._plan.result
+        return Storage(shape, format, tensor.dtype, levels, values, tensor.fill)

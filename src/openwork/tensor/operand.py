@@ -1,0 +1,119 @@
+"""Operands: what kernels take and give, with a name, a shape, facts, and perhaps arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from openwork.algebra.types import DType, Number
+from openwork.errors import ShapeError
+from openwork.format.formats import Format
+from openwork.index.nodes import TensorVar
+from openwork.runtime.gpu.cuda import DeviceStorage
+from openwork.runtime.storage import Storage
+from openwork.tensor.exchange.facts import Facts, facts_of
+
+
+class Operand:
+    """An operand or a result of a kernel.
+
+    Eager operations make plain ones, for statements that serve any data. What users hold is a
+    `Tensor`, which also keeps statements, and computes them for whoever reads its arrays.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[int | None],
+        facts: Facts,
+        storage: Storage | None = None,
+    ) -> None:
+        self._name = name
+        self._shape = tuple(shape)
+        self._facts = facts
+        self._storage = storage
+
+    @property
+    def name(self) -> str:
+        """What statements, kernels and messages call the tensor."""
+        return self._name
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extent of each mode; None where a placeholder leaves it open."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._facts.dtype
+
+    @property
+    def format(self) -> Format:
+        """How the tensor is stored."""
+        return self._facts.format
+
+    @property
+    def fill(self) -> Number:
+        """The value of absent entries."""
+        return self._facts.fill
+
+    @property
+    def facts(self) -> Facts:
+        """What a kernel depends on: format, element type, and the value of absent entries."""
+        return self._facts
+
+    @property
+    def _arrays(self) -> Storage | None:
+        """The arrays; None if there is no data."""
+        return self._storage
+
+    @property
+    def storage(self) -> Storage:
+        """The arrays.
+
+        Raises:
+            ShapeError: E203 if there is no data.
+        """
+        storage = self._storage
+        if storage is None:
+            storage = self._arrays
+        if storage is None:
+            raise ShapeError(
+                f"{self.name} is a placeholder and has no data",
+                code="E203",
+                hint=f"give it to the kernel: kernel({self.name}=...)",
+            )
+        return storage
+
+    @property
+    def device(self) -> str:
+        """Where the arrays are: `"cpu"` or `"cuda"`."""
+        storage = self._storage
+        if storage is None:
+            storage = self._arrays
+        return "cuda" if isinstance(storage, DeviceStorage) else "cpu"
+
+    @property
+    def var(self) -> TensorVar:
+        """The tensor as expressions see it.
+
+        Made anew each time, as one that the tensor kept would be a cycle and hold the arrays.
+        """
+        facts = self._facts
+        return TensorVar(
+            self._name, facts.format, facts.dtype, facts.fill, self._shape, source=self
+        )
+
+    # What kernels ask of the operands and the result of their statement
+
+    def __openwork_result__(self, storage: Storage) -> Self:
+        """A new one of this name around a kernel's result."""
+        made = type(self)(self._name, storage.shape, self._facts, storage)
+        if storage.fill != self._facts.key:  # a semiring's zero
+            made._facts = facts_of(storage)
+        return made
+
+    def __openwork_coerce__(self, obj: Any) -> Any:
+        """`obj` as a kernel argument in this one's place: eager operations give what fits."""
+        return obj
