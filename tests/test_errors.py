@@ -600,7 +600,7 @@ def test_a_kernel_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @provokes("E605")
 def test_a_number_of_threads_that_is_none() -> None:
-    with refused("E605", ow.ToolchainError, "given 0", "above zero", hint="give 1"):
+    with refused("E605", ow.ToolchainError, "given 0", "positive integer", hint="use 1"):
         ow.set_num_threads(0)
 
 

@@ -220,7 +220,7 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.COO(2), pairs((0, 4, 1)), ONES, "E503", "levels[1].crd[1] is 4"),
     (ow.COO(2), pairs((0, -3, 1)), ONES, "E503", "levels[1].crd[1] is -3"),
     (ow.COO(2), pairs((3, 0, 1)), ONES, "E504", "entry 1 of A"),
-    (ow.COO(2), pairs((3, 3, 1)), ONES, "E504", "entry 1 of A is there twice"),
+    (ow.COO(2), pairs((3, 3, 1)), ONES, "E504", "entry 1 of A is a duplicate"),
     (ow.COO(2), pairs(crd=[0, 5, 2]), ONES, "E503", "levels[0].crd[1] is 5"),
     (ow.COO(2), pairs(crd=[2, 0, 0]), ONES, "E504", "levels[0].crd[1] is 0"),
     (ow.COO(2), pairs(pos=[0, 3, 3]), ONES, "E501", "levels[0].pos has 3 entries"),
