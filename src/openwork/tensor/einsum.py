@@ -135,7 +135,7 @@ def _expand(term: str, order: int, text: str) -> tuple[Mode, ...]:
         raise _wrong(f"'{_ELLIPSIS}' occurs twice in {term}", text)
     more = order - len(head) - len(tail)
     if more < 0 or (more and not dots):
-        raise _wrong(f"{term or 'nothing'} does not fit an operand of {order} modes", text)
+        raise _wrong(f"{term!r} does not fit an operand of {order} modes", text)
     return (*head, *reversed(range(more)), *tail)
 
 
