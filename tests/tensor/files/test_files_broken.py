@@ -523,6 +523,7 @@ def test_as_scipy_has_it(tmp_path: Path) -> None:
             ),
         ),
     ],
+    ids=["mtx", "tns", "tns with sizes", "npz"],  # an archive holds the time that it was made at
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_many_rows_and_few_entries(tmp_path: Path, name: str, data: bytes, packed: bool) -> None:
