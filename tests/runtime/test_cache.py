@@ -264,7 +264,8 @@ def test_a_damaged_note_is_no_note(root: Path) -> None:
 
 KILLED = """
 import os, signal
-from openwork.runtime import cache, toolchain
+from openwork.runtime import cache
+from openwork.runtime.host import toolchain
 from openwork.runtime.cache import CacheKey
 KEY = CacheKey("int f;", "cc 1.0", ("-O3", "-g"), "cpu a", abi=1)
 def build(folder):
@@ -285,7 +286,7 @@ def test_a_killed_build_does_no_harm(root: Path) -> None:
 
 RACER = """
 import sys
-from openwork.runtime import library
+from openwork.runtime.host import library
 source = "int answer(void) { return 42; }"
 print("ready", flush=True)
 sys.stdin.readline()

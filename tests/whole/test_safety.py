@@ -181,6 +181,7 @@ FORBIDDEN = (
 )  # fmt: skip
 
 
+@pytest.mark.optimized
 def test_no_flag_changes_what_numbers_mean(
     fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

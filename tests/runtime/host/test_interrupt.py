@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="no POSIX signals her
 SETUP = """
 import ctypes, os, signal, threading, time
 import numpy as np
-from openwork.runtime import interrupt, library
+from openwork.runtime.host import interrupt, library
 spin = library.load('''
 long spin(const volatile int *stop, long rounds) {
   long done = 0;

@@ -78,7 +78,7 @@ def test_a_bad_number_is_an_error(count: Any) -> None:
 FORK = """
 import os, sys
 import numpy as np
-from openwork.runtime import support, threads
+from openwork.runtime.host import support, threads
 threads.set_num_threads(2)
 crd = np.arange(1_000_000, dtype=np.int32)
 def check():

@@ -182,7 +182,7 @@ def test_jumps_are_aligned_where_the_processor_is_picky(
 
 WARM = """
 import ctypes
-from openwork.runtime import library, support
+from openwork.runtime.host import library, support
 print(library.load("int f(void) { return 42; }").f(), support.support_library() is not None)
 """
 
