@@ -522,7 +522,7 @@ def test_a_pattern_that_has_changed() -> None:
 def test_split_points_that_do_not_cut() -> None:
     points = lambda tensors, parts: [0, 2, 1]  # noqa: E731
     kernel = spmv().divide("i", "i0", "i1", 2, split_points=points).compile()
-    with refused("E508", ow.DataError, "split_points of i returned [0 2 1]", hint="3 rising"):
+    with refused("E508", ow.DataError, "split_points of i returned [0 2 1]", hint="3 increasing"):
         kernel()
 
 

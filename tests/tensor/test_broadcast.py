@@ -77,7 +77,7 @@ def test_messages_name_the_tensors() -> None:
         matmul_layout(((3, 4), (5, 4)), ("A", "B"))
     with pytest.raises(ShapeError, match="4 columns, but 5 rows"):
         matmul_layout(((3, 4), (5, 4)), ("A", "B"))
-    with pytest.raises(ShapeError, match="s is a number"):
+    with pytest.raises(ShapeError, match="s is a scalar"):
         matmul_layout(((), (5, 4)), ("s", "B"))
 
 

@@ -196,7 +196,7 @@ BOEING: list[tuple[str, int, str]] = [
     (rb(line5="  2  2  4  5"), 5, "pointer 1 is 2, but pointers rise from 1 to 5"),
     (rb(line5="  1  4  2  5"), 5, "pointer 3 is 2, but pointers rise from 1 to 5"),
     (rb(line5="  1  2  4  6"), 5, "pointer 4 is 6, but pointers rise from 1 to 5"),
-    (rb(line5="  1  2  x  5"), 5, "'x' is not an integer"),
+    (rb(line5="  1  2  x  5"), 5, "'x' is not a 64-bit integer"),
     (rb(line5="  1 -9  9  5"), 5, "pointer 2 is -9, but pointers rise from 1 to 5"),
     (rb(line5="  1  9  9  5"), 5, "pointer 2 is 9, but pointers rise from 1 to 5"),
     (rb(line6="  1  1  4  2"), 6, "row 4 is outside 1 to 3"),
@@ -413,7 +413,7 @@ def change(file: Path, h5: Any, **told: Any) -> None:
 
 
 DESCRIPTORS: list[tuple[dict[str, Any], str]] = [
-    ({"version": "7.0"}, "its version is '7.0', and 0.1 is known"),
+    ({"version": "7.0"}, "its version is '7.0', but 0.1 is supported"),
     ({"format": "BSR"}, "the format 'BSR' is not one of"),
     ({"format": {"level": "dense"}}, "is not one of"),
     ({"format": "DCSR"}, "it has no array indices_0"),
@@ -423,7 +423,7 @@ DESCRIPTORS: list[tuple[dict[str, Any], str]] = [
     ({"shape": "2x2"}, "its shape is 2x2"),
     ({"shape": [True, 2]}, "its shape is"),
     ({"shape": [HUGE, 2]}, "index pointer size"),
-    ({"number_of_stored_values": 4}, "3 values for 3 places, and 4 are stated"),
+    ({"number_of_stored_values": 4}, "3 values for 3 positions, but 4 are stated"),
     ({"number_of_stored_values": 3.5}, "the number of stored values is 3.5"),
     ({"data_types": None}, "has no data_types"),
     ({"structure": "lower"}, "the structure 'lower' is not defined"),
