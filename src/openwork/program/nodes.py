@@ -126,20 +126,51 @@ class Copy(Node):
 
 
 @dataclass(frozen=True)
+class Threads(Node):
+    """Threads of a CPU share the iterations of a loop, in contiguous runs.
+
+    The runs are cut evenly or by `balance`. With a `chunk` threads take the next so many iterations
+    whenever they are done. Each thread first does `private` (allocations), at last `cleanup`.
+    """
+
+    balance: Balance | None = None
+    private: tuple[Stmt, ...] = ()
+    cleanup: tuple[Stmt, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    chunk: int | None = None
+
+
+@dataclass(frozen=True)
+class Unit(Node):
+    """Each iteration of a loop is for one unit of a GPU: a "block", "warp" or "thread".
+
+    Each unit first does `private`. `most`: there are at most so many iterations, where that is a
+    constant. `count`: how many units to have, None for as many as there are iterations, or usual.
+    What groups of `group` threads store atomically, they combine first, by a `reduction` that is
+    "parallel" or by "segment". Blocks may have `copies`, and `resident`: so many threads are to fit
+    a multiprocessor.
+    """
+
+    kind: str
+    most: int | None = None
+    count: int | None = None
+    group: int = 0
+    reduction: str = ""
+    resident: int = 0
+    private: tuple[Stmt, ...] = ()
+    copies: tuple[Copy, ...] = ()
+
+
+@dataclass(frozen=True)
 class For(Stmt):
     """`for (var = begin; var < end; var++) body`
 
-    `parallel`: threads share the iterations in contiguous runs, cut evenly or by `balance`, and
-    each first does `private` (allocations) and at last `cleanup`; with a `chunk` they take the next
-    so many iterations whenever they are done. `simd`: no iteration depends on another. Both may be
-    said of one loop, and then `reductions` and `copies` are the exceptions: what is combined.
+    `by`: who shares the iterations, None for one thread. `simd`: no iteration depends on another.
+    Both may be said of one loop. `reductions`, and the copies of who shares it, are the exceptions:
+    what is combined.
     `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
     write out, a hint. `polls`: after how many iterations, a power of two, to look at the
-    interrupt flag; 0 for never.
-    `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of
-    them at most where that is a constant. What groups of `group` threads store atomically, they
-    combine first, by a reduction that is "parallel" or by "segment". Of blocks, `resident`: so many
-    threads are to fit a multiprocessor.
+    interrupt flag; 0 for never. `step`: in place of 1. `once`: there is one iteration at most.
     """
 
     var: Name
@@ -147,24 +178,14 @@ class For(Stmt):
     end: Expr
     body: Stmt
     comment: str = ""
-    parallel: bool = False
-    balance: Balance | None = None
-    private: tuple[Stmt, ...] = ()
-    cleanup: tuple[Stmt, ...] = ()
+    by: Threads | Unit | None = None
     simd: bool = False
     unrolled: bool = False
+    unroll: int = 0
     polls: int = 0
     reductions: tuple[Reduction, ...] = ()
-    copies: tuple[Copy, ...] = ()
-    chunk: int | None = None
-    unroll: int = 0
-    unit: str = ""
-    lanes: int | None = None
-    units: int | None = None  # how many of a GPU's units to have for it
-    group: int = 0
-    reduction: str = ""
-    resident: int = 0
-    step: Expr | None = None  # in place of 1
+    step: Expr | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -326,6 +347,11 @@ def block(*parts: Stmt | None) -> Block:
         elif part is not None:
             body.append(part)
     return Block(tuple(body))
+
+
+def unit_of(node: Node) -> str:
+    """The unit of a GPU that a loop gives an iteration to; "" for every other node."""
+    return node.by.kind if isinstance(node, For) and isinstance(node.by, Unit) else ""
 
 
 def in_order(

@@ -122,7 +122,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         before: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         changed = next(changes)
-        if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
+        if not _is_spread(node):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
                     name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
@@ -133,6 +133,12 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
     if isinstance(node, p.Expr):
         return node
     return map_children(node, lambda n: _hoist(n, constant, taken, changes))
+
+
+def _is_spread(loop: p.For | p.While) -> bool:
+    """Whether the iterations of `loop` go to threads of a CPU or blocks of a GPU."""
+    threads = isinstance(loop, p.For) and isinstance(loop.by, p.Threads)
+    return threads or p.unit_of(loop) == "block"
 
 
 def _replace(node: Node, table: dict[Node, Node]) -> Node:

@@ -154,7 +154,7 @@ class _Pass:
         """A written-out loop in vectors; None if it has to stay as it is."""
         body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
         match loop:
-            case p.For(begin=Value(value=0), end=Value(value=int(count)), parallel=False):
+            case p.For(begin=Value(value=0), end=Value(value=int(count)), by=None):
                 pass
             case _:
                 return None

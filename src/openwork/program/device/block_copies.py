@@ -27,6 +27,7 @@ from openwork.program.nodes import (
     Load,
     Name,
     Store,
+    Unit,
     Value,
     arithmetic,
     block,
@@ -39,16 +40,15 @@ _MOST_ELEMENTS = 1 << 26  # of all copies together
 
 def with_block_copies(program: p.Program) -> p.Program:
     """`program` with copies for the blocks that need them."""
-    if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
+    if not any(map(_copied, walk(program.body))):
         return program
     taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
-    body = block(
-        *(
-            _in_parts(s, taken) if isinstance(s, For) and s.unit and s.copies else s
-            for s in program.body.body
-        )
-    )
-    if any(isinstance(n, For) and n.unit and n.copies for n in walk(body)):
+    done: list[p.Stmt] = []
+    for s in program.body.body:
+        by = _copied(s)
+        done.append(s if by is None else _in_parts(cast(For, s), by, taken))
+    body = block(*done)
+    if any(map(_copied, walk(body))):
         raise ScheduleError(
             "blocks have copies of what they add to, but what comes before decides if they run",
             code="E307",
@@ -57,10 +57,18 @@ def with_block_copies(program: p.Program) -> p.Program:
     return replace(program, body=body)
 
 
-def _in_parts(loop: For, taken: set[str]) -> p.Block:
+def _copied(node: Node) -> Unit | None:
+    """The units of a loop that have copies of what they add to."""
+    match node:
+        case For(by=Unit(copies=copies) as by) if copies:
+            return by
+    return None
+
+
+def _in_parts(loop: For, by: Unit, taken: set[str]) -> p.Block:
     part, at = (Name(take_name(base, taken)) for base in ("part", "part_at"))
     elements: Expr = Value(1)
-    for copy in loop.copies:
+    for copy in by.copies:
         elements = elements + copy.count
     room = arithmetic("max", Value(_MOST_ELEMENTS) / elements, Value(1))
     # A number that the host knows, however many iterations there are.
@@ -69,7 +77,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
     before: list[p.Stmt] = [Declare(parts, known, fixed=True)]
     after: list[p.Stmt] = []
     body: Node = loop.body
-    for copy in loop.copies:
+    for copy in by.copies:
         name = take_name(f"{copy.array.stem}_parts", taken)
         own = Array(name, copy.array.type, p.Role.PARTIAL)
         body = _moved(body, copy.array, own, part * copy.count)
@@ -85,10 +93,9 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
         cast(p.Stmt, body),
     )
     count = (loop.end - loop.begin - part + (parts - 1)) / parts  # none, or less, past the end
-    again = For(rounds, Value(0), count, inner, private=())
-    shared = replace(
-        loop, var=part, begin=Value(0), end=parts, body=block(again), copies=(), lanes=_MOST
-    )
+    again = For(rounds, Value(0), count, inner)
+    by = replace(by, copies=(), most=_MOST)
+    shared = replace(loop, var=part, begin=Value(0), end=parts, body=block(again), by=by)
     return block(*before, shared, *after)
 
 

@@ -89,8 +89,10 @@ class _Machine(Machine):
                 return self._set(name, applied or self.expr(value))
             case p.Store():
                 return self._store(s)
+            case p.For(by=p.Threads() as threads):
+                return parallel(self, s, threads)
             case p.For():
-                return parallel(self, s) if s.parallel else self._for(s)
+                return self._for(s)
             case p.While(condition=condition, body=inner):
                 return self._while(self.index(condition), self.stmt(inner))
             case p.Break():
