@@ -31,8 +31,7 @@ def _updates(loop: p.For, by: p.Threads | p.Unit) -> Iterator[str]:
             continue
         reads = any(isinstance(n, p.Load) and n.array == store.array for n in walk(store.value))
         if (store.op is not None or reads) and not _names(store.index) & varying:
-            who = p.unit_of(loop) or "threads"
-            yield f"{store.array.name}[{store.index}], by {who} {loop.var.name}"
+            yield f"{store.array.name}[{store.index}], by {loop.unit or 'threads'} {loop.var.name}"
 
 
 def _varying(loop: p.For, inside: list[Node], own: set[str]) -> set[str]:

@@ -62,7 +62,7 @@ def touched(node: Node, shared: bool = False) -> Touched:
     """What `node` touches; `shared`: threads are apart here."""
     found = Touched()
     if isinstance(node, p.For):
-        shared = shared or p.unit_of(node) in ("warp", "thread") or independent(node)
+        shared = shared or node.unit in ("warp", "thread") or independent(node)
     match node:
         case p.Load(array=array):
             found = Touched(loads=frozenset([array.name]))

@@ -187,6 +187,11 @@ class For(Stmt):
     step: Expr | None = None
     once: bool = False
 
+    @property
+    def unit(self) -> str:
+        """The unit of a GPU that takes an iteration; "" if the loop is not for a GPU's units."""
+        return self.by.kind if isinstance(self.by, Unit) else ""
+
 
 @dataclass(frozen=True)
 class While(Stmt):
@@ -347,11 +352,6 @@ def block(*parts: Stmt | None) -> Block:
         elif part is not None:
             body.append(part)
     return Block(tuple(body))
-
-
-def unit_of(node: Node) -> str:
-    """The unit of a GPU that a loop gives an iteration to; "" for every other node."""
-    return node.by.kind if isinstance(node, For) and isinstance(node.by, Unit) else ""
 
 
 def in_order(

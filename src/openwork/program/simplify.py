@@ -137,8 +137,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
 
 def _is_spread(loop: p.For | p.While) -> bool:
     """Whether the iterations of `loop` go to threads of a CPU or blocks of a GPU."""
-    threads = isinstance(loop, p.For) and isinstance(loop.by, p.Threads)
-    return threads or p.unit_of(loop) == "block"
+    return isinstance(loop, p.For) and (isinstance(loop.by, p.Threads) or loop.unit == "block")
 
 
 def _replace(node: Node, table: dict[Node, Node]) -> Node:

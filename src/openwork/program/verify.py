@@ -191,7 +191,7 @@ class Known:
         for copy in () if loop.by is None else loop.by.copies:
             self.expression(copy)
             _agree(copy.array.type, copy.identity)
-            if p.unit_of(loop) in ("warp", "thread"):
+            if loop.unit in ("warp", "thread"):
                 raise InternalError(f"{copy.array.name} is copied by a loop of one block")
         inner, (before, after) = self.inner(loop), _around(loop)
         for stmt in before:

@@ -40,15 +40,11 @@ _MOST_ELEMENTS = 1 << 26  # of all copies together
 
 def with_block_copies(program: p.Program) -> p.Program:
     """`program` with copies for the blocks that need them."""
-    if not any(map(_copied, walk(program.body))):
+    if not any(map(_has_copies, walk(program.body))):
         return program
     taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
-    done: list[p.Stmt] = []
-    for s in program.body.body:
-        by = _copied(s)
-        done.append(s if by is None else _in_parts(cast(For, s), by, taken))
-    body = block(*done)
-    if any(map(_copied, walk(body))):
+    body = block(*(_combined(s, taken) for s in program.body.body))
+    if any(map(_has_copies, walk(body))):
         raise ScheduleError(
             "blocks have copies of what they add to, but what comes before decides if they run",
             code="E307",
@@ -57,12 +53,15 @@ def with_block_copies(program: p.Program) -> p.Program:
     return replace(program, body=body)
 
 
-def _copied(node: Node) -> Unit | None:
-    """The units of a loop that have copies of what they add to."""
-    match node:
-        case For(by=Unit(copies=copies) as by) if copies:
-            return by
-    return None
+def _has_copies(node: Node) -> bool:
+    return isinstance(node, For) and isinstance(node.by, Unit) and bool(node.by.copies)
+
+
+def _combined(s: p.Stmt, taken: set[str]) -> p.Stmt:
+    match s:
+        case For(by=Unit() as by) if by.copies:
+            return _in_parts(s, by, taken)
+    return s
 
 
 def _in_parts(loop: For, by: Unit, taken: set[str]) -> p.Block:

@@ -23,7 +23,7 @@ from openwork.program.gpu_nodes import (
     Launch,
     Scan,
 )
-from openwork.program.nodes import Array, Expr, Name, Value, block, compare, unit_of
+from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.program.simplify import without_dead
 from openwork.tree import Node, bottom_up, map_children, walk
 
@@ -155,7 +155,7 @@ class _Host:
                 return self._evaluates(condition)
             case p.If(condition=condition):
                 return _has_blocks(s) and self._evaluates(condition)
-            case p.For(begin=begin, end=end) if not unit_of(s):
+            case p.For(begin=begin, end=end, unit=""):
                 return _has_blocks(s) and self._evaluates(begin) and self._evaluates(end)
         return False
 
@@ -208,7 +208,7 @@ class _Host:
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
-        if loops and not any(map(unit_of, loops)):
+        if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
             self.notes.append("one thread does what the schedule gives to nobody")
         kernel = self._kernel(body, work, geometry)
         self.kernels.append(kernel)
@@ -253,7 +253,7 @@ def _outside(s: p.Stmt) -> p.Stmt:
 
 
 def _has_blocks(s: Node) -> bool:
-    return any(unit_of(n) == "block" for n in walk(s))
+    return any(isinstance(n, p.For) and n.unit == "block" for n in walk(s))
 
 
 def _among_others(stmts: tuple[p.Stmt, ...]) -> bool:
@@ -266,14 +266,14 @@ def _among_others(stmts: tuple[p.Stmt, ...]) -> bool:
             return _among_others(body)
         case [p.If(then=then, otherwise=otherwise)]:
             return any(_among_others((s,)) for s in (then, otherwise) if s is not None)
-        case [p.For(by=p.Unit(kind="block"))]:
+        case [p.For(unit="block")]:
             return False
     return True
 
 
 def _is_serial(s: p.Stmt) -> bool:
     """Whether `s` has nothing for the units of a GPU."""
-    return not any(isinstance(n, p.For) and (unit_of(n) or n.simd) for n in walk(s))
+    return not any(isinstance(n, p.For) and (n.unit or n.simd) for n in walk(s))
 
 
 def _all_serial(stmts: list[p.Stmt]) -> bool:
@@ -315,7 +315,7 @@ def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
 
 def _shared_out(s: p.Stmt) -> p.Stmt:
     """A loop without dependences that nobody was given goes to all threads there are."""
-    if isinstance(s, p.For) and s.simd and not unit_of(s) and _is_serial(s.body):
+    if isinstance(s, p.For) and s.simd and not s.unit and _is_serial(s.body):
         n = _USUAL_THREADS
         run = Name(f"{s.var.name}_run")
         first = s.begin + run * n

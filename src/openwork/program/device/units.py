@@ -60,13 +60,12 @@ class Geometry:
 
 def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     """The geometry that the loops of a launch ask for."""
-    units = [by for s in stmts for _, by in _shared_loops(s)]
-    warps = [pair for s in stmts for pair in _shared_loops(s, "warp")]
-    threads = [pair for s in stmts for pair in _shared_loops(s, "thread")]
+    loops = [pair for s in stmts for pair in _shared_loops(s)]
+    warps, threads = ([x for x in loops if x[1].kind == kind] for kind in ("warp", "thread"))
     if _needs_one_thread(stmts):
         return Geometry(1, 1)
     if warps:  # loops for threads beside those for warps take all threads of the block
-        threads = [pair for warp, _ in warps for pair in _shared_loops(warp, "thread")]
+        threads = [x for w, _ in warps for x in _shared_loops(w) if x[1].kind == "thread"]
     combines = any(loop.reductions or by.group for loop, by in threads)
     usual = _WARP if warps else _USUAL_THREADS
     lanes = max([by.count or by.most or usual for _, by in threads], default=1)
@@ -78,19 +77,16 @@ def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
     count = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
-    if any(by.group for by in units):  # whole groups, wherever they begin
+    if any(by.group for _, by in loops):  # whole groups, wherever they begin
         count = -(-count * lanes // _WARP) * _WARP // lanes
-    resident = max([by.resident for by in units], default=0)
+    resident = max([by.resident for _, by in loops], default=0)
     return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
 
 
-def _shared_loops(node: Node, kind: str = "") -> list[tuple[p.For, p.Unit]]:
-    """The loops in `node` for units of a GPU, with what they ask for; of one `kind`, or of all."""
-    return [
-        (n, n.by)
-        for n in walk(node)
-        if isinstance(n, p.For) and isinstance(n.by, p.Unit) and kind in ("", n.by.kind)
-    ]
+def _shared_loops(node: Node) -> list[tuple[p.For, p.Unit]]:
+    """The loops in `node` for units of a GPU, with what they ask for."""
+    loops = (n for n in walk(node) if isinstance(n, p.For))
+    return [(loop, loop.by) for loop in loops if isinstance(loop.by, p.Unit)]
 
 
 def _power(n: int) -> int:
@@ -107,7 +103,7 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
         if (lists or isinstance(node, (p.Grow, p.Do))) and not inside:
             return True
         within = inside or isinstance(node, ByOne)
-        within = within or p.unit_of(node) == "thread"
+        within = within or (isinstance(node, p.For) and node.unit == "thread")
         return any(makes_lists(child, within) for child in children(node))
 
     return any(makes_lists(s, False) for s in stmts)
@@ -378,7 +374,8 @@ def _bytes(type: str) -> int:
 
 def _planes(node: Node) -> int:
     """How many loops for blocks are inside of each other."""
-    return int(p.unit_of(node) == "block") + max(map(_planes, children(node)), default=0)
+    mine = isinstance(node, p.For) and node.unit == "block"
+    return int(mine) + max(map(_planes, children(node)), default=0)
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

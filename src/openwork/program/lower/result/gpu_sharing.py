@@ -31,7 +31,7 @@ def side_by_side(code: p.Block, lanes: int) -> p.Block:
     """`code` with such loops shared by `lanes` threads."""
 
     def rule(node: Node) -> Node | None:
-        return _shared(node, lanes) if isinstance(node, For) and not p.unit_of(node) else None
+        return _shared(node, lanes) if isinstance(node, For) and not node.unit else None
 
     return cast(p.Block, bottom_up(rule)(code))
 
@@ -105,7 +105,7 @@ def _only_inserts(loop: For, values: Array) -> bool:
                 return False
             case p.Local() | p.Allocate() | p.Grow() | p.Fail() | p.Break():
                 return False
-    return any(p.unit_of(n) == "thread" for n in inner) and not loop.reductions
+    return any(isinstance(n, For) and n.unit == "thread" for n in inner) and not loop.reductions
 
 
 def shared_by(lanes: int, node: N) -> N:
