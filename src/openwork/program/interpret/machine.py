@@ -56,10 +56,6 @@ class Machine:
             known = np.ones(len(array), dtype=bool)
             self.memory[name] = Memory(name, array, known, argument.role == "operand")
 
-    def stmt(self, s: p.Stmt) -> Action:
-        """`s` as a function that does it; the interpreter itself knows them all."""
-        raise NotImplementedError
-
     def array(self, array: p.Array) -> Memory:
         """The memory behind `array`, which must exist by now."""
         if array.name not in self.memory:

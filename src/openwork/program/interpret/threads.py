@@ -18,11 +18,11 @@ from openwork.program.interpret.memory import Memory
 from openwork.tree import walk
 
 
-def parallel(m: Machine, s: p.For, by: p.Threads) -> Action:
-    """`s`, shared as `by` says, as a function that does it."""
+def parallel(m: Machine, s: p.For, by: p.Threads, stmt: Callable[[p.Stmt], Action]) -> Action:
+    """`s` as a function that executes it; `stmt` gives those of statements inside."""
     _check_private_scalars(s, by)
-    begin, end, body = m.index(s.begin), m.index(s.end), m.stmt(s.body)
-    private, cleanup = m.stmt(p.Block(by.private)), m.stmt(p.Block(by.cleanup))
+    begin, end, body = m.index(s.begin), m.index(s.end), stmt(s.body)
+    private, cleanup = stmt(p.Block(by.private)), stmt(p.Block(by.cleanup))
     owned = [_reduced(m, reduction) for reduction in s.reductions]
     owned += [_copied(m, copy) for copy in by.copies]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-from scipy import io, sparse
+import scipy
+from scipy import sparse
 
 from openwork.errors import FormatError
 from openwork.runtime.storage import Array
@@ -167,7 +168,8 @@ def write_market(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
     matrix = matrix.astype(_WRITTEN.get(matrix.dtype.name, matrix.dtype), copy=False)
     if not whole:
         matrix = folded(sparse.coo_array(matrix), symmetry, source.name)
-    return lambda stream: io.mmwrite(stream, matrix, symmetry=symmetry)  # type: ignore[arg-type]
+    # SciPy loads scipy.io when it is first asked for, which importing Openwork should not.
+    return lambda stream: scipy.io.mmwrite(stream, matrix, symmetry=symmetry)  # type: ignore[arg-type]
 
 
 # The text of a float32 is that of its exact value as a double, so that it is the same read as
