@@ -1,10 +1,9 @@
 """An interpreter of programs that checks what C takes on trust.
 
-It is slow and means the same as the C text, but every access is held against the bounds of its
-array, nothing is read that was not written, what a loop claims is put to the test (the iterations
-of a `simd` loop and the parts of a parallel one run in a random order, and no part may touch what
-another has written), and index arithmetic must stay within int64. A breach is an `InternalError`
-that names the array.
+It is slow and has the semantics of the C text, but checks bounds of every access, reads of
+uninitialized memory, overflow of int64 index arithmetic, and the promises of loops: the iterations
+of a `simd` loop and the parts of a parallel one run in a random order, and no part may access what
+another has written. A violation is an `InternalError` that names the array.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from openwork.program.interpret.memory import Array, Memory, OutOfMemory
 from openwork.program.interpret.threads import parallel
 from openwork.program.vectorize import InVectors, SumLanes
 
-_MOST_TURNS = 1_000_000  # of a while loop; what is interpreted is tiny
+_MOST_TURNS = 1_000_000  # of a while loop; interpreted programs are tiny
 
 
 def interpret(
@@ -34,12 +33,12 @@ def interpret(
 
     Args:
         program: what to run.
-        arrays: the array of each argument, None for those that the program makes itself.
-        sizes: how many threads, how many entries to make room for, and then the extents.
-        seed: decides the order in which the parts of parallel loops run.
+            arrays: the array of each argument, None for those that the program allocates itself.
+            sizes: the number of threads, the expected entries, and then the extents.
+            seed: determines the order in which the parts of parallel loops run.
 
     Returns:
-        The status that the C function would return, and if it is 0 the arrays that were made.
+            The status that the C function would return, and if it is 0 the arrays it made.
     """
     with np.errstate(all="ignore"):
         machine = Machine(program, arrays, sizes, seed)
@@ -56,18 +55,18 @@ def interpret(
 
 
 class _Failed(Exception):
-    """The program gave up."""
+    """The program failed."""
 
     def __init__(self, status: int) -> None:
         self.status = status
 
 
 class _Break(Exception):
-    """The innermost loop is left."""
+    """The innermost loop exits."""
 
 
 def _made(m: Machine) -> list[Array]:
-    """The arrays to hand back."""
+    """The arrays to return."""
     return [
         m.array(argument.array).hand_back(m.index(argument.count)())
         for argument in m.program.arguments
@@ -82,7 +81,7 @@ class _Statements:
     m: Machine
 
     def stmt(self, s: p.Stmt) -> Action:
-        """`s` as a function that does it."""
+        """`s` as a function that executes it."""
         match s:
             case p.Block(body=body):
                 parts = [self.stmt(each) for each in body if not isinstance(each, p.Comment)]
@@ -195,7 +194,7 @@ class _Statements:
         return shuffled if s.simd else lambda: _until_left(run)
 
     def _sum_lanes(self, name: p.Name, array: p.Array, count: int) -> Action:
-        """The elements one after the other; C adds them up in an order of its own."""
+        """Add the elements in order; C may choose another one."""
         at = p.Name(f"{name.name}_lane")
         added = p.Set(name, p.Load(array, at), ADD)
         return self._for(p.For(at, p.Value(0), p.Value(count), added))
@@ -275,7 +274,7 @@ def _leave_loop() -> None:
 
 
 def _until_left(loop: Action) -> None:
-    """Run `loop`, which may be left early."""
+    """Run `loop`, which may exit early."""
     with suppress(_Break):
         loop()
 

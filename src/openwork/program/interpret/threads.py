@@ -1,6 +1,6 @@
-"""Parallel loops as the interpreter has them: the parts run one after another, in random order.
+"""Parallel loops in the interpreter: the parts run one after another, in random order.
 
-No part may touch what another has written, unless both do it by atomic updates.
+No part may access what another has written, unless both use atomic updates.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def parallel(m: Machine, s: p.For, by: p.Threads, stmt: Callable[[p.Stmt], Actio
     return run
 
 
-# What is combined after a loop: how a part enters it, which gives how the part leaves it, and
-# what is done in the end.
+# What is combined after a loop: a function that enters a part and returns one that leaves it, and
+# a function that runs at the end.
 _Owned = Callable[[], tuple[Callable[[int], Action], Action]]
 
 
 def _reduced(m: Machine, reduction: p.Reduction) -> _Owned:
-    """Each part has its own scalar; at last they are combined in the order of the parts."""
+    """Each part has a private scalar; in the end they are combined in the order of the parts."""
     name, type = reduction.name.name, reduction.name.type
     identity, combine = m.expr(reduction.identity), m.combiner(reduction.op, type)
 
@@ -80,7 +80,7 @@ def _reduced(m: Machine, reduction: p.Reduction) -> _Owned:
 
 
 def _copied(m: Machine, copy: p.Copy) -> _Owned:
-    """Each part has its own array; at last they are combined in the order of the parts."""
+    """Each part has a private array; in the end they are combined in the order of the parts."""
     name, dtype = copy.array.name, np.dtype(copy.array.type)
     count, identity = m.index(copy.count), m.expr(copy.identity)
     combine = m.combiner(copy.op, copy.array.type)
@@ -108,7 +108,7 @@ def _copied(m: Machine, copy: p.Copy) -> _Owned:
 
 
 def _shares(m: Machine, by: p.Threads, begin: int, end: int) -> list[list[int]]:
-    """The iterations of each part, in the order in which it does them."""
+    """The iterations of each part, in the order in which it executes them."""
     shares: list[list[int]] = [[] for _ in range(m.threads)]
     if by.chunk is None:
         cuts = _cuts(m, by.balance, begin, end)
@@ -120,7 +120,7 @@ def _shares(m: Machine, by: p.Threads, begin: int, end: int) -> list[list[int]]:
 
 
 def _cuts(m: Machine, balance: p.Balance | None, begin: int, end: int) -> list[int]:
-    """Where the parts begin: with as many iterations each, or as many positions below them."""
+    """Where the parts begin: with equally many iterations, or equally many positions below them."""
     end = max(begin, end)
     parts = range(m.threads + 1)
     if balance is None or begin >= end:
@@ -151,7 +151,7 @@ def _as_part(m: Machine, part: int) -> Iterator[None]:
 
 
 def _check_private_scalars(loop: p.For, by: p.Threads) -> None:
-    """What the threads of a loop assign, each must have declared for itself."""
+    """Check that each thread of a loop has declared the scalars it assigns."""
     nodes = [node for stmt in (*by.private, loop.body, *by.cleanup) for node in walk(stmt)]
     own = {n.name.name for n in nodes if isinstance(n, p.Declare)}
     own |= {reduction.name.name for reduction in loop.reductions}
