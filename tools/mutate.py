@@ -349,8 +349,8 @@ MUTATIONS = (
     Mutation(
         "c-chunk-end",
         "rendering",
-        'limited = w.text(p.arithmetic("min", first + s.chunk, chunks_end))',
-        "limited = w.text(first + s.chunk)",
+        'limited = w.text(p.arithmetic("min", first + by.chunk, chunks_end))',
+        "limited = w.text(first + by.chunk)",
     ),
     Mutation(
         "c-run-end",

@@ -5,6 +5,7 @@ Loops are made by the functions here, so that a field of `For` that moves is cha
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from openwork.algebra import operators as ops
@@ -29,7 +30,7 @@ def loop(body: p.Stmt, begin: object = 0, end: object = N, **more: Any) -> p.For
 
 def shared(body: p.Stmt, **more: Any) -> p.For:
     """The same, by threads."""
-    return loop(body, parallel=True, **more)
+    return loop(body, by=p.Threads(**_of(p.Threads, more)), **more)
 
 
 def vectorized(body: p.Stmt, **more: Any) -> p.For:
@@ -44,7 +45,13 @@ def written_out(at: p.Name, count: int, body: p.Stmt) -> p.For:
 
 def unit(var: p.Name, unit: str, end: object, body: p.Stmt, **more: Any) -> p.For:
     """A loop that the blocks, warps or threads of a GPU take."""
-    return p.For(var, p.Value(0), p.expr(end), p.block(body), unit=unit, **more)
+    by = p.Unit(unit, **_of(p.Unit, more))
+    return p.For(var, p.Value(0), p.expr(end), p.block(body), by=by, **more)
+
+
+def _of(kind: type[p.Threads | p.Unit], more: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `kind`, taken out of `more`."""
+    return {f.name: more.pop(f.name) for f in fields(kind) if f.name in more}
 
 
 def add(left: p.Expr, right: p.Expr) -> p.Expr:

@@ -21,7 +21,7 @@ def body(*stmts: p.Stmt) -> str:
 
 
 def test_what_is_said_of_a_loop_stands_behind_it() -> None:
-    text = body(p.For(I, p.Value(0), N, p.block(SCALE), "rows", parallel=True, unroll=4))
+    text = body(p.For(I, p.Value(0), N, p.block(SCALE), "rows", by=p.Threads(), unroll=4))
     assert text.splitlines()[:2] == [
         "// rows",
         f"for (i = 0; i < {N.name}; i++) [parallel, unroll 4] {{",
@@ -42,7 +42,7 @@ def test_updates_and_atomics() -> None:
 
 
 def test_kernels_and_the_steps_of_the_host() -> None:
-    whole = program(p.For(I, p.Value(0), N, p.block(SCALE), unit="block"))
+    whole = program(p.For(I, p.Value(0), N, p.block(SCALE), by=p.Unit("block")))
     text = show_device(to_kernels(whole, Trace(dumps=False)))
     assert "launch kernel_1;" in text
     assert f"// {N.name} x 1 blocks of 1 x 1 threads" in text

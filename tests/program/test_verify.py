@@ -25,6 +25,7 @@ from tests.program.small import (
     loop,
     program,
     shared,
+    unit,
     vectorized,
 )
 
@@ -164,14 +165,13 @@ BROKEN: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         (replace(vectorized(shared(DOUBLE)), var=J),),
     ),
     "chunks of nothing": ("no chunks of 0", (shared(DOUBLE, chunk=0),)),
-    "chunks of one thread": ("no chunks of 4", (loop(DOUBLE, chunk=4),)),
     "chunks with equal work": (
         "no chunks of 4",
         (shared(DOUBLE, chunk=4, balance=p.Balance(CRD)),),
     ),
-    "copies in one thread": (
-        "y is copied by a loop of one thread",
-        (loop(DOUBLE, copies=COPIES),),
+    "copies in one block": (
+        "y is copied by a loop of one block",
+        (unit(I, "warp", N, DOUBLE, copies=COPIES),),
     ),
     "copies of another type": (
         "a int64 is stored as float64",

@@ -13,17 +13,17 @@ from openwork.tree import Node, walk
 
 def unguarded_updates(program: p.Program) -> list[str]:
     """Updates in loops that threads share, not atomic, at places that do not depend on the loop."""
-    loops = [n for n in walk(program.body) if isinstance(n, p.For) and (n.parallel or n.unit)]
-    return [found for loop in loops if not _is_once(loop) for found in _updates(loop)]
+    loops = [n for n in walk(program.body) if isinstance(n, p.For) and not _is_once(n)]
+    return [found for n in loops if n.by is not None for found in _updates(n, n.by)]
 
 
 def _is_once(loop: p.For) -> bool:
     return loop.begin == p.Value(0) and loop.end == p.Value(1)
 
 
-def _updates(loop: p.For) -> Iterator[str]:
-    inside = [n for part in (*loop.private, loop.body) for n in walk(part)]
-    own = {c.array.name for c in loop.copies} | {r.name.name for r in loop.reductions}
+def _updates(loop: p.For, by: p.Threads | p.Unit) -> Iterator[str]:
+    inside = [n for part in (*by.private, loop.body) for n in walk(part)]
+    own = {c.array.name for c in by.copies} | {r.name.name for r in loop.reductions}
     own |= {n.array.name for n in inside if isinstance(n, (p.Local, p.Allocate, p.Take))}
     varying = _varying(loop, inside, own)
     for store in inside:

@@ -82,7 +82,8 @@ def record(prepared: Prepared) -> Call | None:
 
 def parallel_loops(program: p.Program) -> list[p.For]:
     """The loops that threads share."""
-    return [node for node in walk(program) if isinstance(node, p.For) and node.parallel]
+    loops = (node for node in walk(program) if isinstance(node, p.For))
+    return [loop for loop in loops if isinstance(loop.by, p.Threads)]
 
 
 def record_all(cases: Iterable[Prepared]) -> list[Call]:

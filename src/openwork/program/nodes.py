@@ -126,19 +126,50 @@ class Copy(Node):
 
 
 @dataclass(frozen=True)
+class Threads(Node):
+    """CPU threads take contiguous ranges of iterations, of equal length or by `balance`.
+
+    With a `chunk`, idle threads take the next so many iterations. Each thread first executes
+    `private` (allocations) and finally `cleanup`.
+    """
+
+    balance: Balance | None = None
+    private: tuple[Stmt, ...] = ()
+    cleanup: tuple[Stmt, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    chunk: int | None = None
+
+
+@dataclass(frozen=True)
+class Unit(Node):
+    """A GPU unit executes each iteration: a "block", "warp" or "thread".
+
+    Each unit first executes `private`. `most`: an upper bound of the trip count, where there is a
+    constant one. `count`: how many units to launch; None: derived from `most`, or the usual number.
+    Groups of `group` threads combine their atomic updates first, by a "parallel" or a "segment"
+    `reduction`. Only blocks have `copies`, and `resident`: the threads that should be resident on a
+    multiprocessor (launch bounds).
+    """
+
+    kind: str
+    most: int | None = None
+    count: int | None = None
+    group: int = 0
+    reduction: str = ""
+    resident: int = 0
+    private: tuple[Stmt, ...] = ()
+    copies: tuple[Copy, ...] = ()
+
+
+@dataclass(frozen=True)
 class For(Stmt):
     """`for (var = begin; var < end; var++) body`
 
-    `parallel`: threads take contiguous ranges of iterations, of equal length or by `balance`. Each
-    first executes `private` (allocations) and finally `cleanup`; with a `chunk`, idle threads take
-    the next so many iterations. `simd`: iterations are independent. A loop may be both; the
-    exceptions are `reductions` and `copies`, which are combined. `unrolled`: the trip count is
-    constant, and the loop is fully unrolled; `unroll`: the unroll factor, a hint. `polls`: check
-    the interrupt flag after so many iterations, a power of two; 0 for never. `unit`: the "block",
-    "warp" or "thread" of a GPU that executes an iteration; at most `lanes` of them where that is a
-    constant. Groups of `group` threads combine their atomic updates first, by a "parallel" or a
-    "segment" reduction. For blocks, `resident`: the threads that should be resident on a
-    multiprocessor (launch bounds).
+    `by`: who executes the iterations; None for one thread. `simd`: iterations are independent. A
+    loop may have both; the exceptions are `reductions` and the copies of `by`, which are combined.
+    `unrolled`: the trip count is constant, and the loop is fully unrolled; `unroll`: the unroll
+    factor, a hint. `polls`: check the interrupt flag after so many iterations, a power of two; 0
+    for never. `step`: the increment, if it is not 1. `once`: there is at most one iteration.
     """
 
     var: Name
@@ -146,24 +177,19 @@ class For(Stmt):
     end: Expr
     body: Stmt
     comment: str = ""
-    parallel: bool = False
-    balance: Balance | None = None
-    private: tuple[Stmt, ...] = ()
-    cleanup: tuple[Stmt, ...] = ()
+    by: Threads | Unit | None = None
     simd: bool = False
     unrolled: bool = False
+    unroll: int = 0
     polls: int = 0
     reductions: tuple[Reduction, ...] = ()
-    copies: tuple[Copy, ...] = ()
-    chunk: int | None = None
-    unroll: int = 0
-    unit: str = ""
-    lanes: int | None = None
-    units: int | None = None  # how many GPU units to launch for it
-    group: int = 0
-    reduction: str = ""
-    resident: int = 0
-    step: Expr | None = None  # in place of 1
+    step: Expr | None = None
+    once: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The GPU unit that executes an iteration; "" for other loops."""
+        return self.by.kind if isinstance(self.by, Unit) else ""
 
 
 @dataclass(frozen=True)

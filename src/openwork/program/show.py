@@ -36,7 +36,7 @@ _BINDS = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "
 _BINDS |= {"%": 6}
 _TIGHT = 9
 # How fields of a loop that hold no code are shown.
-_TAGS = ("parallel", "simd", "unrolled", "unroll", "polls", "chunk", "lanes", "units", "resident")
+_TAGS = ("simd", "unrolled", "unroll", "polls", "once")
 
 
 def show_program(program: p.Program) -> str:
@@ -111,17 +111,29 @@ def _for(s: p.For) -> list[str]:
     said = [
         tag if value is True else f"{tag} {value}" for tag in _TAGS if (value := getattr(s, tag))
     ]
-    if s.unit:
-        said.insert(0, s.unit)
-    if s.group:
-        said.append(f"groups of {s.group}, {s.reduction} reduction")
-    if s.balance is not None:
-        said.append(f"balanced by {s.balance.pos.name}")
+    said = [*_shared(s.by), *said]
     said += [f"{r.op.name} into {r.name.name}" for r in s.reductions]
-    said += [f"a copy of {c.array.name}, combined by {c.op.name}" for c in s.copies]
+    inner = p.block(s.body)
+    if s.by is not None:
+        said += [f"a copy of {c.array.name}, combined by {c.op.name}" for c in s.by.copies]
+        inner = p.block(*s.by.private, s.body)
+    if isinstance(s.by, p.Threads):
+        inner = p.block(inner, *s.by.cleanup)
     tags = f" [{', '.join(said)}]" if said else ""
-    inner = p.block(*s.private, s.body, *s.cleanup)
     return [*_remark(s.comment), f"{head}{tags} {{", *_indented(inner), "}"]
+
+
+def _shared(by: p.Threads | p.Unit | None) -> list[str]:
+    """Who executes the iterations of a loop."""
+    match by:
+        case p.Threads(chunk=chunk, balance=balance):
+            chunks = [] if chunk is None else [f"chunk {chunk}"]
+            return ["parallel", *chunks, *([f"balanced by {balance.pos.name}"] if balance else [])]
+        case p.Unit(kind=kind, most=most, count=count, resident=resident):
+            said = {"at most": most, "units": count, "resident": resident}
+            groups = [f"groups of {by.group}, {by.reduction} reduction"] if by.group else []
+            return [kind, *(f"{what} {n}" for what, n in said.items() if n), *groups]
+    return []
 
 
 def _remark(text: str) -> list[str]:

@@ -122,7 +122,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         before: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         changed = next(changes)
-        if not (isinstance(node, p.For) and (node.parallel or node.unit == "block")):
+        if not _is_spread(node):
             for load in dict.fromkeys(_values(node.body)):
                 if load.array.name in constant and not (_names(load) & changed):
                     name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
@@ -133,6 +133,11 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
     if isinstance(node, p.Expr):
         return node
     return map_children(node, lambda n: _hoist(n, constant, taken, changes))
+
+
+def _is_spread(loop: p.For | p.While) -> bool:
+    """Whether CPU threads or GPU blocks execute the iterations of `loop`."""
+    return isinstance(loop, p.For) and (isinstance(loop.by, p.Threads) or loop.unit == "block")
 
 
 def _replace(node: Node, table: dict[Node, Node]) -> Node:

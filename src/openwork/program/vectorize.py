@@ -153,7 +153,7 @@ class _Pass:
         """An unrolled loop in vectors; None if it must stay as it is."""
         body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
         match loop:
-            case p.For(begin=Value(value=0), end=Value(value=int(count)), parallel=False):
+            case p.For(begin=Value(value=0), end=Value(value=int(count)), by=None):
                 pass
             case _:
                 return None

@@ -181,27 +181,33 @@ class Known:
             raise InternalError(f"there is no shelf of {array.name}")
 
     def _for(self, loop: p.For) -> None:
-        for part in (loop.begin, loop.end, loop.balance, loop.step):
+        for part in (loop.begin, loop.end, loop.step):
             if part is not None:
                 self.expression(part)
-        if loop.parallel and any(map(_is_shared, self.loops)):
-            raise InternalError(f"the loop over {loop.var.name} is parallel inside another")
-        if loop.chunk is not None and (loop.chunk < 1 or loop.balance or not loop.parallel):
-            raise InternalError(f"the loop over {loop.var.name} has no chunks of {loop.chunk}")
+        if isinstance(loop.by, p.Threads):
+            self._threads(loop.by, loop.var.name)
         for reduction in loop.reductions:
             self._reduction(reduction, loop)
-        for copy in loop.copies:
+        for copy in () if loop.by is None else loop.by.copies:
             self.expression(copy)
             _agree(copy.array.type, copy.identity)
-            if not loop.parallel and loop.unit != "block":
-                raise InternalError(f"{copy.array.name} is copied by a loop of one thread")
-        inner = self.inner(loop)
-        for stmt in loop.private:
+            if loop.unit in ("warp", "thread"):
+                raise InternalError(f"{copy.array.name} is copied by a loop of one block")
+        inner, (before, after) = self.inner(loop), _around(loop)
+        for stmt in before:
             inner.statement(stmt)
         inner.declare(loop.var, fixed=True)
         inner.statement(loop.body)
-        for stmt in loop.cleanup:
+        for stmt in after:
             inner.statement(stmt)
+
+    def _threads(self, by: p.Threads, var: str) -> None:
+        if by.balance is not None:
+            self.expression(by.balance)
+        if any(map(_is_shared, self.loops)):
+            raise InternalError(f"the loop over {var} is parallel inside another")
+        if by.chunk is not None and (by.chunk < 1 or by.balance):
+            raise InternalError(f"the loop over {var} has no chunks of {by.chunk}")
 
     def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:
         if reduction.width:
@@ -212,13 +218,24 @@ class Known:
         _agree(name.type, reduction.identity)
         if not self.scalars[name.name]:
             raise InternalError(f"{name.name} is fixed, but reduced")
-        if _uses(loop.body, name) or any(_uses(s, name) for s in (*loop.private, *loop.cleanup)):
+        before, after = _around(loop)
+        if any(_uses(s, name) for s in (*before, loop.body, *after)):
             raise InternalError(f"{name.name} is reduced, but used otherwise")
 
 
 def _is_shared(loop: p.For | p.While) -> bool:
     """Whether iterations of `loop` may run concurrently."""
-    return isinstance(loop, p.For) and (loop.parallel or loop.simd)
+    return isinstance(loop, p.For) and (loop.simd or isinstance(loop.by, p.Threads))
+
+
+def _around(loop: p.For) -> tuple[tuple[p.Stmt, ...], tuple[p.Stmt, ...]]:
+    """What each thread executes before and after its iterations."""
+    match loop.by:
+        case p.Threads(private=private, cleanup=cleanup):
+            return private, cleanup
+        case p.Unit(private=private):
+            return private, ()
+    return (), ()
 
 
 def _uses(node: Node, name: p.Name) -> bool:

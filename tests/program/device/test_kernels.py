@@ -68,7 +68,7 @@ def blocks(body: p.Stmt) -> p.For:
 
 
 def threads(body: p.Stmt, count: int = 32, **more: object) -> p.For:
-    return unit(T, "thread", count, body, lanes=count, **more)
+    return unit(T, "thread", count, body, most=count, **more)
 
 
 PLACE = B * 32 + T
@@ -160,13 +160,13 @@ def test_a_block_waits_before_it_uses_memory_again() -> None:
 
 
 def test_warps_wait_before_their_next_iteration_uses_memory_again() -> None:
-    once = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), lanes=4)))
-    often = kernel(blocks(unit(W, "warp", N, p.block(*STAGED), units=4)))
+    once = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), most=4)))
+    often = kernel(blocks(unit(W, "warp", N, p.block(*STAGED), count=4)))
     assert [len(found(made.body, Barrier)) for made in (once, often)] == [1, 2]
 
 
 def test_a_warp_waits_for_its_lanes_alone() -> None:
-    made = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), lanes=4)))
+    made = kernel(blocks(unit(W, "warp", 4, p.block(*STAGED), most=4)))
     assert set(found(made.body, Barrier)) == {Barrier(32)}
     (memory,) = found(made.body, Shared)
     assert isinstance(memory, Shared) and memory.count == 4 * 32  # each has its own

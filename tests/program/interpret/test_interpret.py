@@ -235,7 +235,7 @@ FAULTS: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         r"y\[\d\] is",
         (
             loop(DOUBLE),
-            loop(p.Store(Y, I, Y[p.arithmetic("-", p.Value(2), I)]), parallel=True),
+            shared(p.Store(Y, I, Y[p.arithmetic("-", p.Value(2), I)])),
         ),
     ),
     "threads share a scalar": (
@@ -244,7 +244,7 @@ FAULTS: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
     ),
     "threads move shared memory": (
         "work is moved by one of many",
-        (p.Allocate(WORK, N, zeroed=True), loop(p.Free(WORK), parallel=True)),
+        (p.Allocate(WORK, N, zeroed=True), shared(p.Free(WORK))),
     ),
     "a thread keeps its memory": (
         "work belongs to one thread",

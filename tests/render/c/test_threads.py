@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.program.small import shared
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
@@ -119,10 +120,6 @@ def identity(op: Op, type: str) -> p.Value:
     return p.Value(op.identity_of(np.dtype(type)), type)
 
 
-def shared(body: p.Stmt, end: p.Expr = N, **more: Any) -> p.For:
-    return p.For(I, p.Value(0), end, p.block(body), parallel=True, **more)
-
-
 # --- Atomic updates ----------------------------------------------------------------------------
 
 
@@ -199,7 +196,7 @@ def test_integers_wrap_in_atomic_updates() -> None:
 # --- Streaming stores --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [{}, {"parallel": True}, {"simd": True}], ids=str)
+@pytest.mark.parametrize("kind", [{}, {"by": p.Threads()}, {"simd": True}], ids=str)
 @every_type
 def test_streaming_stores(type: str, kind: dict[str, bool]) -> None:
     x = elements(ops.ADD, type, 100)
@@ -232,11 +229,11 @@ def test_what_was_streamed_is_there_before_threads_start() -> None:
 # --- Reductions --------------------------------------------------------------------------------
 
 KINDS: dict[str, dict[str, Any]] = {
-    "parallel": {"parallel": True},
+    "parallel": {"by": p.Threads()},
     "simd": {"simd": True},
-    "both": {"parallel": True, "simd": True},
-    "polled": {"parallel": True, "simd": True, "polls": True},
-    "chunks": {"parallel": True, "chunk": 7},
+    "both": {"by": p.Threads(), "simd": True},
+    "polled": {"by": p.Threads(), "simd": True, "polls": True},
+    "chunks": {"by": p.Threads(chunk=7)},
     "serial": {},
 }
 
@@ -414,7 +411,7 @@ def test_an_interrupted_loop_ends() -> None:
     assert not y.any()
 
 
-@pytest.mark.parametrize("kind", [{}, {"simd": True}, {"parallel": True}], ids=str)
+@pytest.mark.parametrize("kind", [{}, {"simd": True}, {"by": p.Threads()}], ids=str)
 def test_unrolling(kind: dict[str, bool]) -> None:
     x, y = np.arange(21.0), np.zeros(21)
     loop = p.For(I, p.Value(0), N, p.block(DOUBLE), unroll=4, **kind)  # type: ignore[arg-type]
@@ -444,7 +441,7 @@ def test_a_loop_is_left() -> None:
     counted = p.If(p.compare("<", p.Value(2), COUNT), p.block(p.Break()))
     endless = p.While(p.compare("<", p.Value(0), N), p.block(step, counted))
     whole = program(
-        p.For(J, p.Value(0), M, p.block(inner), parallel=True),
+        p.For(J, p.Value(0), M, p.block(inner), by=p.Threads()),
         p.Declare(COUNT, p.Value(0)),
         endless,
         p.Store(y, p.Value(0), p.Convert(COUNT, "float64"), ops.ADD),

@@ -41,7 +41,7 @@ def blocks(body: p.Stmt) -> p.For:
 
 
 def threads(body: p.Stmt, count: int = 32, **more: Any) -> p.For:
-    return unit(T, "thread", count, body, lanes=count, **more)
+    return unit(T, "thread", count, body, most=count, **more)
 
 
 TEXTS: dict[str, tuple[tuple[p.Stmt, ...], str]] = {
@@ -62,7 +62,7 @@ const index_t lane = threadIdx.x % 32;
 }""",
     ),
     "more iterations than threads": (
-        (blocks(unit(T, "thread", N, SCALE, units=64)),),
+        (blocks(unit(T, "thread", N, SCALE, count=64)),),
         """\
 const index_t lane = threadIdx.x % 64;
 {
@@ -107,7 +107,7 @@ const index_t lane = threadIdx.x % 32;
                     p.block(
                         DECLARED, threads(ADDS, reductions=REDUCES), p.Store(Y, B * 4 + W, TOTAL)
                     ),
-                    lanes=4,
+                    most=4,
                 )
             ),
         ),

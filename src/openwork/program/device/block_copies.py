@@ -27,6 +27,7 @@ from openwork.program.nodes import (
     Load,
     Name,
     Store,
+    Unit,
     Value,
     arithmetic,
     block,
@@ -39,16 +40,11 @@ _MOST_ELEMENTS = 1 << 26  # of all copies together
 
 def with_block_copies(program: p.Program) -> p.Program:
     """`program` with private copies for the blocks that need them."""
-    if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
+    if not any(map(_has_copies, walk(program.body))):
         return program
     taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
-    body = block(
-        *(
-            _in_parts(s, taken) if isinstance(s, For) and s.unit and s.copies else s
-            for s in program.body.body
-        )
-    )
-    if any(isinstance(n, For) and n.unit and n.copies for n in walk(body)):
+    body = block(*(_combined(s, taken) for s in program.body.body))
+    if any(map(_has_copies, walk(body))):
         raise ScheduleError(
             "blocks add to private copies, but code before them decides whether they run",
             code="E307",
@@ -57,10 +53,21 @@ def with_block_copies(program: p.Program) -> p.Program:
     return replace(program, body=body)
 
 
-def _in_parts(loop: For, taken: set[str]) -> p.Block:
+def _has_copies(node: Node) -> bool:
+    return isinstance(node, For) and isinstance(node.by, Unit) and bool(node.by.copies)
+
+
+def _combined(s: p.Stmt, taken: set[str]) -> p.Stmt:
+    match s:
+        case For(by=Unit() as by) if by.copies:
+            return _in_parts(s, by, taken)
+    return s
+
+
+def _in_parts(loop: For, by: Unit, taken: set[str]) -> p.Block:
     part, at = (Name(take_name(base, taken)) for base in ("part", "part_at"))
     elements: Expr = Value(1)
-    for copy in loop.copies:
+    for copy in by.copies:
         elements = elements + copy.count
     room = arithmetic("max", Value(_MOST_ELEMENTS) / elements, Value(1))
     # A number that the host knows, however many iterations there are.
@@ -69,7 +76,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
     before: list[p.Stmt] = [Declare(parts, known, fixed=True)]
     after: list[p.Stmt] = []
     body: Node = loop.body
-    for copy in loop.copies:
+    for copy in by.copies:
         name = take_name(f"{copy.array.stem}_parts", taken)
         own = Array(name, copy.array.type, p.Role.PARTIAL)
         body = _moved(body, copy.array, own, part * copy.count)
@@ -85,10 +92,9 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
         cast(p.Stmt, body),
     )
     count = (loop.end - loop.begin - part + (parts - 1)) / parts  # zero or negative past the end
-    again = For(rounds, Value(0), count, inner, private=())
-    shared = replace(
-        loop, var=part, begin=Value(0), end=parts, body=block(again), copies=(), lanes=_MOST
-    )
+    again = For(rounds, Value(0), count, inner)
+    by = replace(by, copies=(), most=_MOST)
+    shared = replace(loop, var=part, begin=Value(0), end=parts, body=block(again), by=by)
     return block(*before, shared, *after)
 
 

@@ -30,7 +30,9 @@ from openwork.tree import Node, children, walk
 Fresh = Callable[[str], str]
 
 
-def converged(loop: p.For, first: Expr, count: Expr, once: bool, fresh: Fresh) -> p.Block:
+def converged(
+    loop: p.For, by: p.Unit, first: Expr, count: Expr, once: bool, fresh: Fresh
+) -> p.Block:
     """The loop, where thread `first` of `count` takes its iterations, with converged groups.
 
     for (base = begin; base < end; base += count) {
@@ -42,10 +44,9 @@ def converged(loop: p.For, first: Expr, count: Expr, once: bool, fresh: Fresh) -
     base, inside = Name(fresh(f"{loop.var.name}_base")), Name(fresh("in_range"), "bool")
     own = base + first
     last = arithmetic("-", loop.end, Value(1))
-    body = _Collective(loop, inside, fresh).block(loop.body)
+    body = _Collective(loop, by, inside, fresh).block(loop.body)
     rounds = replace(
-        loop, var=base, unit="", group=0, private=(), reductions=(), simd=False, polls=False,
-        step=count, lanes=1 if once else None,
+        loop, var=base, by=None, reductions=(), simd=False, polls=0, step=count, once=once,
         body=block(
             Declare(inside, compare("<", own, loop.end), fixed=True),
             Declare(loop.var, arithmetic("min", own, last), fixed=True),
@@ -58,8 +59,8 @@ def converged(loop: p.For, first: Expr, count: Expr, once: bool, fresh: Fresh) -
 class _Collective:
     """The body of a loop whose threads combine their stores."""
 
-    def __init__(self, loop: p.For, inside: Name, fresh: Fresh) -> None:
-        self.loop, self.inside, self.fresh = loop, inside, fresh
+    def __init__(self, loop: p.For, by: p.Unit, inside: Name, fresh: Fresh) -> None:
+        self.by, self.inside, self.fresh = by, inside, fresh
         self.varying = {loop.var.name} | {
             n.name.name for n in walk(loop.body) if isinstance(n, Set)
         }
@@ -126,9 +127,8 @@ class _Collective:
         value = Name(self.fresh(f"{s.array.name}_part"), s.array.type)
         identity = Value(s.op.identity_of(SUPPORTED[s.array.type]), s.array.type)
         code: list[p.Stmt] = [Declare(index, Value(-1)), Declare(value, identity)]
-        combine = Combine(
-            s.array, index, value, s.op, self.loop.group, self.loop.reduction, identity
-        )
+        group, reduction = self.by.group, self.by.reduction
+        combine = Combine(s.array, index, value, s.op, group, reduction, identity)
         return code, combine, block(Set(index, s.index), Set(value, s.value))
 
     def _varies(self, node: Node) -> bool:

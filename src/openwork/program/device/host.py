@@ -319,11 +319,10 @@ def _shared_out(s: p.Stmt) -> p.Stmt:
         n = _USUAL_THREADS
         run = Name(f"{s.var.name}_run")
         first = s.begin + run * n
-        inner = replace(
-            s, begin=first, end=p.arithmetic("min", first + n, s.end), unit="thread", lanes=n
-        )
+        last = p.arithmetic("min", first + n, s.end)
+        inner = replace(s, begin=first, end=last, by=p.Unit("thread", most=n))
         runs = (s.end - s.begin + (n - 1)) / n
-        return p.For(run, Value(0), runs, block(inner), unit="block")
+        return p.For(run, Value(0), runs, block(inner), by=p.Unit("block"))
     return s
 
 

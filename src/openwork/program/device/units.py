@@ -61,27 +61,33 @@ class Geometry:
 
 def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
     """The geometry for the loops of a launch."""
-    loops = [n for s in stmts for n in walk(s) if isinstance(n, p.For) and n.unit]
-    warps, threads = ([x for x in loops if x.unit == unit] for unit in ("warp", "thread"))
+    loops = [pair for s in stmts for pair in _shared_loops(s)]
+    warps, threads = ([x for x in loops if x[1].kind == kind] for kind in ("warp", "thread"))
     if _needs_one_thread(stmts):
         return Geometry(1, 1)
     if warps:  # thread loops outside of warp loops use all threads of the block
-        threads = [n for w in warps for n in walk(w) if isinstance(n, p.For) and n.unit == "thread"]
-    combines = [x for x in threads if x.reductions or x.group]
+        threads = [x for w, _ in warps for x in _shared_loops(w) if x[1].kind == "thread"]
+    combines = any(loop.reductions or by.group for loop, by in threads)
     usual = _WARP if warps else _USUAL_THREADS
-    lanes = max([x.units or x.lanes or usual for x in threads], default=1)
-    group = max([x.group for x in threads], default=0)
+    lanes = max([by.count or by.most or usual for _, by in threads], default=1)
+    group = max([by.group for _, by in threads], default=0)
     if warps or (combines and lanes <= _WARP):
         lanes = max(min(_power(lanes), _WARP), group)
     elif combines:
         lanes = -(-lanes // _WARP) * _WARP
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
-    count = max([x.units or x.lanes or _USUAL_WARPS for x in warps], default=1)
-    if any(x.group for x in loops):  # whole groups, wherever they begin
+    count = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
+    if any(by.group for _, by in loops):  # whole groups, wherever they begin
         count = -(-count * lanes // _WARP) * _WARP // lanes
-    resident = max([x.resident for x in loops], default=0)
+    resident = max([by.resident for _, by in loops], default=0)
     return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
+
+
+def _shared_loops(node: Node) -> list[tuple[p.For, p.Unit]]:
+    """The loops in `node` that GPU units execute, with their units."""
+    loops = (n for n in walk(node) if isinstance(n, p.For))
+    return [(loop, loop.by) for loop in loops if isinstance(loop.by, p.Unit)]
 
 
 def _power(n: int) -> int:
@@ -164,10 +170,10 @@ class Distribution:
         match s:
             case p.Block(body=body):
                 return self._sequence(body, active)
-            case p.For() if s.unit:
-                return self._unit(s, active)
+            case p.For(by=p.Unit() as by):
+                return self._unit(s, by, active)
             case p.For(simd=True) if not self._alone(active) and independent(s):
-                return self._unit(replace(s, unit="thread", simd=False), active)
+                return self._unit(s, p.Unit("thread"), active)
             case p.For(unrolled=True) if not self._alone(active) and self._only_stores(s.body):
                 return self._by_one(s, active)
             case p.For() | p.While():
@@ -176,7 +182,7 @@ class Distribution:
                 whole = block(inner, *around)
                 if isinstance(s, p.While):
                     return block(replace(s, body=whole, polls=False))
-                return block(replace(s, body=whole, polls=False, simd=False))
+                return block(replace(s, body=whole, polls=0, simd=False))
             case p.If(condition=condition, then=then, otherwise=otherwise):
                 other = None if otherwise is None else self._sequence((otherwise,), active)
                 return block(p.If(condition, self._sequence((then,), active), other))
@@ -273,18 +279,18 @@ class Distribution:
 
     # -- loops ----------------------------------------------------------------------------------
 
-    def _unit(self, loop: p.For, active: tuple[str, ...]) -> p.Block:
-        first, count, most = self._share(loop, active)
-        inside = (*active, loop.unit)
-        if loop.unit == "thread" and "warp" not in active:
+    def _unit(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> p.Block:
+        first, count, once = self._share(loop, by, active)
+        inside = (*active, by.kind)
+        if by.kind == "thread" and "warp" not in active:
             inside = (*active, "warp", "thread")
-        private = [t for s in loop.private for t in self._stmt(s, inside).body]
-        if loop.group > 1 and self.geometry.threads > 1 and not loop.reductions:
-            body = converged(loop, first, count, most, self._fresh)
+        private = [t for s in by.private for t in self._stmt(s, inside).body]
+        if by.group > 1 and self.geometry.threads > 1 and not loop.reductions:
+            body = converged(loop, by, first, count, once, self._fresh)
             return block(*private, self._sequence(body.body, inside))
-        own, loop = self._own_sums(loop, beside="warp" not in active)
+        own, loop = self._own_sums(loop, by.kind, beside="warp" not in active)
         body = self._sequence((loop.body,), inside)
-        if not self._alone(inside) and not most:
+        if not self._alone(inside) and not once:
             # Iterations are independent of each other, but share the memory of their workspaces.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
             inner = touched(loop.body)
@@ -292,31 +298,31 @@ class Distribution:
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(
-            loop, begin=begin, step=count, body=body, unit="", private=(), reductions=(),
-            simd=False, polls=False, balance=None, lanes=1 if most else None,
+            loop, begin=begin, step=count, once=once, body=body, by=None, reductions=(),
+            simd=False, polls=0,
         )  # fmt: skip
         return block(*private, *own.before, plain, *own.after)
 
-    def _share(self, loop: p.For, active: tuple[str, ...]) -> tuple[Expr, Expr, bool]:
+    def _share(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> tuple[Expr, Expr, bool]:
         """The first iteration of a unit, the number of units, and whether one round suffices."""
         g = self.geometry
-        if loop.unit == "block":
+        if by.kind == "block":
             if self.one_block:
                 return Value(0), Value(1), False
             at = active.count("block")
             self.grid.append((loop.begin, loop.end))
             if at == 0:
                 return BLOCK_X, GRID_X, self.exact(loop)
-            few = 0 < (loop.lanes or 0) <= MOST_BLOCKS_Y
+            few = 0 < (by.most or 0) <= MOST_BLOCKS_Y
             return BLOCK_Y, GRID_Y, few and self.exact(loop)
-        if loop.unit == "warp":
-            return WARP, Value(g.warps), (loop.lanes or g.warps + 1) <= g.warps
+        if by.kind == "warp":
+            return WARP, Value(g.warps), (by.most or g.warps + 1) <= g.warps
         if g.warps > 1 and "warp" not in active:
             # A thread loop outside of warp loops uses all threads of the block.
-            return THREAD, Value(g.threads), (loop.lanes or g.threads + 1) <= g.threads
-        return LANE, Value(g.lanes), (loop.lanes or g.lanes + 1) <= g.lanes
+            return THREAD, Value(g.threads), (by.most or g.threads + 1) <= g.threads
+        return LANE, Value(g.lanes), (by.most or g.lanes + 1) <= g.lanes
 
-    def _own_sums(self, loop: p.For, beside: bool) -> tuple[Own, p.For]:
+    def _own_sums(self, loop: p.For, unit: str, beside: bool) -> tuple[Own, p.For]:
         """A reduction: each thread has a private sum, and then all are combined.
 
         `beside`: there is no warp loop around, so that a thread loop uses the whole block.
@@ -325,9 +331,9 @@ class Distribution:
         after: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         g = self.geometry
-        lanes = g.lanes if loop.unit == "thread" else 1
-        units = g.warps if loop.unit == "warp" or beside else 1
-        alone = loop.unit == "block" or lanes * units == 1
+        lanes = g.lanes if unit == "thread" else 1
+        units = g.warps if unit == "warp" or beside else 1
+        alone = unit == "block" or lanes * units == 1
         for r in loop.reductions if not alone else ():
             own = Name(self._fresh(f"{r.name.name}_own"), r.name.type)
             combined: list[p.Stmt] = []

@@ -93,8 +93,10 @@ class _Statements:
                 return self._set(name, applied or self.m.expr(value))
             case p.Store():
                 return self._store(s)
+            case p.For(by=p.Threads() as threads):
+                return parallel(self.m, s, threads, self.stmt)
             case p.For():
-                return parallel(self.m, s, self.stmt) if s.parallel else self._for(s)
+                return self._for(s)
             case p.While(condition=condition, body=inner):
                 return self._while(self.m.index(condition), self.stmt(inner))
             case p.Break():

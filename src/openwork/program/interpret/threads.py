@@ -18,16 +18,19 @@ from openwork.program.interpret.memory import Memory
 from openwork.tree import walk
 
 
-def parallel(m: Machine, s: p.For, stmt: Callable[[p.Stmt], Action]) -> Action:
+def parallel(m: Machine, s: p.For, by: p.Threads, stmt: Callable[[p.Stmt], Action]) -> Action:
     """`s` as a function that executes it; `stmt` gives those of statements inside."""
-    _check_private_scalars(s)
+    _check_private_scalars(s, by)
     begin, end, body = m.index(s.begin), m.index(s.end), stmt(s.body)
-    private, cleanup = stmt(p.Block(s.private)), stmt(p.Block(s.cleanup))
+    private, cleanup = stmt(p.Block(by.private)), stmt(p.Block(by.cleanup))
     owned = [_reduced(m, reduction) for reduction in s.reductions]
-    owned += [_copied(m, copy) for copy in s.copies]
+    owned += [_copied(m, copy) for copy in by.copies]
 
     def run() -> None:
-        shares = _shares(m, s, begin(), end())
+        shares = _shares(m, by, begin(), end())
+        if s.simd:
+            for share in shares:
+                m.random.shuffle(share)
         combine = [own() for own in owned]
         parts = list(range(m.threads))
         m.random.shuffle(parts)
@@ -104,37 +107,34 @@ def _copied(m: Machine, copy: p.Copy) -> _Owned:
     return start
 
 
-def _shares(m: Machine, s: p.For, begin: int, end: int) -> list[list[int]]:
+def _shares(m: Machine, by: p.Threads, begin: int, end: int) -> list[list[int]]:
     """The iterations of each part, in the order in which it executes them."""
     shares: list[list[int]] = [[] for _ in range(m.threads)]
-    if s.chunk is None:
-        cuts = _cuts(m, s, begin, end)
+    if by.chunk is None:
+        cuts = _cuts(m, by.balance, begin, end)
         shares = [list(range(cuts[part], cuts[part + 1])) for part in range(m.threads)]
     else:
-        for start in range(begin, end, s.chunk):
-            m.random.choice(shares).extend(range(start, min(start + s.chunk, end)))
-    if s.simd:
-        for share in shares:
-            m.random.shuffle(share)
+        for start in range(begin, end, by.chunk):
+            m.random.choice(shares).extend(range(start, min(start + by.chunk, end)))
     return shares
 
 
-def _cuts(m: Machine, s: p.For, begin: int, end: int) -> list[int]:
+def _cuts(m: Machine, balance: p.Balance | None, begin: int, end: int) -> list[int]:
     """Where the parts begin: with equally many iterations, or equally many positions below them."""
     end = max(begin, end)
     parts = range(m.threads + 1)
-    if s.balance is None or begin >= end:
+    if balance is None or begin >= end:
         return [begin + (end - begin) * part // m.threads for part in parts]
-    count = s.balance.count
+    count = balance.count
     first, last = (begin, end) if count is None else (0, m.index(count)())
-    pos = m.array(s.balance.pos).first(last + 1, None)
+    pos = m.array(balance.pos).first(last + 1, None)
     work = [stop - pos[first] + row - first for row, stop in enumerate(pos)]
     goals = [work[last] * part // m.threads for part in parts]
     cuts = [next(row for row in range(first, last + 1) if work[row] >= goal) for goal in goals]
     if count is not None:
-        cuts = [-(-cut // s.balance.length) for cut in cuts]
+        cuts = [-(-cut // balance.length) for cut in cuts]
     if cuts != sorted(cuts) or (cuts[0], cuts[-1]) != (begin, end):
-        raise InternalError(f"{s.balance.pos.name} cuts the loop into {cuts}")
+        raise InternalError(f"{balance.pos.name} cuts the loop into {cuts}")
     return cuts
 
 
@@ -150,9 +150,9 @@ def _as_part(m: Machine, part: int) -> Iterator[None]:
         del m.memory[name]
 
 
-def _check_private_scalars(loop: p.For) -> None:
+def _check_private_scalars(loop: p.For, by: p.Threads) -> None:
     """Check that each thread of a loop has declared the scalars it assigns."""
-    nodes = [node for stmt in (*loop.private, loop.body, *loop.cleanup) for node in walk(stmt)]
+    nodes = [node for stmt in (*by.private, loop.body, *by.cleanup) for node in walk(stmt)]
     own = {n.name.name for n in nodes if isinstance(n, p.Declare)}
     own |= {reduction.name.name for reduction in loop.reductions}
     assigned = {n.name.name for n in nodes if isinstance(n, p.Set)}

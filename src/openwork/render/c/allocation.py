@@ -22,21 +22,25 @@ def may_fail(node: Node) -> bool:
     )
 
 
-def owned_arrays(loop: p.For) -> list[p.Array]:
-    """The arrays that each thread of a parallel loop allocates for itself."""
-    nodes = [n for s in (*loop.private, loop.body, *loop.cleanup) for n in walk(s)]
+def owned_arrays(body: p.Stmt, by: p.Threads) -> list[p.Array]:
+    """The arrays that each thread of a loop over `body` allocates for itself."""
+    nodes = [n for s in (*by.private, body, *by.cleanup) for n in walk(s)]
     return list(dict.fromkeys(n.array for n in nodes if isinstance(n, p.Allocate)))
 
 
-def private_arrays(loop: p.For) -> list[p.Array]:
+def private_arrays(by: p.Threads) -> list[p.Array]:
     """Those of them that live throughout the loop, and are freed in its cleanup."""
-    return [s.array for s in loop.private if isinstance(s, p.Allocate)]
+    return [s.array for s in by.private if isinstance(s, p.Allocate)]
 
 
 def local_arrays(body: p.Stmt) -> list[p.Array]:
     """The arrays that the function allocates, apart from those of single threads."""
-    loops = [n for n in walk(body) if isinstance(n, p.For)]
-    private = {a for f in loops for a in (owned_arrays(f) if f.parallel else private_arrays(f))}
+    private = {
+        array
+        for loop in walk(body)
+        if isinstance(loop, p.For) and isinstance(loop.by, p.Threads)
+        for array in owned_arrays(loop.body, loop.by)
+    }
     arrays = [s.array for s in walk(body) if isinstance(s, p.Allocate)]
     return [array for array in dict.fromkeys(arrays) if array not in private]
 

@@ -80,8 +80,10 @@ def statement(w: CWriter, s: p.Stmt) -> list[str]:
             return [*w.simple(s), *check_found(w, name, value)]
         case p.Store():
             return store(w, s)
+        case p.For(by=p.Threads() as threads):
+            return parallel_for(w, s, threads)
         case p.For():
-            return parallel_for(w, s) if s.parallel else for_loop(w, s, s.begin, s.end)
+            return for_loop(w, s, s.begin, s.end)
         case p.While():
             return while_loop(w, s)
         case p.If():
@@ -180,8 +182,11 @@ def _hand_back(w: CWriter, made: list[p.Argument]) -> list[str]:
     """The end of the function: free memory, and return the arrays that were made."""
     nodes = list(walk(w.program.body))
     polls = any(isinstance(n, (p.For, p.While)) and n.polls for n in nodes)
-    parallel = [n for n in nodes if isinstance(n, p.For) and n.parallel]
-    late = any(fails_late(w.program, loop) for loop in parallel)
+    late = any(
+        fails_late(w.program, n, n.by)
+        for n in nodes
+        if isinstance(n, p.For) and isinstance(n.by, p.Threads)
+    )
     fence = []
     if streams(w.program.body, by_threads=False):
         fence = [f"{w.use('fence', '')}();"]

@@ -40,7 +40,7 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     # Compilers accept one pragma or the other.
     pragma = vectors or _unroll(s.unroll)
     run = RUN if vectors and s.polls else s.polls
-    if run > 1 and (vectors or s.parallel or run >= RUN):
+    if run > 1 and (vectors or s.by is not None or run >= RUN):
         return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma, run)]
     return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
 

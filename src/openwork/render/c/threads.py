@@ -45,24 +45,23 @@ _PART = p.Name("part")
 _PARTS = "for (int64_t part = 0; part < threads; part++)"
 
 
-def fails_late(program: p.Program, s: p.For) -> bool:
+def fails_late(program: p.Program, s: p.For, by: p.Threads) -> bool:
     """Whether `s` can fail only in its first allocations, and no later code depends on it.
 
     Then the function may report the failure at its end.
     """
-    simple = all(isinstance(each, (p.Allocate, p.Declare)) for each in s.private)
-    return (
-        bool(s.private) and simple and not s.copies and not may_fail(s.body) and _last(program, s)
-    )
+    simple = all(isinstance(each, (p.Allocate, p.Declare)) for each in by.private)
+    first = bool(by.private) and simple and not by.copies
+    return first and not may_fail(s.body) and _last(program, s)
 
 
-def parallel_for(w: CWriter, s: p.For) -> list[str]:
-    """`s` as described above."""
-    late = fails_late(w.program, s)
-    guarded = not late and bool(s.copies or any(map(may_fail, (*s.private, s.body))))
-    before = _shared(w, s)
-    part = _guarded_part(w, s) if guarded else _part(w, s, late)
-    after = [line for copy in s.copies for line in _merged(w, copy)]
+def parallel_for(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
+    """`s`, shared by threads, as described above."""
+    late = fails_late(w.program, s, by)
+    guarded = not late and bool(by.copies or any(map(may_fail, (*by.private, s.body))))
+    before = _shared(w, s, by)
+    part = _guarded_part(w, s, by) if guarded else _part(w, s, by, late)
+    after = [line for copy in by.copies for line in _merged(w, copy)]
     if guarded:
         after += _leave_if(w, "failed", "failed")
     for reduction in s.reductions:
@@ -71,16 +70,16 @@ def parallel_for(w: CWriter, s: p.For) -> list[str]:
     if s.polls and not _last(w.program, s):
         after += _leave_if(w, "*stop", str(INTERRUPTED))
     fence = [f"{w.use('fence', '')}();"] if streams(w.program.body, by_threads=False) else []
-    pragma = _PRAGMA.replace("static", "dynamic") if _for_anybody(s) else _PRAGMA
-    parts = f"for (int64_t part = 0; part < {_count(s)}; part++)"
-    lines = [*fence, *before, _remark(s), pragma, f"{parts} {{", *indent(part), "}", *after]
+    pragma = _PRAGMA.replace("static", "dynamic") if _for_anybody(s, by) else _PRAGMA
+    parts = f"for (int64_t part = 0; part < {_count(s, by)}; part++)"
+    lines = [*fence, *before, _remark(by), pragma, f"{parts} {{", *indent(part), "}", *after]
     # No jump may pass by an array that is as long as there are threads; so it has its own scope.
     return ["{", *indent(lines), "}"] if before else lines
 
 
 def streams(s: p.Stmt, by_threads: bool) -> bool:
     """Whether `s` has streaming stores, in parallel loops or outside of them."""
-    if isinstance(s, p.For) and s.parallel and not by_threads:
+    if isinstance(s, p.For) and isinstance(s.by, p.Threads) and not by_threads:
         return False
     inner = (child for child in children(s) if isinstance(child, p.Stmt))
     return is_streamed(s) or any(streams(child, by_threads) for child in inner)
@@ -109,24 +108,24 @@ def _works(stmt: p.Stmt) -> bool:
     return any(isinstance(n, (p.For, p.While, p.Allocate, p.Grow)) for n in walk(stmt))
 
 
-def _remark(s: p.For) -> str:
-    if s.chunk is not None:
-        return f"// threads take {s.chunk} iterations at a time"
-    return "// threads take contiguous parts" + (" with equal work" if s.balance else "")
+def _remark(by: p.Threads) -> str:
+    if by.chunk is not None:
+        return f"// threads take {by.chunk} iterations at a time"
+    return "// threads take contiguous parts" + (" with equal work" if by.balance else "")
 
 
-def _for_anybody(s: p.For) -> bool:
+def _for_anybody(s: p.For, by: p.Threads) -> bool:
     """Whether any thread may execute any part.
 
     Then there are more parts than threads: equal work does not take equal time where rows differ in
     cache hits, or where a core is busy with something else as well.
     """
-    return not (s.private or s.cleanup or s.copies or s.reductions or s.chunk is not None)
+    return not (by.private or by.cleanup or by.copies or s.reductions or by.chunk is not None)
 
 
-def _count(s: p.For) -> str:
+def _count(s: p.For, by: p.Threads) -> str:
     """The number of parts."""
-    return "shares" if _for_anybody(s) else "threads"
+    return "shares" if _for_anybody(s, by) else "threads"
 
 
 def _leave_if(w: CWriter, condition: str, status: str) -> list[str]:
@@ -136,17 +135,17 @@ def _leave_if(w: CWriter, condition: str, status: str) -> list[str]:
 # -- what threads share -------------------------------------------------------------------------
 
 
-def _shared(w: CWriter, s: p.For) -> list[str]:
+def _shared(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """Shared variables: the next iteration, and where each thread leaves its results."""
     lines = []
-    if s.chunk is not None:
+    if by.chunk is not None:
         var = s.var.name
         lines.append(f"int64_t {var}_next_chunk = {w.text(s.begin)};")
         lines.append(f"const int64_t {var}_chunks_end = {w.text(s.end)};")
     for reduction in s.reductions:
         name = reduction.name
         lines.append(f"{CTYPES[name.type]} {name.name}_parts[threads];")
-    for copy in s.copies:
+    for copy in by.copies:
         array = copy.array
         lines.append(f"const int64_t {array.name}_count = {w.text(copy.count)};")
         lines.append(f"{CTYPES[array.type]} *{array.name}_copies[threads];")
@@ -188,11 +187,11 @@ def _merged(w: CWriter, copy: p.Copy) -> list[str]:
 # -- what each thread does ----------------------------------------------------------------------
 
 
-def _part(w: CWriter, s: p.For, late: bool) -> list[str]:
+def _part(w: CWriter, s: p.For, by: p.Threads, late: bool) -> list[str]:
     """A thread's part in which nothing fails, except perhaps its first allocations."""
-    cuts = _cuts(w, s)
-    private = [line for stmt in s.private for line in _private(w, stmt)]
-    cleanup, loop = _cleanup(w, s), _iterations(w, s)
+    cuts = _cuts(w, s, by)
+    private = [line for stmt in by.private for line in _private(w, stmt)]
+    cleanup, loop = _cleanup(w, s, by), _iterations(w, s, by)
     if late:
         private.insert(0, "int32_t status = 0;")
         failed = ["#pragma omp atomic write", f"failed = {NO_MEMORY};"]
@@ -206,26 +205,26 @@ def _private(w: CWriter, s: p.Stmt) -> list[str]:
     return w.stmt(s)
 
 
-def _guarded_part(w: CWriter, s: p.For) -> list[str]:
+def _guarded_part(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """A thread's part in which anything may fail, which then jumps to the end of the part."""
     outside, w.exit = w.exit, f"leave_{len(w.jumps | {w.exit})}"
-    owned = owned_arrays(s)
+    owned = owned_arrays(s.body, by)
     lines = [
-        *_cuts(w, s),
+        *_cuts(w, s, by),
         "int32_t status = 0;",
         *(f"{CTYPES[array.type]} *{array.name} = 0;" for array in owned),
-        *_copies(w, s),
-        *sequence(w, s.private),
-        *_iterations(w, s),
+        *_copies(w, by),
+        *sequence(w, by.private),
+        *_iterations(w, s, by),
     ]
     if w.exit in w.jumps:
         lines.append(f"{w.exit}:;")
     w.exit = outside
-    throughout = private_arrays(s)
+    throughout = private_arrays(by)
     report = ["#pragma omp atomic write", "failed = status;"]
     return [
         *lines,
-        *_cleanup(w, s),
+        *_cleanup(w, s, by),
         *(f"__builtin_free({array.name});" for array in owned if array not in throughout),
         "if (status) {",
         *indent(report),
@@ -233,10 +232,10 @@ def _guarded_part(w: CWriter, s: p.For) -> list[str]:
     ]
 
 
-def _copies(w: CWriter, s: p.For) -> list[str]:
+def _copies(w: CWriter, by: p.Threads) -> list[str]:
     """The thread's private arrays, initialized, under the names of the shared ones."""
     lines, fill = [], []
-    for copy in s.copies:
+    for copy in by.copies:
         name, ctype = copy.array.name, CTYPES[copy.array.type]
         blank = is_blank(copy.identity)
         own = memory(w, p.Allocate(copy.array, p.Name(f"{name}_count"), zeroed=blank))
@@ -250,15 +249,15 @@ def _copies(w: CWriter, s: p.For) -> list[str]:
     return [*lines, f"if (status) {w.leave()}", *fill] if lines else []
 
 
-def _iterations(w: CWriter, s: p.For) -> list[str]:
+def _iterations(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """The loop over the iterations of a part, with the thread's private reductions around it."""
     first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
-    seen = s.chunk is not None and s.chunk <= s.polls  # the flag is checked before each chunk
+    seen = by.chunk is not None and by.chunk <= s.polls  # the flag is checked before each chunk
     loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
-    if s.chunk is not None:
+    if by.chunk is not None:
         chunks_end = p.Name(f"{s.var.name}_chunks_end")
-        taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {s.chunk}, __ATOMIC_RELAXED)"
-        limited = w.text(p.arithmetic("min", first + s.chunk, chunks_end))
+        taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {by.chunk}, __ATOMIC_RELAXED)"
+        limited = w.text(p.arithmetic("min", first + by.chunk, chunks_end))
         loop = [
             "for (;;) {",
             f"  const int64_t {first.name} = {taken};",
@@ -271,11 +270,11 @@ def _iterations(w: CWriter, s: p.For) -> list[str]:
     return [*start, *loop, *(f"{r.name.name}_parts[part] = {r.name.name};" for r in s.reductions)]
 
 
-def _cuts(w: CWriter, s: p.For) -> list[str]:
+def _cuts(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """Where the part begins and ends."""
-    if s.chunk is not None:
+    if by.chunk is not None:
         return []
-    begin, end, balance = w.text(s.begin), w.text(s.end), s.balance
+    begin, end, balance = w.text(s.begin), w.text(s.end), by.balance
     if balance is not None:
         cut = f"{w.use('cut', balance.pos.type)}({balance.pos.name}, "
     else:
@@ -283,7 +282,7 @@ def _cuts(w: CWriter, s: p.For) -> list[str]:
     found = []
     for side, part in (("first", "part"), ("limit", "part + 1")):
         share = f"{part}, threads"
-        if _for_anybody(s):
+        if _for_anybody(s, by):
             share = f"{w.use('shrinking', '')}({part}, shares, threads), 1 << 20"
         at = f"{cut}{begin}, {end}, {share})"
         if balance is not None and balance.count is not None:
@@ -294,7 +293,7 @@ def _cuts(w: CWriter, s: p.For) -> list[str]:
     return found
 
 
-def _cleanup(w: CWriter, s: p.For) -> list[str]:
+def _cleanup(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """Fence streaming stores, and free memory."""
     fence = [f"{w.use('fence', '')}();"] if streams(s.body, by_threads=True) else []
-    return [*fence, *(line for stmt in s.cleanup for line in w.stmt(stmt))]
+    return [*fence, *(line for stmt in by.cleanup for line in w.stmt(stmt))]

@@ -34,8 +34,8 @@ class CWriter(Writer):
     @cached_property
     def private_arrays(self) -> frozenset[p.Array]:
         """The arrays that threads keep throughout a loop, and free when they are done."""
-        loops = [n for n in walk(self.program.body) if isinstance(n, p.For)]
-        setup = (s for loop in loops for s in loop.private)
+        loops = (n for n in walk(self.program.body) if isinstance(n, p.For))
+        setup = (s for n in loops if isinstance(n.by, p.Threads) for s in n.by.private)
         return frozenset(s.array for s in setup if isinstance(s, p.Allocate))
 
     def stmt(self, s: p.Stmt) -> list[str]:

@@ -174,7 +174,7 @@ class CudaWriter(Writer):
         var, begin = s.var.name, self.text(s.begin)
         more = self.text(p.compare("<", s.var, s.end))
         body = indent(self.stmt(s.body))
-        if s.step is not None and s.lanes == 1:  # one round suffices
+        if s.once:
             first = f"const {INDEX_TYPE} {var} = {begin};"
             return [
                 *remark(s.comment),

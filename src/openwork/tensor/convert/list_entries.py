@@ -41,6 +41,7 @@ from openwork.program.nodes import (
     Set,
     Stmt,
     Store,
+    Threads,
     Value,
     block,
     compare,
@@ -117,7 +118,7 @@ def part_of(first: Expr, count: Expr) -> tuple[Expr, Expr]:
 
 def over_parts(*body: Stmt) -> For:
     """A parallel loop over all parts, with a dynamic schedule."""
-    return For(CUT, Value(0), CUTS, block(*body), parallel=True, chunk=1, polls=1)
+    return For(CUT, Value(0), CUTS, block(*body), by=Threads(chunk=1), polls=1)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import ANY_CPU
 from openwork.pipeline import Compiled, back
 from openwork.program.lower.base.specialization import LongLoops, Specialization
-from openwork.program.nodes import Allocate, For, Grow
+from openwork.program.nodes import Allocate, Copy, Grow
 from openwork.runtime.host.launch import Executable
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import thread_count
@@ -198,7 +198,7 @@ class CpuLauncher(Launcher):
 
 
 def _takes_memory(node: Node) -> bool:
-    return isinstance(node, (Allocate, Grow)) or (isinstance(node, For) and bool(node.copies))
+    return isinstance(node, (Allocate, Copy, Grow))
 
 
 CPU = CpuTarget()

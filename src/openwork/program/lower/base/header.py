@@ -98,32 +98,26 @@ class Header:
             # A loop that is cloned has its workspaces once.
             self.ctx.inside += [work for work in private if work not in self.ctx.inside]
         if tag is not None and tag.unit is ParallelUnit.CPUThread:
-            made = replace(
-                made,
-                parallel=True,
+            threads = p.Threads(
                 balance=counted if tag.chunk is None else None,
                 private=tuple(s for work in private for s in work.setup(valued)),
                 cleanup=tuple(s for work in private for s in work.cleanup(valued)),
-                reductions=self.reductions,
                 copies=self.copies,
                 chunk=tag.chunk,
             )
+            made = replace(made, by=threads, reductions=self.reductions)
         elif tag is not None and tag.unit.on_gpu:
-            made = replace(
-                made,
-                polls=False,
-                simd=False,
-                private=tuple(s for work in private for s in work.setup(valued)),
-                reductions=self.reductions,
-                copies=self.copies if _has_copies(tag) else (),
-                unit=_UNITS[tag.unit],
-                lanes=self.range.count.fixed
-                or self.range.count.most
-                or _constant(self.ctx.names.extent(self.loop.var)),
+            count = self.range.count
+            unit = p.Unit(
+                _UNITS[tag.unit],
+                most=count.fixed or count.most or _constant(self.ctx.names.extent(self.loop.var)),
                 group=tag.group_size or 0,
                 reduction=tag.reduction or "",
                 resident=tag.resident or 0,
+                private=tuple(s for work in private for s in work.setup(valued)),
+                copies=self.copies if _has_copies(tag) else (),
             )
+            made = replace(made, by=unit, reductions=self.reductions, simd=False, polls=0)
         elif tag is not None and _vectorizes(self.loop.body, unpolled := _without_polls(body)):
             made = replace(made, body=unpolled, simd=True, reductions=self.reductions)
         return self._unrolled(made)
@@ -152,8 +146,7 @@ class Header:
         factor, fixed = self.loop.unroll, self.range.count.fixed
         if factor is None:
             return made
-        shared = made.parallel or made.unit
-        constant = fixed is not None and self.range.lo == Value(0) and not shared
+        constant = fixed is not None and self.range.lo == Value(0) and made.by is None
         if constant and fixed is not None and fixed <= _MOST_WRITTEN_OUT and factor in (0, fixed):
             return replace(made, unrolled=True, simd=False, end=Value(fixed))
         return replace(made, unroll=min(factor or 8, _MOST_WRITTEN_OUT))
@@ -191,8 +184,9 @@ def _takes_long(ctx: Context, loop: Forall) -> bool:
 
 def _unpoll(node: Node) -> Node | None:
     """A serial loop inside a vectorized one cannot exit early."""
-    polled = isinstance(node, p.For) and node.polls and not node.parallel
-    return replace(node, polls=0) if polled and isinstance(node, p.For) else None
+    if isinstance(node, p.For) and node.polls and not isinstance(node.by, p.Threads):
+        return replace(node, polls=0)
+    return None
 
 
 def _without_polls(body: p.Block) -> p.Block:
@@ -251,7 +245,7 @@ def _vectorizes(stmt: Stmt, body: p.Block) -> bool:
         return False
     return not any(
         isinstance(s, (p.While, p.Fail, p.Allocate, p.Grow, p.Do))
-        or (isinstance(s, p.For) and (s.parallel or s.polls))
+        or (isinstance(s, p.For) and (isinstance(s.by, p.Threads) or s.polls))
         for s in walk(body)
     )
 

@@ -106,7 +106,7 @@ class SegmentGroups:
         width = summed.tile[1] if summed.tile is not None else 0
         identity = Value(summed.total.tensor.fill, summed.total.dtype.name)
         sums = p.For(
-            position, first, stop, block(*known, work), unit="thread", units=group,
+            position, first, stop, block(*known, work), by=p.Unit("thread", count=group),
             reductions=(p.Reduction(name, summed.original.op, identity, width),),
         )  # fmt: skip
         owned = p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))
@@ -119,4 +119,4 @@ class SegmentGroups:
         low, high = window.levels[m]
         comment = f"segments of {tracked.ctx.names.of(driver.access.tensor)}"
         units = max(1, _THREADS // group)
-        return block(p.For(row, low, high, body, comment, unit="warp", units=units))
+        return block(p.For(row, low, high, body, comment, by=p.Unit("warp", count=units)))

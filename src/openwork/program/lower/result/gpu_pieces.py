@@ -52,6 +52,7 @@ from openwork.program.nodes import (
     Name,
     Role,
     Stmt,
+    Unit,
     Value,
     arithmetic,
     block,
@@ -156,7 +157,7 @@ class DevicePieces(Pieces):
             return replace(loop, body=body, unroll=0)
         runs = (PIECES + (self._each - 1)) / self._each
         inner = replace(loop, comment="", unroll=0, body=shared_by(self._made.lanes, loop.body))
-        return For(_RUN, Value(0), runs, block(inner), loop.comment, unit="block")
+        return For(_RUN, Value(0), runs, block(inner), loop.comment, by=Unit("block"))
 
     def _sums(self) -> list[Stmt]:
         result, code = self.result, list[Stmt]()

@@ -55,8 +55,8 @@ def _shared(loop: For, lanes: int) -> p.Block | None:
     after = [Set(c, c + count) for c in counters]
     if not done:
         return block(*after)
-    shared = replace(loop, body=block(*done), unit="thread", units=lanes, simd=False, polls=False)
-    return block(shared, *after)
+    by = p.Unit("thread", count=lanes)
+    return block(replace(loop, body=block(*done), by=by, simd=False, polls=0), *after)
 
 
 def _step(counter: Name) -> Set:
@@ -81,9 +81,9 @@ def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
 
     def given(node: Node) -> Node:
         match node:
-            case For(unit="") if _only_inserts(node, values):
+            case For(by=None) if _only_inserts(node, values):
                 shared = replace(node, body=shared_by(lanes, node.body))
-                return replace(shared, unit="warp", units=warps, simd=False, polls=False)
+                return replace(shared, by=p.Unit("warp", count=warps), simd=False, polls=0)
             case p.Block() | p.If():
                 return map_children(node, given)
         return node
@@ -110,8 +110,9 @@ def _only_inserts(loop: For, values: Array) -> bool:
 
 def shared_by(lanes: int, node: N) -> N:
     """With so many units for thread loops; loops of warps keep their own number."""
-    if isinstance(node, For) and node.unit == "warp":
-        return node
-    if isinstance(node, For) and node.unit == "thread":
-        return replace(node, units=lanes)
+    match node:
+        case For(by=p.Unit(kind="warp")):
+            return node
+        case For(by=p.Unit(kind="thread") as by):
+            return replace(node, by=replace(by, count=lanes))
     return map_children(node, partial(shared_by, lanes))

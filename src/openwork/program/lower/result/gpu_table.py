@@ -301,7 +301,8 @@ class _Bound:
         if changed != {self.table.bound} or any(isinstance(n, For) for n in walk(loop.body)):
             return loop
         total = p.Reduction(self.table.bound, ADD, Value(0, _COUNT))
-        return replace(loop, unit="thread", units=self.table.lanes, reductions=(total,))
+        by = p.Unit("thread", count=self.table.lanes)
+        return replace(loop, by=by, reductions=(total,))
 
 
 def _moves(body: Stmt) -> bool:

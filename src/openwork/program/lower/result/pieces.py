@@ -53,6 +53,7 @@ from openwork.program.nodes import (
     Load,
     Name,
     Store,
+    Threads,
     Value,
     arithmetic,
     block,
@@ -315,8 +316,8 @@ class Pieces:
             *(Free(array) for array in arrays),
         )
         body = block(If(compare("<", 0, Load(TURNS, PIECE)), body))
-        loop = For(PIECE, Value(0), PIECES, body, "put the others into place", parallel=True)
-        return replace(loop, chunk=1, polls=True)
+        loop = For(PIECE, Value(0), PIECES, body, "put the others into place")
+        return replace(loop, by=Threads(chunk=1), polls=1)
 
     def _arrays(self, level: int) -> list[tuple[Array, Expr, str]]:
         """The arrays of a level of the result, with their lengths, and per what they have entries.
@@ -337,7 +338,7 @@ class Pieces:
 
 def _with_arrays(loop: p.Stmt, own: Owning) -> For:
     """A loop over all pieces whose threads have private arrays."""
-    if not isinstance(loop, For):
+    if not isinstance(loop, For) or not isinstance(loop.by, Threads):
         raise InternalError("pieces of their own are for the threads of a loop")
-    private, cleanup = (*loop.private, *own.setup()), (*loop.cleanup, *own.cleanup())
-    return replace(loop, private=private, cleanup=cleanup)
+    private, cleanup = (*loop.by.private, *own.setup()), (*loop.by.cleanup, *own.cleanup())
+    return replace(loop, by=replace(loop.by, private=private, cleanup=cleanup))
