@@ -50,12 +50,21 @@ FIRST = (
 
 @dataclass(frozen=True)
 class Mutation:
-    """`old`, which occurs once below src/openwork, becomes `new`."""
+    """`old`, which occurs once below src/openwork, becomes `new`.
+
+    `earlier`: the same two for trees in which the code read otherwise.
+    """
 
     name: str
     part: str
     old: str
     new: str
+    earlier: tuple[str, str] | None = None
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The texts and what becomes of them; a tree has one."""
+        return [(self.old, self.new), *([self.earlier] if self.earlier else [])]
 
 
 MUTATIONS = (
@@ -88,7 +97,7 @@ MUTATIONS = (
         "merge-exhaustive",
         "lowering",
         "(len(sets) == 2 ** len(walkers) - 1 and all(sets))",
-        "(len(sets) >= 2 ** len(walkers) - 2 and all(sets))",
+        "all(sets)",
     ),
     Mutation(
         "merge-search-found",
@@ -106,14 +115,16 @@ MUTATIONS = (
     Mutation(
         "split-runs",
         "lowering",
-        "return (size + (factor - 1)) / factor",
-        "return size / factor",
+        "return (size + (n - 1)) / n",
+        "return size / n",
+        earlier=("return (size + (factor - 1)) / factor", "return size / factor"),
     ),
     Mutation(
         "split-end",
         "lowering",
-        'hi = arithmetic("min", lo + length, whole.hi)',
-        "hi = lo + length",
+        'return whole.part(lo, arithmetic("min", lo + length, whole.hi))',
+        "return whole.part(lo, lo + length)",
+        earlier=('hi = arithmetic("min", lo + length, whole.hi)', "hi = lo + length"),
     ),
     Mutation(
         "split-guard",
@@ -130,8 +141,12 @@ MUTATIONS = (
     Mutation(
         "bound-unchecked",
         "lowering",
-        'holds = compare("==", size % value, ZERO)',
-        'holds = compare("<=", ZERO, size % value)',
+        'return compare("==", whole.size % value, ZERO), replace(whole, count=count)',
+        'return compare("<=", ZERO, whole.size % value), replace(whole, count=count)',
+        earlier=(
+            'holds = compare("==", size % value, ZERO)',
+            'holds = compare("<=", ZERO, size % value)',
+        ),
     ),
     Mutation(
         "position-window-end",
@@ -161,8 +176,9 @@ MUTATIONS = (
     Mutation(
         "piece-rows",
         "lowering",
-        'hi = arithmetic("min", hi * relation.factor, end)',
-        "hi = hi * relation.factor",
+        'hi = arithmetic("min", hi * relation.length, end)',
+        "hi = hi * relation.length",
+        earlier=('hi = arithmetic("min", hi * relation.factor, end)', "hi = hi * relation.factor"),
     ),
     Mutation(
         "piece-unvisited-rows",
@@ -266,7 +282,7 @@ MUTATIONS = (
         "wide-load-of-what-is-written",
         "vectorizer",
         "or load.array in written:",
-        "or load.array not in self.loaded:",
+        "or load.array in ():",
     ),
     # -- the division into GPU kernels ----------------------------------------------------------
     Mutation(
@@ -409,7 +425,7 @@ def main() -> int:
         print(fault)
         return 2
     if options.list:
-        for m, (file, line) in places.items():
+        for m, (file, line, _) in places.items():
             print(f"{m.name:30} {m.part:12} {file.relative_to(tree)}:{line}")
         return 0
     with tempfile.TemporaryDirectory(prefix="openwork-mutations-") as folder:
@@ -454,28 +470,30 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="where the table goes, too")
     parser.add_argument("--tree", type=Path, default=REPO, help="another checkout to break")
     parser.add_argument("--cache", type=Path, help="a kernel cache to keep; else a new one")
+    parser.add_argument("--memory", type=int, default=16, help="GiB that a process may ask for")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds for each mutation")
     return parser.parse_args()
 
 
-def _find(tree: Path, mutation: Mutation) -> tuple[Path, int]:
-    """The file and line of the one place that has the text of `mutation`."""
+def _find(tree: Path, mutation: Mutation) -> tuple[Path, int, tuple[str, str]]:
+    """The file and line of the one place that has the text of `mutation`, and its two texts."""
     found = [
-        (file, text.count("\n", 0, at.start()) + 1)
+        (file, text.count("\n", 0, at.start()) + 1, pair)
         for file in sorted((tree / "src" / "openwork").rglob("*"))
         if file.suffix in (".py", ".c", ".hpp")
         for text in (file.read_text(encoding="utf-8"),)
-        for at in re.finditer(re.escape(mutation.old), text)
+        for pair in mutation.pairs
+        for at in re.finditer(re.escape(pair[0]), text)
     ]
     if len(found) != 1:
-        where = ", ".join(f"{file.relative_to(tree)}:{line}" for file, line in found) or "nowhere"
+        where = ", ".join(f"{file.relative_to(tree)}:{n}" for file, n, _ in found) or "nowhere"
         raise Unapplied(f"{mutation.name}: its text has to occur once, and is at {where}")
     return found[0]
 
 
 def _apply(copy: Path, mutation: Mutation) -> None:
-    file, _ = _find(copy, mutation)
-    text = file.read_text(encoding="utf-8").replace(mutation.old, mutation.new)
+    file, _, (old, new) = _find(copy, mutation)
+    text = file.read_text(encoding="utf-8").replace(old, new)
     if file.suffix == ".py":
         ast.parse(text)
     file.write_text(text, encoding="utf-8")
@@ -517,6 +535,9 @@ def _try(
         command += ["-n", str(options.workers), "--dist", "worksteal"] if options.workers else []
         command += options.tests or [name for name in FIRST if (copy / name).exists()]
         command += [] if options.tests else ["tests", "src"]
+        # A loop without end may fill the memory of the machine: not more than this.
+        limit = f'ulimit -v {options.memory << 20} && exec "$@"'
+        command = ["sh", "-c", limit, "sh", *command]
         start = time.monotonic()
         caught = _caught(command, copy, environment, options.timeout)
         return Outcome(mutation, caught, time.monotonic() - start)
@@ -542,7 +563,8 @@ def _caught(command: list[str], copy: Path, environment: dict[str, str], timeout
     if process.returncode < 0:
         running = re.findall(r"^(\S+::.*)$", output, re.MULTILINE)[-1:]
         crash = signal.Signals(-process.returncode).name
-        return f"{running[0] if running else 'pytest'} ({crash})"
+        name = running[0].partition(" Fatal Python")[0].strip() if running else "pytest"
+        return f"{name} ({crash})"
     raise SystemExit(f"pytest ended with {process.returncode}:\n{output[-2000:]}")
 
 

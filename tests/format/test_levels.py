@@ -187,7 +187,7 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.ELL, below(WIDE, len=[2, 0, -1]), SIX, "E502", "levels[1].len[2] is -1"),
     (ow.ELL, below(WIDE, width=[2, 2]), SIX, "E501", "levels[1].width has 2 entries"),
     (ow.ELL, below(WIDE, width=[]), SIX, "E501", "levels[1].width has 0 entries"),
-    (ow.ELL, below(WIDE, width=[3]), SIX, "E501", "levels[1].crd has 6 entries, and 9"),
+    (ow.ELL, below(WIDE, width=[3]), SIX, "E501", "levels[1].crd has 6 entries, but needs 9"),
     (ow.ELL, below(WIDE, crd=[0, 0, 1, 9, 0, 0]), SIX, "E503", "levels[1].crd[3] is 9"),
     (ow.ELL, below(WIDE, crd=[3, 0, 1, 0, 0, 0]), SIX, "E504", "levels[1].crd[3] is 0"),
     (ow.ELL, below(WIDE), ONES, "E505", "values has 3 elements"),
@@ -220,7 +220,7 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.COO(2), pairs((0, 4, 1)), ONES, "E503", "levels[1].crd[1] is 4"),
     (ow.COO(2), pairs((0, -3, 1)), ONES, "E503", "levels[1].crd[1] is -3"),
     (ow.COO(2), pairs((3, 0, 1)), ONES, "E504", "entry 1 of A"),
-    (ow.COO(2), pairs((3, 3, 1)), ONES, "E504", "entry 1 of A is there twice"),
+    (ow.COO(2), pairs((3, 3, 1)), ONES, "E504", "entry 1 of A is a duplicate"),
     (ow.COO(2), pairs(crd=[0, 5, 2]), ONES, "E503", "levels[0].crd[1] is 5"),
     (ow.COO(2), pairs(crd=[2, 0, 0]), ONES, "E504", "levels[0].crd[1] is 0"),
     (ow.COO(2), pairs(pos=[0, 3, 3]), ONES, "E501", "levels[0].pos has 3 entries"),
@@ -265,7 +265,7 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.BSR(2, 3), blocks(pos=[0, 2, 1]), TWELVE, "E502", "levels[1].pos[2] is 1"),
     (ow.BSR(2, 3), BLOCKS, ONES, "E505", "values has 3 elements"),
     (ow.BSR(2, 3), BLOCKS[:2], TWELVE, "E501", "4 levels"),
-    (ow.ELL, [{}, {"len": [2, 0, 1]}], SIX, "E501", "crd, len, width, and len was given"),
+    (ow.ELL, [{}, {"len": [2, 0, 1]}], SIX, "E501", "crd, len, width, but len was given"),
     (ow.ELL, below(WIDE, crd=[0.5] * 6), SIX, "E501", "levels[1].crd has 1 dimensions"),
 ]
 
@@ -302,7 +302,7 @@ BIG, BIGGEST = 2**31 - 1, 2**63 - 1
     [
         (ow.ELL, {"len": [9, 0], "width": np.array([2**30 * 2], "int64"), "crd": []}, 0, "crd"),
         (ow.ELL, {"len": [9, 0], "width": np.array([2**30], "int32"), "crd": []}, 0, "crd has 0"),
-        (ow.ELL, {"len": [9, 0], "width": [2**62], "crd": []}, 0, "than 64 bits can count"),
+        (ow.ELL, {"len": [9, 0], "width": [2**62], "crd": []}, 0, "than 64 bits count"),
         (ow.banded, {"pos": [0, 1, 1], "lo": np.array([BIG, 0], "int32")}, 1, f"lo[0] is {BIG}"),
         (ow.banded, {"pos": [0, 1, 1], "lo": [BIGGEST, 0]}, 1, f"lo[0] is {BIGGEST}"),
         (

@@ -192,7 +192,7 @@ def test_a_directory_that_cannot_be_made_is_refused(
     (tmp_path / "file").write_text("")
     root = tmp_path / "file" / "cache"
     monkeypatch.setenv("OPENWORK_CACHE_DIR", str(root))
-    refused(root, "cannot be made")
+    refused(root, "cannot be created")
 
 
 def test_an_unwritable_directory_falls_back_and_then_fails(

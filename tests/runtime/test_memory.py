@@ -95,7 +95,7 @@ def test_what_was_promised_and_not_written_is_not_free(monkeypatch: pytest.Monke
     monkeypatch.setattr(memory, "memory_total", lambda: whole)
     monkeypatch.setattr(memory, "unwritten", lambda: promised.promised() - written)
     first, second = (memory.zeros(size // 8, FLOAT64) for _ in range(2))
-    with pytest.raises(MemoryError, match=r"needs 64.0 MiB, and 64.0 MiB are free"):
+    with pytest.raises(MemoryError, match=r"needs 64.0 MiB, but 64.0 MiB are free"):
         memory.zeros(size // 8, FLOAT64)
     written = size  # the system counts one of them now; here its answer stays the same
     memory.zeros(size // 8, FLOAT64)
@@ -158,7 +158,7 @@ def test_pages_that_are_not_there(
 def test_something_is_left_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "memory_total", lambda: 64 << 30)
     monkeypatch.setattr(memory, "memory_left", lambda: 21 << 30)
-    with pytest.raises(MemoryError, match=r"21\.0 GiB are free, of which 2\.0 GiB stay"):
+    with pytest.raises(MemoryError, match=r"21\.0 GiB are free, of which 2\.0 GiB are reserved"):
         memory.check_memory(20 << 30, "it")
     memory.check_memory(19 << 30, "it")
     monkeypatch.setattr(memory, "memory_total", lambda: 1 << 28)

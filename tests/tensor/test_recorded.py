@@ -244,7 +244,7 @@ def test_cycles() -> None:
     b[i] = c[i] + 1
     c[i] = a[i] + 1
     for tensor in (a, b, c):
-        with pytest.raises(ow.ParseError, match=r"E107: .* need each other"):
+        with pytest.raises(ow.ParseError, match=r"E107: .* depend on each other"):
             tensor.to_numpy()
     c[i] = ow.cast("float64", i)
     assert a.to_numpy().tolist() == [2, 3, 4]

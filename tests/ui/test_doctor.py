@@ -61,7 +61,7 @@ def test_each_problem_has_its_remedy(own_cache: Path, monkeypatch: pytest.Monkey
         findings = doctor.examine()
     problems = {finding.topic: finding.remedy for finding in findings if finding.remedy}
     assert f"chmod 700 {own_cache}" in problems["cache"]
-    assert "give 1 for serial kernels" in problems["threads"]
+    assert "use 1 for serial kernels" in problems["threads"]
 
 
 def test_the_cache_command(capsys: pytest.CaptureFixture[str], own_cache: Path) -> None:

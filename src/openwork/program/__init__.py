@@ -1,1 +1,1 @@
-"""The imperative representation that C and CUDA are made from."""
+"""The imperative representation, from which C and CUDA are rendered."""

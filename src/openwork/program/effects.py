@@ -1,4 +1,4 @@
-"""Which arrays a statement touches, and whether threads of a GPU must wait before another does."""
+"""The arrays a statement accesses, and whether GPU threads need a barrier before the next one."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Touched:
-    """Arrays that threads load from, that the first of them stores to, and that many store to."""
+    """Arrays that threads load, that only the first thread stores to, and that many store to."""
 
     loads: Names = frozenset()
     first: Names = frozenset()
     many: Names = frozenset()
 
     def meets(self, later: Touched) -> bool:
-        """Whether a thread may find something undone that another was to do before."""
+        """Whether `later` conflicts with this, so that threads need a barrier in between."""
         stores, theirs = self.first | self.many, later.first | later.many
         both = (self.many & theirs) | (stores & later.many)
         return bool(stores & later.loads or self.loads & theirs or both)
 
     def and_then(self, other: Touched) -> Touched:
-        """What both touch."""
+        """The accesses of both."""
         if other == _NOTHING:
             return self
         return Touched(self.loads | other.loads, self.first | other.first, self.many | other.many)
 
     def without(self, local: set[str]) -> Touched:
-        """Without what each thread has for itself."""
+        """Without the arrays that are private to each thread."""
         return Touched(self.loads - local, self.first - local, self.many - local)
 
 
@@ -41,7 +41,7 @@ _NOTHING = Touched()
 
 
 def changed_by_helpers(body: Node) -> set[str]:
-    """The arrays that helpers write to."""
+    """The arrays that helpers write."""
     return {
         a.name
         for call in walk(body)
@@ -53,13 +53,13 @@ def changed_by_helpers(body: Node) -> set[str]:
 
 
 def independent(loop: p.For) -> bool:
-    """Whether a loop without dependences only stores, so that threads can share it as they like."""
+    """Whether the loop has no dependences and only stores: any thread may take any iteration."""
     body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
     return loop.simd and all(isinstance(s, p.Store) and s.op is None for s in body)
 
 
 def touched(node: Node, shared: bool = False) -> Touched:
-    """What `node` touches; `shared`: threads are apart here."""
+    """The accesses of `node`; `shared`: threads execute it with different iterations."""
     found = Touched()
     if isinstance(node, p.For):
         shared = shared or node.unit in ("warp", "thread") or independent(node)
@@ -75,6 +75,6 @@ def touched(node: Node, shared: bool = False) -> Touched:
             arrays = frozenset(a.name for a in node.args if isinstance(a, Array))
             found = Touched(loads=arrays, many=frozenset() if node.facts.reads else arrays)
     for child in children(node):
-        if not isinstance(child, (p.Name, p.Value, Array)):  # most nodes, which touch nothing
+        if not isinstance(child, (p.Name, p.Value, Array)):  # most nodes, which access nothing
             found = found.and_then(touched(child, shared))
     return found

@@ -1,4 +1,4 @@
-"""Elements: from index expressions at a place to expressions of the program."""
+"""Elements: from index expressions at given coordinates to expressions of the program."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NOTHING: Mapping[int, Expr] = MappingProxyType({})
 
 
 def combine(op: Op, old: Expr, value: Expr) -> tuple[Expr, Op | None]:
-    """What to store for `old op= value`, and the operator left for the store to apply.
+    """The value to store for `old op= value`, and the operator that the store still applies.
 
-    A built-in operator is left to the store; a user's own is spelled out.
+    A store applies built-in operators itself; a user-defined operator is inlined into the value.
     """
     if op.definition is None:
         return value, op
@@ -39,7 +39,7 @@ def lower_value(
     read: Read,
     given: Mapping[int, Expr] = _NOTHING,
 ) -> Expr:
-    """`expr` at `coords` as an expression of the program; `read` says where an access lies."""
+    """`expr` at `coords` as an expression of the program; `read` gives the element of an access."""
     match expr:
         case index.Access():
             return read(expr)
@@ -81,7 +81,7 @@ def _compared_exactly(op: Op, left: Expr, right: Expr) -> Expr:
 
 
 def converted(value: Expr, type: str) -> Expr:
-    """`value` in an element type, converted at once if it is a constant."""
+    """`value` converted to an element type; constants are converted right here."""
     if value.type == type:
         return value
     if isinstance(value, Value) and not isinstance(value.value, complex) and type in SUPPORTED:
@@ -92,6 +92,6 @@ def converted(value: Expr, type: str) -> Expr:
 
 
 def applied(op: Op, old: Expr, value: Expr) -> Expr:
-    """`op(old, value)` for elements of one type; a user's own operator is spelled out."""
+    """`op(old, value)` for elements of one type; a user-defined operator is inlined."""
     new, left = combine(op, old, value)
     return new if left is None else Apply(left, (old, new), old.type)

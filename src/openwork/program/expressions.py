@@ -75,17 +75,17 @@ class Value(Expr):
 
 
 class Role(Enum):
-    """What the elements of an array are."""
+    """What an array holds."""
 
     VALUE = "values"  # of a tensor or a workspace
-    PARTIAL = "partial values"  # what some threads have added up, combined later
-    POSITION = "positions"  # of a level: where runs begin
+    PARTIAL = "partial values"  # partial sums of some threads, combined later
+    POSITION = "positions"  # of a level: where segments begin
     COORDINATE = "coordinates"  # of a level
     NUMBER = "numbers"  # of a level: lengths, offsets, flags
-    START = "tile starts"  # found by an inspector, kept with the operand
-    CUT = "cuts"  # where the parts of loops and results begin, and lists of such parts
+    START = "tile starts"  # found by an inspector, cached with the operand
+    CUT = "cuts"  # where the pieces of loops and results begin, and lists of pieces
     TABLE = "a hash table"  # which moves when it grows
-    SCRATCH = "scratch"  # what a kernel notes down for itself
+    SCRATCH = "scratch"  # temporary data of a kernel
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Array(Node):
     """An array in memory; `array[e]` in Python builds a load.
 
     `role`: what it holds. `tensor`: the tensor or workspace that it belongs to, by its name in the
-    code; "" for none. Arrays of one name agree in both, so that neither takes part in comparisons.
-    `vectors`: the bytes of the vectors of the processor that it is declared as, at most; 0: none.
+    code; "" for none. Arrays of the same name agree in both, so comparisons ignore them.
+    `vectors`: declared as SIMD vectors of at most this many bytes; 0: as scalars.
     """
 
     name: str
@@ -108,11 +108,11 @@ class Array(Node):
 
     @property
     def stem(self) -> str:
-        """What names for its elements and copies begin with: of values, the tensor's name."""
+        """The prefix of names for its elements and copies; for values, the tensor's name."""
         return self.tensor if self.role is Role.VALUE else self.name
 
     def of(self, tensor: str) -> Array:
-        """The array that is to `tensor` what this one is to its own."""
+        """The corresponding array of `tensor`."""
         name = tensor + self.name.removeprefix(self.tensor)
         return Array(name, self.type, self.role, tensor, self.vectors)
 
@@ -146,7 +146,7 @@ class Binary(Expr):
 
 @dataclass(frozen=True)
 class Apply(Expr):
-    """An operator of the algebra on elements; arguments already have the operator's types."""
+    """An operator of the algebra applied to elements; arguments have the operator's types."""
 
     op: Op
     args: tuple[Expr, ...]
@@ -163,7 +163,7 @@ class Convert(Expr):
 
 @dataclass(frozen=True)
 class Helper(Expr):
-    """A call of one of the small functions that accompany generated code."""
+    """A call of a small runtime function that accompanies the generated code."""
 
     name: str
     args: tuple[Expr | Array, ...]
@@ -171,7 +171,7 @@ class Helper(Expr):
 
     @property
     def facts(self) -> Facts:
-        """What is known of the function."""
+        """The properties of the function."""
         known = HELPERS.get(self.name)
         if known is None:
             raise InternalError(f"no helper {self.name}")
@@ -198,9 +198,9 @@ _CONSTANT: dict[str, Callable[[int, int], int]] = {
 
 
 def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
-    """`left sign right` with the trivial cases computed: x + 0, x * 1, x * 0, x / 1, constants.
+    """`left sign right`, folding the trivial cases: x + 0, x * 1, x * 0, x / 1, constants.
 
-    Sums lean to the left, as compilers address memory best by a base and a constant offset.
+    Sums associate to the left: compilers address memory best by a base and a constant offset.
     """
     match sign, left, right:
         case "+", _, Binary(sign="+", left=first, right=second):
@@ -227,12 +227,12 @@ def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
 
 
 def compare(sign: str, left: object, right: object) -> Expr:
-    """A comparison or logic of two expressions."""
+    """A comparison or logical operation on two expressions."""
     return Binary(sign, expr(left), expr(right))
 
 
 def every(conditions: list[Expr]) -> Expr | None:
-    """All of `conditions`, or None if there are none."""
+    """The conjunction of `conditions`, or None if there are none."""
     if not conditions:
         return None
     result = conditions[0]

@@ -1,8 +1,9 @@
-"""Programs for a GPU: kernels that run on it, and what the host does around them.
+"""Programs for a GPU: kernels, and the host's steps around them.
 
-The host's part is data, too: declarations of sizes, allocations, checks and launches, in a block
-that the runtime follows step by step. A kernel's body is a program like any other, in which units
-no longer appear: every thread of the grid runs it, and loops begin and step by its number.
+The host's part is data, too: a block of size declarations, allocations, checks and launches, which
+the runtime executes step by step. A kernel's body is an ordinary program without units: every
+thread of the grid executes it, and loops begin at the thread's index and stride by the number of
+threads.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from openwork.program import nodes as p
 from openwork.program.nodes import Array, Expr, Name, Stmt, Value
 from openwork.tree import Node
 
-# What a thread knows about itself.
+# The coordinates of a thread.
 BLOCK_X, BLOCK_Y = Name("blockIdx.x"), Name("blockIdx.y")
 GRID_X, GRID_Y = Name("gridDim.x"), Name("gridDim.y")
 THREAD = Name("threadIdx.x")
 BUILTIN = frozenset(n.name for n in (BLOCK_X, BLOCK_Y, GRID_X, GRID_Y, THREAD))
-WARP, LANE = Name("warp"), Name("lane")  # which unit of a block a thread is in, and where
+WARP, LANE = Name("warp"), Name("lane")  # the warp within the block, and the lane within the warp
 
-STATUS = Array("status", "int32")  # one number: how the call ended
-LENGTHS = Array("lengths", "int64")  # the lengths of the arrays that were made
-MOST_SHARED = 32 << 10  # bytes of shared memory that workspaces of a kernel may take
-VECTOR = 16  # bytes that a thread loads at once
+STATUS = Array("status", "int32")  # one number: the status of the call
+LENGTHS = Array("lengths", "int64")  # the lengths of the arrays that the kernel allocated
+MOST_SHARED = 32 << 10  # bytes of shared memory for the workspaces of a kernel, at most
+VECTOR = 16  # bytes of a vector load
 
 
 @dataclass(frozen=True)
 class Address(Expr):
-    """`&array[index]`: an array from an element on, for a helper."""
+    """`&array[index]`: the array from this element on, as an argument of a helper."""
 
     array: Array
     index: Expr
@@ -43,7 +44,7 @@ class Address(Expr):
 
 @dataclass(frozen=True)
 class Shared(Stmt):
-    """An array that the threads of a block share."""
+    """An array in shared memory."""
 
     array: Array
     count: int
@@ -51,23 +52,23 @@ class Shared(Stmt):
 
 @dataclass(frozen=True)
 class Barrier(Stmt):
-    """Wait for the other threads: of the block, or of the unit of `lanes` neighbours."""
+    """A barrier for the threads of the block, or for `lanes` adjacent threads."""
 
     lanes: int | None = None
 
 
 @dataclass(frozen=True)
 class Scan(Stmt):
-    """`array[n] += array[n - 1];` for all of its elements from the second on, in order."""
+    """An inclusive scan: `array[n] += array[n - 1];` for every element from the second on."""
 
     array: Array
 
 
 @dataclass(frozen=True)
 class Ask(Stmt):
-    """`const name = array[index];` on the host for each name, which waits for the GPU to know it.
+    """`const name = array[index];` on the host, which waits for the GPU to compute it.
 
-    The names are those of elements from `index` on.
+    Several names read consecutive elements from `index` on.
     """
 
     names: tuple[Name, ...]
@@ -77,17 +78,17 @@ class Ask(Stmt):
 
 @dataclass(frozen=True)
 class ByOne(Stmt):
-    """What the first of those threads does that come here together."""
+    """A statement that only the first of the converged threads executes."""
 
     body: p.Block
 
 
 @dataclass(frozen=True)
 class Together(Stmt):
-    """`name` of all threads combined by `op`, for each of them.
+    """A reduction: every thread's `name`, combined by `op` and broadcast to all of them.
 
-    Of `lanes` neighbours, or of all `across` units of a block, `lanes` threads each, where the
-    threads of a unit have the same.
+    Over `lanes` adjacent threads, or over all `across` units of a block of `lanes` threads each,
+    where the threads of a unit hold the same value.
     """
 
     name: Name
@@ -99,10 +100,10 @@ class Together(Stmt):
 
 @dataclass(frozen=True)
 class Combine(Stmt):
-    """`array[index] = op(array[index], value);` by `group` neighbours together, that all come here.
+    """`array[index] = op(array[index], value);` combined first within `group` converged threads.
 
-    "parallel": all have the same index, and one of them stores. "segment": each run of neighbours
-    with the same index has one that stores. A negative index stores nothing.
+    "parallel": all threads have the same index, and one stores. "segment": one thread stores for
+    each run of adjacent threads with the same index. A negative index stores nothing.
     """
 
     array: Array
@@ -112,17 +113,17 @@ class Combine(Stmt):
     group: int
     reduction: str
     identity: Value
-    base: Expr | None = None  # where the array of this unit begins
+    base: Expr | None = None  # where this unit's part of the array begins
 
 
 @dataclass(frozen=True)
 class StreamLoad(p.Load):
-    """An element that is not needed again soon, and need not stay in the cache."""
+    """A load of an element that is used once and need not stay in the cache."""
 
 
 @dataclass(frozen=True)
 class LoadVector(Stmt):
-    """`count` neighbouring elements from `array[index]` on, into a vector."""
+    """Load `count` consecutive elements, from `array[index]` on, as a vector."""
 
     vector: Array
     array: Array
@@ -132,7 +133,7 @@ class LoadVector(Stmt):
 
 @dataclass(frozen=True)
 class StoreVector(Stmt):
-    """A vector of `count` elements to `array[index]` and its neighbours; or added to them."""
+    """Store or add a vector of `count` elements to consecutive ones from `array[index]` on."""
 
     vector: Array
     array: Array
@@ -143,7 +144,7 @@ class StoreVector(Stmt):
 
 @dataclass(frozen=True)
 class MakeVector(Stmt):
-    """A vector of `count` elements that is filled one by one."""
+    """A vector of `count` elements, filled one by one."""
 
     vector: Array
     count: int
@@ -151,7 +152,7 @@ class MakeVector(Stmt):
 
 @dataclass(frozen=True)
 class Scratch(Node):
-    """Memory that each unit of a kernel's grid has `count` elements of."""
+    """Global memory with `count` elements for each unit of a kernel's grid."""
 
     array: Array
     count: Expr
@@ -163,10 +164,10 @@ class Scratch(Node):
 class Kernel(Node):
     """A function of the GPU.
 
-    A block has `threads` threads: `warps` units of `lanes` each. `grid`: how many blocks there are
-    work for, in two dimensions; None where only the GPU knows. `resident`: so many threads are to
-    fit a multiprocessor, if not 0. `scalars`, `arrays`: its arguments, of which it writes to
-    `written`.
+    A block has `warps` units of `lanes` threads each. `grid`: the number of blocks with work, in
+    two dimensions; None where only the GPU knows it. `resident`: the threads that should be
+    resident on a multiprocessor (launch bounds), if not 0. `scalars`, `arrays`: its arguments; it
+    writes those in `written`.
     """
 
     name: str
@@ -188,17 +189,17 @@ class Kernel(Node):
 
 @dataclass(frozen=True)
 class Launch(Stmt):
-    """Run the kernel of this name, once for each thread of its grid."""
+    """Launch the kernel of this name over its grid."""
 
     kernel: str
 
 
 @dataclass(frozen=True)
 class DeviceProgram(Node):
-    """A program of which loops run on a GPU.
+    """A program whose loops run on a GPU.
 
-    `rooms`: how much memory the host gives to lists that grow, by the name of their capacity.
-    `notes`: what was decided, for the reader.
+    `rooms`: how much memory the host allocates for growing lists, by the name of their capacity.
+    `notes`: decisions, for `explain()`.
     """
 
     program: p.Program
@@ -214,5 +215,5 @@ class DeviceProgram(Node):
 
     @cached_property
     def reports(self) -> bool:
-        """Whether a kernel may fail, so that its status must be looked at."""
+        """Whether a kernel may fail, so that the host must read its status."""
         return any(STATUS in kernel.arrays for kernel in self.kernels)

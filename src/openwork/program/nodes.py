@@ -1,8 +1,8 @@
-"""The program: a small imperative representation that C and CUDA are written from.
+"""The program: a small imperative representation from which C and CUDA are rendered.
 
 Types are names of element types ("int64", "float32", "bool", ...). Index arithmetic is int64
 throughout and cannot overflow for tensors that fit in memory; arithmetic on elements is an `Apply`
-of an operator of the algebra, in the operator's own types. Names are ours, never the user's.
+of an operator of the algebra, in the operator's own types. No name comes from the user.
 
     e ::= name | number | array[e] | e + e | ... | op(e, ...) | (type) e | helper(e, ...)
     s ::= type name = e; | name = e; | array[e] = e; | array[e] op= e; | { s ... }
@@ -39,7 +39,7 @@ from openwork.tree import Node
 
 
 class Stmt(Node):
-    """Something done."""
+    """A statement."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Block(Stmt):
 
 @dataclass(frozen=True)
 class Declare(Stmt):
-    """`type name = value;` a new scalar, `fixed` if it never changes."""
+    """`type name = value;` declares a scalar, `fixed` if it never changes."""
 
     name: Name
     value: Expr
@@ -71,8 +71,8 @@ class Set(Stmt):
 class Store(Stmt):
     """`array[index] = value;`, or `array[index] = op(array[index], value);`
 
-    `atomic`: no other thread sees it half done, so that all may update one place; any operator
-    will do, also a user's own. `stream`: nobody reads it soon, so it need not enter the cache.
+    `atomic`: other threads may update the same element; any operator works, a user-defined one too.
+    `stream`: nothing reads it soon, so that the store may bypass the cache.
     """
 
     array: Array
@@ -85,10 +85,10 @@ class Store(Stmt):
 
 @dataclass(frozen=True)
 class Balance(Node):
-    """Cut a loop so that each thread has as many positions below it: `pos` says how many.
+    """Partition a loop so that each thread gets equally many positions, as counted by `pos`.
 
-    An iteration stands for `length` runs of `pos`, and all together for `count` of them; None: for
-    one each.
+    An iteration covers `length` segments of `pos`, and the whole loop `count` of them; None: one
+    per iteration.
     """
 
     pos: Array
@@ -98,11 +98,11 @@ class Balance(Node):
 
 @dataclass(frozen=True)
 class Reduction(Node):
-    """The loop does nothing with the outer scalar `name` but `name = op(name, value);`
+    """The loop only updates the outer scalar `name`: `name = op(name, value);`
 
-    Of a parallel loop each thread has its own, which starts at `identity`; after the loop they
-    are combined into the outer one in the order of the threads. With a `width`, `name` is that of
-    an array of so many elements in registers, which start at `identity` before the loop already.
+    In a parallel loop each thread has a private one, which starts at `identity`; after the loop
+    they are combined into the outer one in thread order. With a `width`, `name` is an array of so
+    many elements in registers, which the code before the loop sets to `identity`.
     """
 
     name: Name
@@ -113,10 +113,10 @@ class Reduction(Node):
 
 @dataclass(frozen=True)
 class Copy(Node):
-    """Each thread has `count` elements of its own in place of `array`, all `identity` at first.
+    """Each thread has a private copy of the `count` elements of `array`, initially `identity`.
 
-    After the loop they are combined in the order of the threads: `array[n] = op(array[n], own[n])`.
-    A single thread works on `array` itself.
+    After the loop they are combined in thread order: `array[n] = op(array[n], own[n])`. A single
+    thread works on `array` itself.
     """
 
     array: Array
@@ -129,17 +129,16 @@ class Copy(Node):
 class For(Stmt):
     """`for (var = begin; var < end; var++) body`
 
-    `parallel`: threads share the iterations in contiguous runs, cut evenly or by `balance`, and
-    each first does `private` (allocations) and at last `cleanup`; with a `chunk` they take the next
-    so many iterations whenever they are done. `simd`: no iteration depends on another. Both may be
-    said of one loop, and then `reductions` and `copies` are the exceptions: what is combined.
-    `unrolled`: the number of iterations is constant, and all are written out; `unroll`: how many to
-    write out, a hint. `polls`: after how many iterations, a power of two, to look at the
-    interrupt flag; 0 for never.
-    `unit`: the "block", "warp" or "thread" of a GPU that takes an iteration; there are `lanes` of
-    them at most where that is a constant. What groups of `group` threads store atomically, they
-    combine first, by a reduction that is "parallel" or by "segment". Of blocks, `resident`: so many
-    threads are to fit a multiprocessor.
+    `parallel`: threads take contiguous ranges of iterations, of equal length or by `balance`. Each
+    first executes `private` (allocations) and finally `cleanup`; with a `chunk`, idle threads take
+    the next so many iterations. `simd`: iterations are independent. A loop may be both; the
+    exceptions are `reductions` and `copies`, which are combined. `unrolled`: the trip count is
+    constant, and the loop is fully unrolled; `unroll`: the unroll factor, a hint. `polls`: check
+    the interrupt flag after so many iterations, a power of two; 0 for never. `unit`: the "block",
+    "warp" or "thread" of a GPU that executes an iteration; at most `lanes` of them where that is a
+    constant. Groups of `group` threads combine their atomic updates first, by a "parallel" or a
+    "segment" reduction. For blocks, `resident`: the threads that should be resident on a
+    multiprocessor (launch bounds).
     """
 
     var: Name
@@ -160,7 +159,7 @@ class For(Stmt):
     unroll: int = 0
     unit: str = ""
     lanes: int | None = None
-    units: int | None = None  # how many of a GPU's units to have for it
+    units: int | None = None  # how many GPU units to launch for it
     group: int = 0
     reduction: str = ""
     resident: int = 0
@@ -171,8 +170,8 @@ class For(Stmt):
 class While(Stmt):
     """`while (condition) body`
 
-    `polls`: look at the interrupt flag in each iteration. `brief`: there are few iterations as a
-    rule, and vectors or a call to copy them would cost more than they save.
+    `polls`: check the interrupt flag in each iteration. `brief`: the trip count is usually so small
+    that vectorizing it, or calling a copy routine, would cost more than it saves.
     """
 
     condition: Expr
@@ -201,7 +200,7 @@ class If(Stmt):
 class Local(Stmt):
     """A small array of constant size, meant to stay in registers.
 
-    `apiece`: every thread has its own, also where threads of a GPU work on the same.
+    `apiece`: every thread has its own, even where GPU threads otherwise share data.
     """
 
     array: Array
@@ -213,8 +212,8 @@ class Local(Stmt):
 class Allocate(Stmt):
     """A new local array of `count` elements, all zero bytes if `zeroed`.
 
-    `kept`: it belongs to an operand, whose pattern alone decides what it will hold. It is kept with
-    that under this name, and used again; "" for all other arrays.
+    `kept`: an inspector's result, which depends only on the pattern of an operand. It is cached
+    with that operand under this name, and reused; "" for all other arrays.
     """
 
     array: Array
@@ -247,14 +246,14 @@ class Growing(Node):
 
 @dataclass(frozen=True)
 class Free(Stmt):
-    """Give an array back."""
+    """Free an array."""
 
     array: Array
 
 
 @dataclass(frozen=True)
 class Shelf(Stmt):
-    """Places for `count` arrays called `array`, which outlive the iterations that make them."""
+    """A shelf for `count` arrays named `array`, which outlive the iterations that make them."""
 
     array: Array
     count: Expr
@@ -262,7 +261,7 @@ class Shelf(Stmt):
 
 @dataclass(frozen=True)
 class Put(Stmt):
-    """Put an array on its shelf, at `number`; an empty one is left in its place."""
+    """Move an array to slot `number` of its shelf, and leave an empty array in its place."""
 
     array: Array
     number: Expr
@@ -270,7 +269,7 @@ class Put(Stmt):
 
 @dataclass(frozen=True)
 class Take(Stmt):
-    """Take the array at `number` from the shelf of `array`: as that, or in place of `into`.
+    """Take the array in slot `number` from the shelf of `array`: as that, or in place of `into`.
 
     `into` is an array that is empty until then.
     """
@@ -282,11 +281,11 @@ class Take(Stmt):
 
 @dataclass(frozen=True)
 class Prefetch(Stmt):
-    """Ask for the memory at `array[index]`, which will be needed soon.
+    """Prefetch `array[index]`, which will be needed soon.
 
-    `lines`: of the cache, from there on; some may lie behind the end of the array. `gather`: nobody
-    has asked for it, and processors that look far ahead by themselves are better off without.
-    `written`: nobody reads it before it is written.
+    `lines`: the number of cache lines from there on; some may lie past the end of the array.
+    `gather`: a gather that the schedule does not mention; processors that look far ahead on their
+    own skip it, as they are faster without. `written`: it is written before it is read.
     """
 
     array: Array
@@ -298,27 +297,27 @@ class Prefetch(Stmt):
 
 @dataclass(frozen=True)
 class Fail(Stmt):
-    """Give up with a status, and hand nothing back."""
+    """Return with a status, and without a result."""
 
     status: int
 
 
 @dataclass(frozen=True)
 class Do(Stmt):
-    """A helper called for its effect."""
+    """A helper called for its side effect."""
 
     call: Helper
 
 
 @dataclass(frozen=True)
 class Comment(Stmt):
-    """A line for the reader."""
+    """A comment in the generated code."""
 
     text: str
 
 
 def block(*parts: Stmt | None) -> Block:
-    """Statements in order; nested blocks are flattened and None is left out."""
+    """Statements in order; nested blocks are flattened and None is dropped."""
     body: list[Stmt] = []
     for part in parts:
         if isinstance(part, Block):
@@ -331,7 +330,7 @@ def block(*parts: Stmt | None) -> Block:
 def in_order(
     body: Block, known: dict[str, Expr], change: Callable[[Node, dict[str, Expr]], Node]
 ) -> Block:
-    """`body` with each statement changed, which is told what the names before it stand for."""
+    """`body` with each statement rewritten, given the values of the names declared before it."""
     known = dict(known)
     done: list[Stmt] = []
     for s in body.body:
@@ -343,10 +342,10 @@ def in_order(
 
 @dataclass(frozen=True)
 class Argument(Node):
-    """An array that comes with the call: which tensor's, which level's (-1: values), which one.
+    """An array argument: which tensor's, which level's (-1: values), which one.
 
-    `role` is "operand", "result" (written in place) or "made" (allocated by the kernel and handed
-    back, with `count` elements).
+    `role` is "operand", "result" (written in place) or "made" (allocated by the kernel and
+    returned, with `count` elements).
     """
 
     array: Array
@@ -359,7 +358,7 @@ class Argument(Node):
 
 @dataclass(frozen=True)
 class Program(Node):
-    """A kernel: the arrays and sizes it is called with, and what it does."""
+    """A kernel: its array and size arguments, and its body."""
 
     arguments: tuple[Argument, ...]
     sizes: tuple[Name, ...]  # extents, in the order of `size_vars`

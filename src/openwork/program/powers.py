@@ -1,4 +1,4 @@
-"""Integers have no negative powers: where a kernel has to look whether an exponent is one."""
+"""Integers have no negative powers: where a kernel must check the sign of an exponent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openwork.tree import walk
 
 
 def may_be_negative(e: p.Apply) -> bool:
-    """Whether an argument that has to be natural is signed, and not known before."""
+    """Whether an argument that must not be negative has a signed type and is not a constant."""
     if e.op.natural is None or not is_signed(e.type):
         return False
     return not _is_natural(e.args[e.op.natural])
@@ -27,14 +27,14 @@ def _is_natural(e: p.Expr) -> bool:
 
 
 def check_powers(program: p.Program) -> None:
-    """Refuse a program for a GPU that would have to look: its kernels have no way to tell.
+    """Refuse a GPU program that needs such a check: its kernels cannot report it.
 
     Raises:
         ParseError: E108.
     """
     if any(isinstance(node, p.Apply) and may_be_negative(node) for node in walk(program.body)):
         raise ParseError(
-            "on a GPU an integer is raised to a signed integer, which could be negative",
+            "on a GPU, an integer is raised to a signed integer, which may be negative",
             code="E108",
             hint="cast the exponent to an unsigned type: a ** ow.cast('uint8', b)",
         )

@@ -1,7 +1,7 @@
-"""Programs as pseudo-C, for who follows a compilation: every node of every stage has a spelling.
+"""Programs as pseudo-C, to follow a compilation: every node of every stage has a spelling.
 
-What a stage says about a loop or an array stands in square brackets behind it. Nobody compiles this
-text; `render/` writes what is compiled.
+Attributes of a loop or an array follow it in square brackets. This text is never compiled;
+`render/` writes what is.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from openwork.tree import Node
 _BINDS = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "*": 6, "/": 6}
 _BINDS |= {"%": 6}
 _TIGHT = 9
-# What is said of a loop by the fields that hold no code of their own.
+# How fields of a loop that hold no code are shown.
 _TAGS = ("parallel", "simd", "unrolled", "unroll", "polls", "chunk", "lanes", "units", "resident")
 
 
 def show_program(program: p.Program) -> str:
-    """`program` as text: what it is called with, then what it does."""
+    """`program` as text: its arguments, then its body."""
     lines = [f"// {line}" for line in program.title.splitlines()]
     lines += [f"size {name.name};" for name in program.sizes]
     for argument in program.arguments:
@@ -129,7 +129,7 @@ def _remark(text: str) -> list[str]:
 
 
 def _simple(s: Stmt) -> str:
-    """A statement without others in it."""
+    """A statement that contains no other."""
     match s:
         case p.Declare(name=name, value=value, fixed=fixed):
             return f"{'const ' if fixed else ''}{name.type} {name.name} = {_expr(value)}"
@@ -166,7 +166,7 @@ def _simple(s: Stmt) -> str:
 
 
 def _collective(s: Stmt) -> str:
-    """What threads of a GPU do together, or with vectors."""
+    """Collective and vector operations of GPU threads."""
     match s:
         case Together(name=name, op=op, lanes=lanes, across=across):
             who = f"{across} units" if across else f"{lanes} threads"
@@ -189,7 +189,7 @@ def _collective(s: Stmt) -> str:
 
 
 def _plain(s: Node) -> str:
-    """A statement that is said by its name and its fields: `free x`, `prefetch x[i]`."""
+    """A statement shown by its name and its fields: `free x`, `prefetch x[i]`."""
     match s:
         case p.Prefetch(array=array, index=index):
             return f"prefetch {_at(array, index)}"

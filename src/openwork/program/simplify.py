@@ -1,4 +1,4 @@
-"""Simplification: what does nothing goes, and loads that do not change move out of loops."""
+"""Simplification: dead code is removed, and loop-invariant loads are hoisted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def constant_convert(node: Node) -> Node | None:
 
 
 def drop_unused(body: Node) -> Node:
-    """int j = crd[p]; (and j is never used) => nothing"""
+    """int j = crd[p]; (where j is never used) => nothing"""
     used = {
         name.name
         for stmt in walk(body)
@@ -77,7 +77,7 @@ def drop_unused(body: Node) -> Node:
 
 
 def _in_statements(rule: Rule) -> Rewrite:
-    """`rule` from the leaves up, for statements alone: most of a program is expressions."""
+    """`rule` applied bottom-up to statements alone: most of a program is expressions."""
 
     def rewrite(node: Node) -> Node:
         if isinstance(node, p.Expr):
@@ -96,13 +96,13 @@ def _tidied(node: Node) -> Node | None:
     return _settled(node) if isinstance(node, (p.Block, p.For, p.If, p.Convert)) else None
 
 
-# Each rule looks at a node and its children alone, so that one round from the leaves up settles it.
+# Each rule inspects only a node and its children, so that one bottom-up round reaches a fixpoint.
 _tidy = bottom_up(_tidied)
 _flatten = _in_statements(repeated(flatten))
 
 
 def simplify(program: p.Program) -> p.Program:
-    """`program` with nothing superfluous, and invariant loads hoisted."""
+    """`program` without dead code, and with invariant loads hoisted."""
     body = _tidy(program.body)
     constant = {a.array.name for a in program.arguments if a.role == "operand"}
     taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
@@ -114,9 +114,9 @@ def simplify(program: p.Program) -> p.Program:
 
 
 def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[set[str]]) -> Node:
-    """Move loads of operands out of the outermost loop in which they do not change.
+    """Hoist loads of operands out of the outermost loop in which they are invariant.
 
-    `changes`: for each loop, parents first, the names that change in it.
+    `changes`: for each loop, in preorder, the names that change in it.
     """
     if isinstance(node, (p.For, p.While)):
         before: list[p.Stmt] = []
@@ -144,12 +144,12 @@ def _replace(node: Node, table: dict[Node, Node]) -> Node:
 
 
 def _values(node: Node) -> Iterator[p.Load]:
-    """The loads of elements in `node`; those of index arrays are left where they are."""
+    """The loads of elements in `node`; loads of index arrays stay where they are."""
     return (n for n in walk(node) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE)
 
 
 def _declared(node: Node, loops: list[set[str]]) -> set[str]:
-    """The names that are declared or assigned in `node`; the same for each loop goes to `loops`."""
+    """The names declared or assigned in `node`; those of each loop are appended to `loops`."""
     found: set[str] = set()
     place = len(loops)
     if isinstance(node, (p.For, p.While)):
@@ -173,9 +173,9 @@ def _names(node: Node) -> set[str]:
 
 
 def without_dead(body: p.Block) -> p.Block:
-    """`body` without fixed scalars that are never used where they are known.
+    """`body` without fixed scalars that are never used in their scope.
 
-    Names are used again in blocks beside each other, so that it takes a look at each block.
+    Sibling blocks reuse names, so each block is examined by itself.
     """
     return cast(p.Block, _live(body))
 
@@ -199,14 +199,14 @@ def _live(node: Node) -> Node:
 
 
 def _pure(value: p.Expr) -> bool:
-    """Whether nothing happens when a value is computed; a hash table may grow."""
+    """Whether computing a value has no side effect; a hash table may grow."""
     return not any(isinstance(n, p.Helper) and n.facts.grows for n in walk(value))
 
 
 def with_promised_extents(
     program: p.Program, plan: Plan, variables: tuple[IndexVar, ...]
 ) -> p.Program:
-    """`program` for the extents that bounds give exactly; they are checked before each call."""
+    """`program` for the extents that bounds give exactly; every call checks them first."""
     provenance = Provenance(relations_of(plan.loops))
     sizes = dict(zip(variables, program.sizes, strict=True))
     promised = promised_extents(provenance)

@@ -1,13 +1,12 @@
-"""Small local arrays as vectors of the processor, where loops over them are written out.
+"""Small local arrays as SIMD vectors, where loops over them are unrolled.
 
-    for (at = 0; at < 8; at++) sum[at] += row[at] * B[j * 32 + k + at];    written out
+    for (at = 0; at < 8; at++) sum[at] += row[at] * B[j * 32 + k + at];    unrolled
     =>
     for each whole vector at `at`: sum[at] += row[at] * the vector at B[j * 32 + k + at];
 
-Compilers keep such arrays in registers by themselves, but as one scalar for each element as soon as
-a loop around carries them, and then they no longer find the vectors. So we say what the vectors
-are. The order of the elements in memory is the order of the lanes, and nothing is rounded
-differently.
+Compilers keep such arrays in registers on their own, but as scalars as soon as an enclosing loop
+carries them, and then they no longer vectorize. So we name the vectors explicitly. Lanes keep the
+order of the elements in memory, and rounding does not change.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from openwork.program import nodes as p
 from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value
 from openwork.tree import Node, bottom_up, children, map_children, walk
 
-# Loops are cut into vectors of so many bytes at most, and processors may take less at once.
+# The most bytes of a vector; processors may have narrower ones.
 WIDE, NARROW = 64, 32
 _SIZES = {"float32": 4, "float64": 8}
 
 
 @dataclass(frozen=True)
 class InVectors(Stmt):
-    """`body` for each whole vector of `count` elements; `var` is the place of its first.
+    """`body` for each whole vector of `count` elements; `var` is the index of its first.
 
     `bytes`: of a vector, at most.
     """
@@ -51,7 +50,7 @@ class SumLanes(Stmt):
 
 
 def vectorize(program: p.Program) -> p.Program:
-    """`program` with vectors in place of the local arrays that whole vectors are computed in."""
+    """`program` with vectors in place of the local arrays that consist of whole vectors."""
     counts = _eligible(program.body)
     while counts:
         pass_ = _Pass(counts)
@@ -65,7 +64,7 @@ def vectorize(program: p.Program) -> p.Program:
 
 
 def _eligible(body: p.Block) -> dict[str, int]:
-    """The local arrays of whole vectors, and how many elements each has."""
+    """The local arrays that consist of whole vectors, and the number of elements of each."""
     counts: dict[str, int] = {}
     wrong: set[str] = set()
     for node in walk(body):
@@ -81,13 +80,13 @@ def _eligible(body: p.Block) -> dict[str, int]:
 
 
 def _width(type: str, count: int) -> int:
-    """The bytes of the vectors that so many elements are whole ones of; 0 if they are not."""
+    """The widest vectors, in bytes, that divide so many elements evenly; 0 if none does."""
     bytes = count * _SIZES.get(type, 0)
     return next((width for width in (WIDE, NARROW) if bytes and bytes % width == 0), 0)
 
 
 def _loose(node: Node, names: set[str], written_out: bool = False) -> set[str]:
-    """Which of the arrays are used where the element is not known to the compiler."""
+    """The arrays with an access whose element is not known at compile time."""
     match node:
         case p.Local() | InVectors() | SumLanes():
             return set()
@@ -114,10 +113,10 @@ def _marked(node: Node, counts: Mapping[str, int]) -> Node:
 
 
 def _from_nothing(body: Node) -> Node:
-    """Arrays that are only summed up begin with -0, which a compiler may leave out of a sum.
+    """Arrays that only accumulate sums start at -0, which compilers may drop from a sum.
 
-    Adding 0 to -0 gives 0, so that compilers may not leave out a 0. What the lanes are added to
-    began with 0, and that makes up for it.
+    -0 + 0 is 0, so compilers may not drop a start at 0. The scalar to which the lanes are added
+    started at 0, which makes up for it.
     """
     summed = {n.array for n in walk(body) if isinstance(n, SumLanes)}
     summed -= {n.array for n in walk(body) if isinstance(n, Load)}
@@ -132,14 +131,14 @@ def _from_nothing(body: Node) -> Node:
 
 
 class _Pass:
-    """Rewrites loops over the arrays of `counts`; `summed`: those that vectors are summed in."""
+    """Rewrites loops over the arrays of `counts`; `summed`: those that accumulate vectors."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = counts
         self.summed: set[str] = set()
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
-        """`node`, where names stand for expressions."""
+        """`node` rewritten; `known` maps names to the expressions they stand for."""
         if isinstance(node, p.Block):
             return p.in_order(node, known, self.node)
         if isinstance(node, p.For) and node.unrolled:
@@ -151,7 +150,7 @@ class _Pass:
         return map_children(node, lambda n: self.node(n, known))
 
     def _loop(self, loop: p.For, known: Mapping[str, Expr]) -> Stmt | None:
-        """A written-out loop in vectors; None if it has to stay as it is."""
+        """An unrolled loop in vectors; None if it must stay as it is."""
         body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
         match loop:
             case p.For(begin=Value(value=0), end=Value(value=int(count)), parallel=False):
@@ -160,7 +159,7 @@ class _Pass:
                 return None
         match body:
             case (p.Set(name=name, value=Load(array=array, index=at), op=op),) if (
-                name in [r.name for r in loop.reductions]  # in any order
+                name in [r.name for r in loop.reductions]  # the order does not matter
                 and at == loop.var
                 and op is not None
                 and op.adds
@@ -183,14 +182,14 @@ class _Pass:
 
 
 class _Lanes:
-    """Whether the statements of one loop can be done on whole vectors."""
+    """Whether the statements of one loop can be executed on whole vectors."""
 
     def __init__(
         self, counts: Mapping[str, int], at: Name, type: str, known: dict[str, Expr]
     ) -> None:
         self.counts, self.at, self.type, self.known = counts, at, type, known
         self.own: set[str] = set()  # what the loop declares
-        self.places: dict[str, Expr] = {}  # what it stores to
+        self.places: dict[str, Expr] = {}  # where it stores
         self.touched: set[str] = set()
         self.summed: set[str] = set()
 
@@ -215,7 +214,7 @@ class _Lanes:
         return False
 
     def kind(self, e: Expr) -> str | None:
-        """Whether `e` is a "vector" or a "scalar", the same for all lanes; None if neither."""
+        """Whether `e` is a "vector" or a "scalar", equal in all lanes; None if neither."""
         match e:
             case Load(array=array, index=index) if array.type == self.type:
                 if self.places.get(array.name, index) != index:
@@ -247,7 +246,7 @@ class _Lanes:
 
 
 def _linear(e: Expr, known: Mapping[str, Expr]) -> dict[Expr | None, int]:
-    """`e` as a sum of terms with factors, under None the constant."""
+    """`e` as a linear form: the factor of each term, and the constant under None."""
     match e:
         case Value(value=int(value)):
             return {None: value} if value else {}
@@ -266,5 +265,5 @@ def _linear(e: Expr, known: Mapping[str, Expr]) -> dict[Expr | None, int]:
 
 
 def _divisor(form: Mapping[Expr | None, int]) -> int:
-    """A number that the sum is a multiple of."""
+    """A divisor of the linear form."""
     return gcd(*form.values())

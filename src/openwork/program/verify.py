@@ -1,8 +1,8 @@
 """The rules of the program representation: run after every stage.
 
 Every name is declared before it is used, no declaration shadows another, only what is not fixed is
-assigned, the types of elements agree, and an array has one role. Parallel loops do not nest, a loop
-does nothing with what it reduces but reduce it, and only plain loops are left early.
+assigned, element types agree, and an array has one role. Parallel loops do not nest, a loop uses a
+reduction variable only to reduce into it, and only plain loops have a break.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def verify(program: p.Program) -> None:
 
 
 class Known:
-    """The names declared so far, where True marks those that may be assigned; the loops around."""
+    """The names declared so far, True for those that may be assigned, and the enclosing loops."""
 
     def __init__(
         self,
@@ -43,25 +43,25 @@ class Known:
         self.shelves: set[str] = set()
 
     def inner(self, *loop: p.For | p.While) -> Self:
-        """What is known inside of a statement, and nowhere else."""
+        """The knowledge inside a statement, which ends with it."""
         known = type(self)(self.scalars, self.arrays, (*self.loops, *loop))
         known.shelves = self.shelves
         return known
 
     def declare(self, name: p.Name, fixed: bool) -> None:
-        """A new scalar."""
+        """Declare a scalar."""
         if name.name in self.scalars or name.name in self.arrays:
             raise InternalError(f"{name.name} is declared twice")
         self.scalars[name.name] = not fixed
 
     def make(self, array: p.Array) -> None:
-        """A new array."""
+        """Declare an array."""
         if array.name in self.arrays or array.name in self.scalars:
             raise InternalError(f"array {array.name} is declared twice")
         self.arrays[array.name] = array.role
 
     def array(self, array: p.Array) -> None:
-        """An array that is used."""
+        """Check a use of an array."""
         role = self.arrays.get(array.name)
         if role is None:
             raise InternalError(f"array {array.name} is used before it exists")
@@ -69,7 +69,7 @@ class Known:
             raise InternalError(f"array {array.name} holds {role.value} and {array.role.value}")
 
     def expression(self, node: Node) -> None:
-        """What is used of names and arrays in an expression, or in a part of a statement."""
+        """Check the names and arrays used in an expression, or in a part of a statement."""
         match node:
             case p.Name(name=name):
                 if name not in self.scalars:
@@ -81,7 +81,7 @@ class Known:
                     self.expression(child)
 
     def statement(self, node: p.Stmt) -> None:
-        """What is used and made by a statement."""
+        """Check a statement, and declare what it makes."""
         match node:
             case p.Block(body=body):
                 for stmt in body:
@@ -111,7 +111,7 @@ class Known:
                 self.other(node)
 
     def other(self, node: p.Stmt) -> None:
-        """The statements that are not in every program."""
+        """Check the less common statements."""
         match node:
             case p.For():
                 self._for(node)
@@ -217,18 +217,18 @@ class Known:
 
 
 def _is_shared(loop: p.For | p.While) -> bool:
-    """Whether the iterations of `loop` may be done at the same time."""
+    """Whether iterations of `loop` may run concurrently."""
     return isinstance(loop, p.For) and (loop.parallel or loop.simd)
 
 
 def _uses(node: Node, name: p.Name) -> bool:
-    """Whether `node` does something with `name` other than `name = op(name, value)`."""
+    """Whether `node` uses `name` other than in `name = op(name, value)`."""
     if node == p.Set(name, p.Value(True, "bool")):
-        return False  # a flag is raised
+        return False  # it sets a flag
     if isinstance(node, p.Set) and node.name == name:
-        # A user's own operator is spelled out in the value, and then the old one occurs in it.
+        # A user-defined operator is inlined into the value, which then contains the old value.
         return (node.op is None) != (name in walk(node.value))
-    if isinstance(node, (p.Reduction, SumLanes)):  # of a loop further in, which may be vectors
+    if isinstance(node, (p.Reduction, SumLanes)):  # of an inner loop, which may be in vectors
         return False
     return node == name or any(_uses(child, name) for child in children(node))
 

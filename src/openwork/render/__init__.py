@@ -1,1 +1,1 @@
-"""From programs to text, and only text."""
+"""From programs to C and CUDA text, and nothing else."""

@@ -8,7 +8,7 @@ from string import Template
 
 from openwork.render.precedence import Spelled, paren
 
-# Types of elements that all dialects spell alike.
+# Element types that all dialects spell alike.
 COMMON_TYPES = {
     "float32": "float",
     "float64": "double",
@@ -18,7 +18,7 @@ COMMON_TYPES = {
 
 @dataclass(frozen=True)
 class Form:
-    """A spelling with the hole `{x}` for an operand, and perhaps others for types.
+    """A spelling with the placeholder `{x}` for an operand, and perhaps others for types.
 
     The operand binds at least as tightly as `least`; the whole binds as tightly as `precedence`.
     """
@@ -34,35 +34,35 @@ class Form:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one language of the family of C spells what the others spell differently."""
+    """How one language of the C family spells what the others spell differently."""
 
     name: str  # for messages
     types: Mapping[str, str]  # of elements
-    index: str  # the type of positions, coordinates and whatever else is counted
-    function: str  # stands ahead of a helper function
+    index: str  # the type of positions, coordinates and other counts
+    function: str  # the prefix of a helper function
     inline: str  # the same for a small one
     truth: tuple[str, str]  # false, true
     infinity: Mapping[str, str]  # by type
     nan: Mapping[str, str]
-    library: str  # stands ahead of the names of C's mathematical functions
-    complex_function: str  # one of complex numbers; holes: its name, and the suffix of its type
-    complex_value: str  # holes: the type, and both parts
+    library: str  # the prefix of C's mathematical functions
+    complex_function: str  # of complex numbers; placeholders: its name, and the suffix of its type
+    complex_value: str  # placeholders: the type, and both parts
     real: Form  # part of a complex number
     imag: Form
     conjugate: Form
-    nonzero: Form  # whether a complex number is
+    nonzero: Form  # tests whether a complex number is nonzero
     from_complex: Form  # to a real type
     to_complex: Form  # from a real type
-    lowest_bit: Form  # of a number of 64 bits that is not 0
-    malloc: str  # gives memory for indices
+    lowest_bit: Form  # of a nonzero 64-bit number
+    malloc: str  # allocates indices
     free: str
 
     def scalar(self, type: str) -> str:
-        """The type of a variable: those of 64 bits count."""
+        """The type of a variable: 64-bit integers are indices."""
         return self.index if type == "int64" else self.types[type]
 
     def fill(self, template: str, type: str = "", **holes: str) -> str:
-        """The text of a helper for an element type: `template` with its `$` holes filled."""
+        """The text of a helper for an element type: `template` with its `$` placeholders filled."""
         words = {
             "type": type,
             "ctype": self.types.get(type, ""),

@@ -163,9 +163,10 @@ $inline $bool without_branches(void) {
 
 @dataclass(frozen=True)
 class Library:
-    """The helpers that a back end knows.
+    """The helpers of a back end.
 
-    `text` gives each by its name and element type. `needs`: what a helper calls itself.
+    `text` returns a helper by name and element type. `needs`: the helpers that a helper calls
+    itself.
     """
 
     text: Callable[[str, str], str]
@@ -199,7 +200,7 @@ def helper_text(name: str, type: str, d: Dialect) -> str:
 
 
 def _folded(key: str, type: str) -> str:
-    """64 bits of a key to hash."""
+    """A key folded to 64 bits, to hash."""
     return f"(uint64_t)({key} ^ {key} >> 64)" if type == "int128" else f"(uint64_t){key}"
 
 

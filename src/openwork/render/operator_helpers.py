@@ -1,7 +1,7 @@
-"""Templates of functions for operators of elements that C has not, or leaves undefined for some.
+"""Templates of functions for operators that C lacks, or leaves undefined for some arguments.
 
-Arguments for which C promises nothing (a divisor of 0, a shift by more bits than there are, the
-least integer divided by -1) give what NumPy gives.
+Where C leaves the result undefined (division by 0, a shift by too many bits, the least integer
+divided by -1), they return what NumPy returns.
 """
 
 from __future__ import annotations
@@ -213,6 +213,6 @@ def _complex_text(name: str, type: str, d: Dialect) -> str:
 
 
 def _parts(d: Dialect, *names: str) -> dict[str, str]:
-    """The real and imaginary parts of variables, as holes of a template."""
+    """The real and imaginary parts of variables, as placeholders of a template."""
     forms = {"real": d.real, "imag": d.imag}
     return {f"{part}_{n}": form.of((n, ATOM))[0] for n in names for part, form in forms.items()}

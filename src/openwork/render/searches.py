@@ -1,4 +1,4 @@
-"""Templates of searches in sorted index arrays, which may have any integer type."""
+"""Templates of searches in sorted index arrays of any integer type."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ UseHelper = Callable[[str, str], str]  # (helper, type) -> the name to call
 
 
 def wide_type(type: str) -> str:
-    """An unsigned type to compute integers of `type` in: it wraps, where others may do anything."""
+    """An unsigned type in which to compute integers of `type`: it wraps, signed ones need not."""
     return "uint64_t" if size_of(type) == 8 else "uint32_t"
 
 
 def suffix_of(type: str) -> str:
-    """What the names of C's mathematical functions of a type end with."""
+    """The suffix of C's mathematical functions of a type."""
     return "f" if type in ("float32", "complex64") else ""
 
 
@@ -90,12 +90,12 @@ _COMPARE = {
     "lt": ("<", LESS), "le": ("<=", LESS), "gt": (">", LESS), "ge": (">=", LESS),
     "eq": ("==", EQUAL), "ne": ("!=", EQUAL),
 }  # fmt: skip
-# The complement is that of the bits; among bools each is the logic of its name.
+# The complement is bitwise; on bools each operator is logical.
 _BITS = {
     "bitwise_and": ("&", "and"), "bitwise_or": ("|", "or"), "bitwise_xor": ("^", "xor"),
     "invert": ("~", "not"),
 }  # fmt: skip
-# Operators that C has not, or leaves undefined for some arguments.
+# Operators that C lacks, or leaves undefined for some arguments.
 _CALLED = ("floor_divide", "remainder", "left_shift", "right_shift", "pow")
 _FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
 
@@ -139,7 +139,7 @@ def _arithmetic(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelle
     if type == "bool":
         return _logic({"add": "or", "mul": "and"}[name], args)
     if is_integer(type) and type not in ("uint32", "uint64"):
-        # Integers wrap, as NumPy's do; in C only wide unsigned arithmetic does.
+        # Integers wrap, as in NumPy; in C only wide unsigned arithmetic does.
         left, right = (f"({wide_type(type)}){paren(arg, UNARY)}" for arg in args)
         return f"({d.types[type]})({left} {sign} {right})", UNARY
     return f"{paren(args[0], level)} {sign} {paren(args[1], level + 1)}", level
@@ -158,7 +158,7 @@ def _bitwise(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelled:
     sign, logic = _BITS[name]
     if type == "bool":
         return _logic(logic, args)
-    if len(args) == 1:  # C computes in int, whose further bits an unsigned number has not
+    if len(args) == 1:  # C computes in int, whose upper bits must be cut off
         return f"({d.types[type]})~{paren(args[0], UNARY)}", UNARY
     return f"({paren(args[0], UNARY)} {sign} {paren(args[1], UNARY)})", ATOM
 

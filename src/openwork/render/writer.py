@@ -36,9 +36,9 @@ Helpers = dict[tuple[str, str], str]
 
 @dataclass
 class Writer:
-    """Spells what C and CUDA both know; the writer of each adds what it alone knows.
+    """Spells what C and CUDA have in common; subclasses add what only one of them has.
 
-    `helpers` collects the functions that are called, as text.
+    `helpers` collects the texts of the functions that are called.
     """
 
     dialect: Dialect
@@ -68,7 +68,7 @@ class Writer:
         raise InternalError(f"{self.dialect.name} has no spelling for {type(e).__name__}")
 
     def text(self, e: p.Expr | p.Array) -> str:
-        """An expression that stands alone."""
+        """An expression on its own."""
         return self.expr(e)[0]
 
     def _binary(self, e: p.Binary) -> Spelled:
@@ -92,7 +92,7 @@ class Writer:
         return f"{self.use(call.name, typed)}({', '.join(args)})"
 
     def use(self, name: str, type: str) -> str:
-        """Have a helper emitted, and the name to call it by."""
+        """Emit a helper, and return the name to call it by."""
         if name in self.library.needs:
             self.use(self.library.needs[name], "")
         if (name, type) not in self.helpers:
@@ -145,5 +145,5 @@ def remark(text: str) -> list[str]:
 
 
 def names_type(text: str, type: str) -> bool:
-    """Whether `text` names the type `type`_t; to look for a plain string first takes no time."""
+    """Whether `text` names the type `type`_t; a plain search first saves time."""
     return f"{type}_t" in text and re.search(rf"\b{type}_t\b", text) is not None

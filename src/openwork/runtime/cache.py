@@ -1,10 +1,10 @@
 """The kernel cache: compiled files on disk that a second process can trust.
 
 An entry is one directory, named by the digest of everything that can change the compiled file.
-It is made under a temporary name and published by one rename, so that a reader sees all of it or
-nothing. Before an entry is used it is compared with what its key says it must be, and the shared
-object with the hash that was taken when it was built; an entry that differs is thrown away and
-built again. The directory itself must be ours and closed to others, or it is not used at all.
+It is built under a temporary name and published by one rename, so that a reader sees all of it or
+nothing. Before use, an entry is compared with its key, and the shared object with the hash taken
+when it was built; an entry that differs is discarded and rebuilt. The directory must belong to us
+and be closed to others, or it is not used.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ class CacheKey:
     """Everything that can change the compiled file, and nothing else."""
 
     source: str
-    compiler: str  # the whole version text: a path says nothing about what lies there
+    compiler: str  # the whole version text: the program at a path may change
     flags: tuple[str, ...]
-    cpu: str  # what "native" stood for when the flags were resolved
+    cpu: str  # what "native" meant when the flags were resolved
     abi: int = ABI
 
     def digest(self) -> str:
-        """A name for the entry: equal for equal keys only."""
-        # JSON escapes what it joins, so no two different keys can run together into one text.
+        """The name of the entry: equal for equal keys only."""
+        # JSON escapes its parts, so two different keys never give the same text.
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def lookup_or_build(key: CacheKey, build: Callable[[Path], None]) -> Path:
-    """The shared object for `key`, built if no intact one is there.
+    """The shared object for `key`, built unless an intact one exists.
 
     Args:
-        key: what is wanted.
-        build: makes `kernel.so` in the directory it is given, which holds `source.c`. What it
-            raises is passed on, and nothing is published.
+        key: the key of the entry.
+        build: writes `kernel.so` into the given directory, which holds `source.c`. If it raises,
+            nothing is published.
 
     Raises:
         ToolchainError: E603, when neither the cache nor a temporary directory can be written.
@@ -80,7 +80,7 @@ def lookup_or_build(key: CacheKey, build: Callable[[Path], None]) -> Path:
 
 
 def directory() -> Path:
-    """The directory that holds the entries: the user's, or a private one if that is not safe."""
+    """The directory of the entries: the user's, or a private one if that is not safe."""
     path = wanted_directory()
     reason = distrust(path)
     if reason is None:
@@ -90,7 +90,7 @@ def directory() -> Path:
 
 
 def wanted_directory() -> Path:
-    """Where the cache should lie: `$OPENWORK_CACHE_DIR`, else the platform's place for caches."""
+    """Where the cache should be: `$OPENWORK_CACHE_DIR`, else the platform's user cache."""
     named = os.environ.get("OPENWORK_CACHE_DIR")
     if named:
         return Path(os.path.abspath(os.path.expanduser(named)))
@@ -98,17 +98,17 @@ def wanted_directory() -> Path:
 
 
 def distrust(path: Path) -> str | None:
-    """Why `path` must not hold code that will be run, or None; makes the directory if absent."""
+    """Why `path` must not hold code to be loaded, or None; creates the directory if absent."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
-        # lstat, because a link could be pointed elsewhere after it was looked at.
+        # lstat, because a link could be redirected after the check.
         status = path.lstat()
     except OSError as error:
-        return f"it cannot be made ({error.strerror or error})"
+        return f"it cannot be created ({error.strerror or error})"
     if not stat.S_ISDIR(status.st_mode):
-        return "it is not a directory of its own, but a link or a file"
+        return "it is a link or a file, not a directory"
     if os.name == "posix":
         if status.st_uid != os.getuid():
             return "it belongs to another user"
@@ -123,7 +123,7 @@ def entries() -> list[Path]:
 
 
 def size() -> int:
-    """The bytes that all published entries take."""
+    """The size of all published entries, in bytes."""
     total = 0
     for entry in entries():
         for file in _listing(entry):
@@ -133,10 +133,10 @@ def size() -> int:
 
 
 def clear() -> int:
-    """Remove every entry, note and leftover; how many entries there were.
+    """Remove every entry, note and leftover; returns the number of entries.
 
-    Only names that the cache itself gives are touched, so that a mistaken
-    `OPENWORK_CACHE_DIR` costs nobody their files. Libraries already loaded stay loaded.
+    Only names that the cache itself creates are removed, so that a mistaken
+    `OPENWORK_CACHE_DIR` loses no other files. Loaded libraries stay loaded.
     """
     removed = len(entries())
     root = directory()
@@ -150,7 +150,7 @@ def clear() -> int:
 
 
 def collect_garbage(older_than: float = _STALE_SECONDS) -> int:
-    """Remove temporary directories that a killed process left behind; how many."""
+    """Remove temporary directories that killed processes left behind; returns how many."""
     limit = time.time() - older_than
     removed = 0
     for path in _listing(directory()):
@@ -162,10 +162,10 @@ def collect_garbage(older_than: float = _STALE_SECONDS) -> int:
 
 
 def in_scratch(work: Callable[[Path], Result]) -> Result:
-    """What `work` answers for an empty directory inside the cache, which is removed afterwards.
+    """The result of `work` on an empty directory inside the cache, which is removed afterwards.
 
-    It lies there and not in the system's temporary place because that one may forbid execution.
-    Where there is no room, it is called again for another directory.
+    The system's temporary directory will not do: it may forbid execution. If the disk is full,
+    `work` is called again with another directory.
 
     Raises:
         ToolchainError: E603, when neither the cache nor a temporary directory can be written.
@@ -181,9 +181,9 @@ def in_scratch(work: Callable[[Path], Result]) -> Result:
 def _where_there_is_room(
     work: Callable[[Path], Result], known: Callable[[Path], Result | None] = lambda root: None
 ) -> Result:
-    """What `work` answers for the cache, or for a private directory if that cannot be written.
+    """The result of `work` on the cache, or on a private directory if that cannot be written.
 
-    Who found the cache full does not try again, but asks what is `known` there.
+    After the cache was found full, only what is `known` there is used.
     """
     root = directory()
     found = known(root) if root in _full else None
@@ -213,7 +213,7 @@ def _scratch(root: Path) -> Iterator[Path]:
 
 
 def keep_failed(source: str) -> Path | None:
-    """Keep a source that did not compile, for whoever mends it; where it is, if it could be."""
+    """Keep a source that did not compile, for debugging; its path, or None if that failed."""
     folder = directory() / _FAILED
     path = folder / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.c"
     try:
@@ -225,7 +225,7 @@ def keep_failed(source: str) -> Path | None:
 
 
 def read_note(name: str) -> dict[str, object] | None:
-    """The facts noted under `name`, or None when there are none or they are damaged."""
+    """The facts noted under `name`; None if there are none, or they are damaged."""
     try:
         note = json.loads((directory() / f"note-{name}.json").read_bytes())
         facts = note["facts"]
@@ -235,7 +235,7 @@ def read_note(name: str) -> dict[str, object] | None:
 
 
 def write_note(name: str, facts: dict[str, object]) -> None:
-    """Note `facts` for later processes. A note saves time only, so failure is no error."""
+    """Note `facts` for later processes. A note only saves time, so failure is no error."""
     text = json.dumps({"sha256": _note_hash(facts), "facts": facts}, indent=1)
     root = directory()
     with suppress(OSError), _scratch(root) as folder:
@@ -248,13 +248,13 @@ def _note_hash(facts: object) -> str:
 
 
 def _held(root: Path, key: CacheKey) -> Path | None:
-    """The library of the entry for `key` below `root`, if there is an intact one."""
+    """The library of the entry for `key` below `root`, if it is intact."""
     digest = key.digest()
     return root / digest / LIBRARY if _intact(root / digest, key, digest) else None
 
 
 def _entry(root: Path, key: CacheKey, build: Callable[[Path], None]) -> Path:
-    """The library of the entry for `key` below `root`, made if need be."""
+    """The library of the entry for `key` below `root`, built if needed."""
     digest = key.digest()
     final = root / digest
     for _ in range(_TRIES):
@@ -263,7 +263,7 @@ def _entry(root: Path, key: CacheKey, build: Callable[[Path], None]) -> Path:
         _discard(final)
         if _publish(root, final, key, digest, build):
             return final / LIBRARY
-    raise OSError(f"the entry {digest} is damaged again and again")
+    raise OSError(f"the entry {digest} is damaged repeatedly")
 
 
 def _publish(
@@ -313,7 +313,7 @@ def _intact(entry: Path, key: CacheKey, digest: str) -> bool:
 
 
 def _discard(path: Path) -> None:
-    """Remove `path`, which may be gone already; nobody sees it half removed."""
+    """Remove `path`, which may be gone already; readers never see it half removed."""
     trash = path.with_name(f"{_STAGED}{path.name[:16]}-{os.getpid()}-{time.monotonic_ns()}")
     try:
         os.rename(path, trash)
@@ -333,7 +333,7 @@ def _listing(folder: Path) -> list[Path]:
 
 
 class _Private:
-    """A directory for this process alone, for when the user's own cannot be trusted."""
+    """A directory for this process alone, used when the user's cannot be trusted."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -367,7 +367,7 @@ def _warn_once(path: Path, reason: str) -> None:
     _warned.add(path)
     warnings.warn(
         f"E603: the kernel cache {path} is not used: {reason}; kernels are kept for this process "
-        "only. Set OPENWORK_CACHE_DIR to a directory with room that is yours, with mode 700.",
+        "only. Set OPENWORK_CACHE_DIR to a directory of yours with mode 700 and free space.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -375,7 +375,7 @@ def _warn_once(path: Path, reason: str) -> None:
 
 def _unwritable(path: Path | None, error: OSError) -> ToolchainError:
     where = "no temporary directory" if path is None else f"the kernel cache {path}"
-    verb = "can be made" if path is None else "cannot be written"
+    verb = "can be created" if path is None else "cannot be written"
     return ToolchainError(
         f"{where} {verb}: {error.strerror or error}",
         code="E603",

@@ -1,7 +1,7 @@
-"""The control groups that this process is in: where Linux tells a container what it may take.
+"""The control groups of this process: where Linux states a container's limits.
 
-A limit of any group above the own one counts too, up to where the hierarchy is mounted. A
-controller, such as memory, is in the one hierarchy of version 2 or in one of version 1.
+Limits of all ancestors count too, up to where the hierarchy is mounted. A controller, such as
+memory, is in the one hierarchy of version 2 or in one of version 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 PROCESS = Path("/proc/self")
-_OCTAL = re.compile(r"\\([0-7]{3})")  # how blanks in paths are written
+_OCTAL = re.compile(r"\\([0-7]{3})")  # how spaces in paths are escaped
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Group:
 
 
 def groups(controller: str, process: Path = PROCESS) -> tuple[Group, ...]:
-    """The groups that limit a process in what `controller` controls, its own first."""
+    """The groups whose `controller` limits a process, its own first."""
     try:
-        # Processes are moved, mounts are not: so what is read each time is the short file.
+        # Processes move between groups, mounts stay: so only the short file is read each time.
         return _groups(controller, (process / "cgroup").read_text(), process)
     except OSError:
         return ()
@@ -77,9 +77,9 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _upwards(path: str, root: str, mount: Path) -> list[Path]:
-    """The folders of a group and of all above it, as far as they are mounted.
+    """The directories of a group and its ancestors, as far as they are mounted.
 
-    A container may see only its own part of the hierarchy, under paths of the whole one.
+    A container may see only its own part of the hierarchy, under paths of the whole.
     """
     inside = PurePosixPath(path)
     known = inside.is_relative_to(root) and ".." not in inside.parts

@@ -1,7 +1,7 @@
-"""What the system lets this process take: memory, and threads.
+"""How much memory and how many threads this process may have.
 
-Of everything that sets a limit the tightest counts: the machine, each control group that the
-process is in, and the limits of the process itself.
+The tightest limit counts: of the machine, of each control group of the process, and of the process
+itself.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ except ImportError:  # not on every system
     resource = None  # type: ignore[assignment]
 
 _MEMINFO = Path("/proc/meminfo")
-# Pages of files that make room when asked to. A group of version 1 tells those of all below it by
+# File pages, which the kernel can reclaim. In version 1, the sums over all groups below have
 # other names.
 _GIVEN_UP = {2: ("inactive_file", "active_file"), 1: ("total_inactive_file", "total_active_file")}
-# Files that hold what a group may take, by version: above "high" processes are only slowed down,
-# but that until hardly anything moves.
+# Files with a group's memory limits, by version: above "high" processes are only throttled, but
+# almost to a standstill.
 _MOST = {2: ("memory.max", "memory.high"), 1: ("memory.limit_in_bytes",)}
 _TAKEN = {2: "memory.current", 1: "memory.usage_in_bytes"}
 
 
 def memory_left(process: Path = PROCESS, meminfo: Path = _MEMINFO) -> int | None:
-    """The bytes that can be had now without swapping; None where the system does not say."""
+    """The bytes available now without swapping; None where the system does not say."""
     known = [_of_machine(meminfo), *_of_groups(process), *_of_process(process)]
     return min((left for left in known if left is not None), default=None)
 
 
 def memory_total(process: Path = PROCESS) -> int | None:
-    """The bytes that this process could ever have; None where the system does not say."""
+    """The most bytes that this process could have; None where the system does not say."""
     known = (installed(), *(most for _, most in _limited(process)))
     return min((most for most in known if most), default=None)
 
@@ -51,7 +51,7 @@ def installed() -> int:
 
 
 def threads_left(process: Path = PROCESS) -> int | None:
-    """How many threads the control groups of this process let it start; None if any number."""
+    """How many more threads the control groups allow; None if there is no limit."""
     pairs = ((g.number("pids.max"), g.number("pids.current")) for g in groups("pids", process))
     left = [most - (taken or 0) for most, taken in pairs if most is not None]
     return max(0, min(left)) if left else None
@@ -69,7 +69,7 @@ def _of_machine(meminfo: Path) -> int | None:
 
 
 def _of_groups(process: Path) -> Iterator[int]:
-    """What each group may still take."""
+    """The bytes that each group may still use."""
     for group, most in _limited(process):
         taken = group.number(_TAKEN[group.version])
         if taken is not None:
@@ -79,7 +79,7 @@ def _of_groups(process: Path) -> Iterator[int]:
 
 
 def _limited(process: Path) -> tuple[tuple[Group, int], ...]:
-    """The groups that may take less memory than the machine has, and how much each may take."""
+    """The groups with a limit below the machine's memory, and their limits."""
     return _limited_now(process, int(monotonic()))  # limits seldom change, and the files are slow
 
 
@@ -92,13 +92,13 @@ def _limited_now(process: Path, now: int) -> tuple[tuple[Group, int], ...]:
 
 def _most(group: Group) -> int | None:
     found = [group.number(name) for name in _MOST[group.version]]
-    if group.version == 1:  # groups above it may lie where nobody sees them
+    if group.version == 1:  # its ancestors may be invisible here
         found.append(group.numbers("memory.stat").get("hierarchical_memory_limit"))
     return min((most for most in found if most is not None), default=None)
 
 
 def _of_process(process: Path) -> Iterator[int]:
-    """What the limits of the process leave: of addresses, and of data."""
+    """What the limits of the process leave: of address space, and of data."""
     if resource is None:
         return
     limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]

@@ -1,9 +1,9 @@
-"""Memory for results: large blocks are used again, and impossible ones are refused.
+"""Memory for results: large blocks are reused, and impossible allocations refused.
 
-A fresh block from the system costs as much to touch for the first time as many kernels take to fill
-it. C libraries keep small blocks for the next request, but give large ones back at once; so large
-blocks of results that are gone are kept for the next result of about that size, up to a limit. An
-allocation that cannot succeed is refused before the system kills the process for it.
+The first touch of a fresh block takes as long as many kernels. C libraries reuse small blocks, but
+return large ones to the system immediately. So the large blocks of freed results are kept for the
+next result of about that size, up to a limit. An allocation that cannot succeed is refused before
+the system kills the process.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from openwork.runtime.promised import promised, remember, unwritten
 
 Array = np.ndarray[Any, Any]
 
-LARGE = 1 << 25  # blocks below this size are the allocator's business
+LARGE = 1 << 25  # smaller blocks are left to the C library
 _KEPT_BYTES = 1 << 28
-# What is left to the rest of the system: far more than threads fill between two looks at it.
+# Reserved for the rest of the system: far more than threads fill between two checks.
 _SHARE, _LEAST, _LARGEST_SHARE = 32, 1 << 28, 4
-# Up to this part of what is free, arrays count as not written to, whether they are or not.
+# Up to this part of free memory, arrays count as unwritten, whether they are or not.
 _LITTLE = 8
-# Blocks that nobody uses, by size. Taking from a queue and adding to one are each a single step, so
-# threads, and finalizers that run in the middle of anything, need no lock.
+# Unused blocks, by size. Appending to a deque and popping from it are atomic, so threads, and
+# finalizers that run at any time, need no lock.
 _kept: dict[int, deque[Array]] = {}
 
 
 class _Block:
-    """A block in use; when the last array over it is gone, it is kept for the next result."""
+    """A block in use; it is kept for the next result when its last array is gone."""
 
     __slots__ = ("__array_interface__", "_block")
 
@@ -57,7 +57,7 @@ class _Block:
 
 
 def allocate(count: int, dtype: DType) -> Array:
-    """An array of `count` elements that hold nothing in particular."""
+    """An uninitialized array of `count` elements."""
     size = count * dtype.itemsize
     if size < LARGE or size > _KEPT_BYTES:
         check_memory(size, "the result")
@@ -74,7 +74,7 @@ def allocate(count: int, dtype: DType) -> Array:
 
 
 def zeros(count: int, dtype: DType, what: str = "the result") -> Array:
-    """An array of `count` zeros, none of them written yet."""
+    """An array of `count` zeros, whose pages are not touched yet."""
     check_memory(count * dtype.itemsize, what)
     return _promised(np.zeros(count, dtype))
 
@@ -90,24 +90,24 @@ def _promised(array: Array) -> Array:
 
 
 def address(array: Array) -> int:
-    """Where an array begins."""
-    if array.size and array.flags.writeable:  # the same for a third of the time
+    """The address of an array."""
+    if array.size and array.flags.writeable:  # the same in a third of the time
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return int(array.__array_interface__["data"][0])
 
 
 def release() -> None:
-    """Give the blocks that are kept back to the system."""
+    """Return the kept blocks to the system."""
     _kept.clear()
 
 
-_unseen = 0  # bytes that were asked for since memory was last looked at
+_unseen = 0  # bytes requested since memory was last checked
 
 
 def check_memory(size: int, what: str) -> None:
-    """Raise `MemoryError` if `size` bytes for `what` are more than this process can have.
+    """Raise `MemoryError` if this process cannot have `size` bytes for `what`.
 
-    Small ones are added up, and memory is looked at when they are many.
+    Small requests are added up, and memory is checked when the sum is large.
     """
     global _unseen
     _unseen += size
@@ -117,15 +117,15 @@ def check_memory(size: int, what: str) -> None:
     rest = min(size, headroom())
     left = available(size + rest)
     if left is not None and size + rest > left:
-        kept = f", of which {_shown(rest)} stay with the system" if size <= left else ""
-        raise MemoryError(f"{what} needs {_shown(size)}, and {_shown(left)} are free{kept}")
+        kept = f", of which {_shown(rest)} are reserved for the system" if size <= left else ""
+        raise MemoryError(f"{what} needs {_shown(size)}, but {_shown(left)} are free{kept}")
 
 
 def available(enough: int | None = None) -> int | None:
-    """Memory that can be had without swapping, in bytes; None where the system does not say.
+    """Memory available without swapping, in bytes; None where the system does not say.
 
-    What was handed out already and is not written to yet is not counted. Which of it is written to
-    takes a long look; where `enough` is there in any case, it is not taken, and less is told.
+    Memory that was allocated but not written to is not counted. Finding out what was written is
+    slow; if `enough` is available in any case, a lower estimate is returned instead.
     """
     left, owed = memory_left(), promised()
     if left is None or not owed:
@@ -136,7 +136,7 @@ def available(enough: int | None = None) -> int | None:
 
 
 def headroom() -> int:
-    """The memory that is left to the rest of the system, in bytes."""
+    """The memory reserved for the rest of the system, in bytes."""
     total = memory_total() or 0
     return min(max(_LEAST, total // _SHARE), total // _LARGEST_SHARE)
 

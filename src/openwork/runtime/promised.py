@@ -1,8 +1,8 @@
-"""Memory that was handed out and not written to yet.
+"""Memory that was allocated but not written to yet.
 
-Systems give a page when it is first written to; until then it counts as free for everybody, and
-would be counted again for the next result. So large arrays are remembered while they live, and
-what of them has no page yet is counted off.
+The system assigns a page at its first write; until then it counts as free, and the next result
+would count it again. So large arrays are remembered while they live, and their pages that are not
+assigned yet are subtracted.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Span = tuple[int, int]  # from an address, up to another
+Span = tuple[int, int]  # the first address, and the one past the end
 
 _SMAPS = Path("/proc/self/smaps")
-# An area of memory that may be written to: "ffff8a000000-ffff8a021000 rw-p ...", lines about it,
-# among them "Rss:   132 kB", and at last its flags.
+# A writable mapping: "ffff8a000000-ffff8a021000 rw-p ...", then lines about it, among them
+# "Rss:   132 kB", and last its flags.
 _AREA = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) rw.*\n(?:[A-QS-Z].*\n)*Rss:\s+([0-9]+) kB", re.MULTILINE
 )
 _numbers = count()
-_spans: dict[int, Span] = {}  # of all large arrays that are alive, by a number for each
+_spans: dict[int, Span] = {}  # of all live large arrays, each under its own number
 
 
 def remember(array: Array) -> Array:
-    """Count `array` among what was promised, for as long as it lives."""
+    """Remember `array` for as long as it lives."""
     begin = int(array.__array_interface__["data"][0])
     number = next(_numbers)
     _spans[number] = begin, begin + array.nbytes
@@ -39,12 +39,12 @@ def remember(array: Array) -> Array:
 
 
 def promised() -> int:
-    """The bytes of all that is remembered, written to or not."""
+    """The bytes of all remembered arrays, written or not."""
     return sum(end - begin for begin, end in list(_spans.values()))
 
 
 def unwritten(smaps: Path = _SMAPS) -> int:
-    """How many bytes of what is remembered have no page yet; 0 where the system does not say."""
+    """How many bytes of remembered arrays have no page yet; 0 where the system does not say."""
     spans = list(_spans.values())
     try:
         text = smaps.read_text()
@@ -54,7 +54,7 @@ def unwritten(smaps: Path = _SMAPS) -> int:
 
 
 def _areas(smaps: str) -> Iterator[tuple[Span, int]]:
-    """The writable areas of memory, and how many bytes of each have no page."""
+    """The writable mappings, and how many bytes of each have no page."""
     for begin, end, pages in _AREA.findall(smaps):
         area = int(begin, 16), int(end, 16)
         yield area, area[1] - area[0] - 1024 * int(pages)

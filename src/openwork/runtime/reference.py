@@ -1,9 +1,9 @@
 """The reference evaluator: what a statement means, spelled out in dense NumPy.
 
 Every subexpression is computed at every point of the iteration space, together with whether it is
-*present* there. A present element follows the arithmetic of its type. An absent one is a constant
-that obeys the laws of the operators it meets. Nothing here is shared with the compiler, which is
-tested against this module.
+*present* there. A present element follows the arithmetic of its type. An absent one is a structural
+zero, or another fill value: a constant that obeys the operators' laws. The compiler shares nothing
+with this module, against which it is tested.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from openwork.index.nodes import (
 from openwork.runtime.storage import Array, Storage
 from openwork.tree import walk
 
-# More points than this are refused: the evaluator holds several arrays of that size at once.
+# More points than this are refused: the evaluator holds several arrays of that size.
 LIMIT = 2**28
 
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """A tensor written out: `values` of its shape, and where an entry is `present`."""
+    """A tensor as dense arrays: `values` of its shape, and where an entry is `present`."""
 
     values: Array
     present: Array
@@ -47,10 +47,10 @@ class Masked:
 
 @dataclass(frozen=True, eq=False)
 class _Element:
-    """A subexpression at every point: one axis per variable, of length 1 where it does not matter.
+    """A subexpression at every point: one axis per variable, of length 1 where it is constant.
 
-    `literal` says where the element is a number written in the statement. Such an element is
-    present, yet an operator that meets only it and absent elements has nothing to compute.
+    `literal`: where the element is a number written in the statement. Such an element is present,
+    yet an operator with only literal and absent arguments has nothing to compute.
     """
 
     values: Array
@@ -59,7 +59,7 @@ class _Element:
 
     @property
     def constant(self) -> Array:
-        """Where the value is known without looking at any stored entry or coordinate."""
+        """Where the value depends on no stored entry or coordinate."""
         return cast(Array, self.literal | ~self.present)
 
 
@@ -67,7 +67,7 @@ class _Element:
 class _Space:
     """The iteration space: the tensors, and the axis and extent of each variable.
 
-    `numbers`: a sum over nothing is a number where its terms would be present without any entry.
+    `numbers`: an empty sum is a number where its terms would be present without any entry.
     """
 
     operands: Mapping[str, Masked]
@@ -92,12 +92,12 @@ class _Space:
         """Set the elements `array[i, j, ...]` for all values of `variables`."""
         free = [n for n in new.shape if n != 1]
         if len(free) > len(set(variables)) or (not variables and new.size != 1):
-            raise InternalError(f"the result runs over {variables}, the right side over more")
+            raise InternalError(f"the result has {variables}, the right side has more variables")
         array[tuple(map(self.coordinates, variables))] = new if variables else new.reshape(())
 
     @staticmethod
     def allow(shape: Iterable[int]) -> None:
-        """Refuse shapes that would exhaust the memory, before anything is allocated."""
+        """Refuse shapes that would exhaust memory, before allocating anything."""
         points = prod(shape)
         if points > LIMIT:
             raise MemoryError(
@@ -112,18 +112,18 @@ def evaluate(
     extents: Mapping[IndexVar, int],
     out: Masked | None = None,
 ) -> Masked:
-    """The result of `assignment`, in which every reduction is written out.
+    """The result of `assignment`, whose reductions are all explicit.
 
     Args:
         assignment: the statement, after `index.einstein.explicit`.
         operands: every tensor on the right side, by name.
-        extents: how far each variable of the statement runs.
-        out: the result's old entries, which `lhs op= rhs` combines with; left out, it has none.
+        extents: the extent of each variable.
+        out: the result's old entries, which `lhs op= rhs` combines with; none by default.
 
     Returns:
         The values in the result's element type, and which of them are entries: those where the
-        right side is present, or is not the value that absent entries of the result have. Where
-        all that is present is a sum over nothing, the result need not have an entry.
+        right side is present, or differs from the result's fill value. Where only an empty sum is
+        present, the result need not have an entry.
     """
     variables = dict.fromkeys(n for n in walk(assignment) if isinstance(n, IndexVar))
     axes = {var: axis for axis, var in enumerate(variables)}
@@ -217,7 +217,7 @@ def _constant(value: Number, dtype: DType, space: _Space, present: bool) -> _Ele
 def _argument(op: Op, kinds: Sequence[Kind], n: int, arg: Expr, space: _Space) -> _Element:
     """Argument `n` of `op`, converted to the type that `op` computes in."""
     to = strong(kinds[n]) if op.definition is not None else op.argument_type(kinds, n)
-    if isinstance(arg, Literal):  # Python's numbers take their type here, and only here
+    if isinstance(arg, Literal):  # Python numbers get their type here, and only here
         return _constant(arg.value, to, space, present=True)
     element = _element(arg, space)
     return _Element(convert(element.values, to), element.present, element.literal)
@@ -227,10 +227,10 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     """`op` applied to `args` of `kinds`, by the first of these that holds at a point:
 
     1. an absent argument is the operator's annihilator: absent, with that value;
-    2. every argument is absent or a written number, and one is absent: absent, with their value;
-    3. an absent argument is the operator's identity: the other argument, as it is;
-    4. the operator selects and its condition is absent: the branch that it picks, as it is, but
-       a written number is absent;
+    2. every argument is absent or a literal, and one is absent: absent, with the computed value;
+    3. an absent argument is the operator's identity: the other argument, unchanged;
+    4. the operator selects and its condition is absent: the branch that it picks, unchanged, but
+       a literal is absent;
     5. the computed value, present.
     """
     shape = np.broadcast_shapes(*(arg.values.shape for arg in args))
@@ -240,7 +240,7 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     literal = np.broadcast_to(reduce(np.logical_and, [arg.literal for arg in args]), shape)
     present = ~constant | literal
     computes = present  # where law 2 does not hold
-    # What is written last wins, so the laws come in reverse.
+    # The last write wins, so the laws come in reverse.
     if op.selects:
         condition, yes, no = args
         picks, take = computes & ~condition.present, condition.values
@@ -264,7 +264,7 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
 
 
 def _combine(op: Op, element: _Element, space: _Space, var: IndexVar, dtype: DType) -> _Element:
-    """`element` reduced over `var`: absent identities are passed over, all else takes part."""
+    """`element` reduced over `var`: absent identities are skipped, all else takes part."""
     axis = space.axes[var]
     shape = list(element.values.shape)
     shape[axis] = space.extents[var]
@@ -289,14 +289,14 @@ def _combine(op: Op, element: _Element, space: _Space, var: IndexVar, dtype: DTy
 
 
 def _stays(ufunc: np.ufunc, dtype: DType) -> bool:
-    """Whether `ufunc` on two elements of `dtype` gives one again."""
+    """Whether `ufunc` on two elements of `dtype` returns `dtype`."""
     return bool(ufunc.resolve_dtypes((dtype, dtype, None))[-1] == dtype)
 
 
 def _compute(op: Op, values: Sequence[Array], kinds: Sequence[Kind], dtype: DType) -> Array:
     """`op` on arrays that are converted already, as an array of `dtype`."""
     args: list[Array | Number] = list(values)
-    if op.definition is not None:  # a user's operator converts for itself, Python's numbers last
+    if op.definition is not None:  # a user's operator converts by itself, Python numbers last
         args = [
             value if isinstance(kind, np.dtype) else value.item()
             for value, kind in zip(values, kinds, strict=True)
@@ -317,7 +317,7 @@ def _same(values: Array, value: Array) -> Array:
 
 
 def _absent_as(arg: _Element, law: Number | None) -> Array:
-    """Where `arg` is absent and has the value that `law` speaks of."""
+    """Where `arg` is absent and has the value of `law`."""
     if law is None:
         return np.zeros((), dtype=bool)
     return cast(Array, ~arg.present & _same(arg.values, _number(law, arg.values.dtype)))
@@ -332,7 +332,7 @@ def _all(like: Array, value: bool) -> Array:
 
 
 def to_masked(storage: Storage) -> Masked:
-    """`storage` written out; the values at absent places are the storage's fill."""
+    """`storage` as dense arrays; absent elements have the fill value."""
     _Space.allow(storage.shape)
     coords, places = storage.coordinates()
     at = tuple(coords) or ...

@@ -1,4 +1,4 @@
-"""Storage: the arrays that hold a tensor, as a format lays them out."""
+"""Storage: the arrays that hold a tensor in its format."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Storage:
     """A tensor's arrays: the index arrays of each level, and the values.
 
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
-    arrays; `values` is one-dimensional and contiguous, in the order of the last level's places.
-    The arrays are trusted here: whoever takes them from outside validates them first. `borrowed`:
-    the index arrays are a caller's, who may change them once a call is over; results copy them.
+    arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
+    The arrays are trusted here: arrays from outside are validated first. `borrowed`: the index
+    arrays belong to a caller, who may change them after the call; results copy them.
     """
 
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Storage:
 
     @cached_property
     def nnz(self) -> int:
-        """The number of stored entries, explicit zeros included; padding is none."""
+        """The number of stored entries, with explicit zeros and without padding."""
         if all(level.compact for level in self.format.levels) and not self.overhangs:
             return int(self.values.size)
         levels, parts = self.format.levels, self.format.parts
@@ -48,7 +48,7 @@ class Storage:
             (n + 1 for n, each in enumerate(levels) if not each.full or each.arrays), default=0
         )
         walked = self._walk(depth)[1]
-        # Below the last sparse level every coordinate is there: they are counted, not walked.
+        # Below the last sparse level every coordinate is stored: count them, do not iterate.
         count = np.ones(len(walked[0]) if walked else 1, dtype=np.int64)
         for mode, (extent, tile) in enumerate(zip(self.shape, self.format.tiles, strict=True)):
             known = [walked[n] for n in range(depth) if parts[n][0] == mode]
@@ -60,18 +60,18 @@ class Storage:
         return int(count.sum())
 
     def host(self) -> Storage:
-        """The same in main memory, where this is."""
+        """The same storage in main memory: itself."""
         return self
 
     def copy(self) -> Self:
-        """The same with arrays of its own."""
+        """A deep copy."""
         levels = copied_levels(self.levels)
         return replace(self, levels=levels, values=self.values.copy(), borrowed=False)
 
     def astype(self, dtype: DType) -> Self:
-        """The same with values of another element type, and these index arrays.
+        """A storage with values of another element type that shares the index arrays.
 
-        Complex numbers that become real ones keep their real parts, as in C.
+        Complex values that become real keep their real parts, as in C.
         """
         if dtype == self.dtype:
             return self
@@ -82,7 +82,7 @@ class Storage:
 
     @cached_property
     def asked(self) -> dict[object, bool]:
-        """What was found out about the index arrays, which do not change, by the question."""
+        """Cached facts about the index arrays, which do not change, by question."""
         return {}
 
     @property
@@ -102,12 +102,12 @@ class Storage:
         return self.format.extents(self.shape)
 
     def level_view(self, level: int) -> SimpleNamespace:
-        """What the formulas of a level are evaluated over: arrays, extent, number of parents."""
+        """The inputs of a level's formulas: arrays, extent, number of parents."""
         parents = self.positions(level - 1)
         return SimpleNamespace(extent=self.extents[level], parents=parents, **self.levels[level])
 
     def positions(self, level: int) -> int:
-        """How many places level `level` has; level -1 is the root, with one."""
+        """The number of positions of level `level`; level -1 is the root, with one."""
         count = 1
         for n in range(level + 1):
             view = SimpleNamespace(extent=self.extents[n], parents=count, **self.levels[n])
@@ -115,8 +115,8 @@ class Storage:
         return count
 
     def runs(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Level by level, for each entry: the number of the entry above it, its coordinate on the
-        level, and its place.
+        """Level by level, for each entry: the number of its parent entry, its coordinate on the
+        level, and its position.
 
         Entries come in storage order: run after run on every level.
         """
@@ -126,8 +126,8 @@ class Storage:
             yield run, column, places
 
     def below(self, parents: Array, n: int) -> tuple[Array, Array, Array]:
-        """The entries of level `n` below these places of the level above: which of them each one
-        is below, its coordinate, and its place."""
+        """The entries of level `n` below these parent positions: the index of each one's parent
+        among them, its coordinate, and its position."""
         level, view = self.format.levels[n], self.level_view(n)
         begin = np.asarray(level.begin(view, parents), dtype=np.int64)
         counts = np.asarray(level.end(view, parents), dtype=np.int64) - begin
@@ -145,11 +145,11 @@ class Storage:
         return run, column, places
 
     def entries(self) -> tuple[Array, list[Array]]:
-        """The place of every entry in the values, and its coordinate in each level."""
+        """The position of every entry's value, and its coordinate on each level."""
         return self._walk(len(self.format.levels))
 
     def _walk(self, depth: int) -> tuple[Array, list[Array]]:
-        """The entries of the level at `depth`: their places, and the coordinates so far."""
+        """The entries of the level at `depth`: their positions, and the coordinates so far."""
         places = np.zeros(1, dtype=np.int64)
         columns: list[Array] = []
         for run, column, below in islice(self.runs(), depth):
@@ -157,7 +157,7 @@ class Storage:
         return places, columns
 
     def coordinates(self) -> tuple[Array, Array]:
-        """The coordinates of all entries, of shape (modes, entries), and where each value lies."""
+        """The coordinates of all entries, of shape (modes, entries), and their positions."""
         places, columns = self.entries()
         shape, format = self.shape, self.format
         most = max((*shape, 1)) - 1 + max((*format.tiles, 0))  # blocks may reach beyond the shape
@@ -181,5 +181,5 @@ class Storage:
 
 
 def copied_levels(levels: Levels) -> Levels:
-    """Index arrays like these."""
+    """A copy of the index arrays."""
     return tuple({name: a.copy() for name, a in arrays.items()} for arrays in levels)

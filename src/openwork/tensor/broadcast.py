@@ -1,4 +1,4 @@
-"""Which modes of operands meet: NumPy's broadcasting and matrix product, as index variables."""
+"""Which modes of operands share an index variable: NumPy's broadcasting and matrix product."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """The number of the index variable of each mode, of every operand and of the result.
+    """The number of the index variable of each mode, for every operand and the result.
 
-    `dropped` lists the modes of extent 1 that have no variable because they are stretched.
+    `dropped`: the modes of extent 1 without a variable, because they are broadcast.
     """
 
     operands: tuple[tuple[int, ...], ...]
@@ -29,7 +29,7 @@ class Layout:
 
 
 def broadcast(shapes: tuple[Shape, ...], names: Sequence[str], operator: str) -> Layout:
-    """How operands meet element by element: aligned at the last mode, extents of 1 stretched.
+    """How operands combine element by element: aligned at the last mode, extents of 1 broadcast.
 
     >>> broadcast(((3, 4), (4,)), "AB", "add")
     Layout(operands=((0, 1), (1,)), result=(0, 1), dropped=((), ()))
@@ -38,9 +38,9 @@ def broadcast(shapes: tuple[Shape, ...], names: Sequence[str], operator: str) ->
         _, operands, dropped = _align(shapes)
     except ValueError:
         raise ShapeError(
-            f"{operator} cannot combine {_listed(shapes, names)}: the shapes do not fit",
+            f"{operator} cannot broadcast {_listed(shapes, names)}: the shapes do not fit",
             code="E204",
-            hint="extents must agree from the last mode on; an extent of 1 is stretched",
+            hint="extents must agree from the last mode on; an extent of 1 is broadcast",
         ) from None
     order = max((len(shape) for shape in shapes), default=0)
     return Layout(operands, tuple(range(order)), dropped)
@@ -50,7 +50,7 @@ def broadcast(shapes: tuple[Shape, ...], names: Sequence[str], operator: str) ->
 def _align(
     shapes: tuple[Shape, ...],
 ) -> tuple[Shape, tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """The common shape, and per operand the variables and the stretched modes."""
+    """The common shape, and per operand the variables and the broadcast modes."""
     order = max((len(shape) for shape in shapes), default=0)
     common = [1] * order
     for shape in shapes:
@@ -68,7 +68,7 @@ def _align(
 
 
 def matmul_layout(shapes: tuple[Shape, Shape], names: tuple[str, str]) -> Layout:
-    """How two operands of `@` meet: rows with columns, stacks of matrices by broadcasting.
+    """How the operands of `@` combine: rows with columns, stacks of matrices by broadcasting.
 
     >>> matmul_layout(((2, 3), (3,)), ("A", "x"))
     Layout(operands=((0, 1), (1,)), result=(0,), dropped=((), ()))
@@ -76,14 +76,14 @@ def matmul_layout(shapes: tuple[Shape, Shape], names: tuple[str, str]) -> Layout
     left, right = shapes
     if not left or not right:
         raise ShapeError(
-            f"{names[0 if not left else 1]} is a number, which @ does not multiply",
+            f"{names[0 if not left else 1]} is a scalar, which @ does not multiply",
             code="E204",
             hint="scale with *",
         )
     inner = (left[-1], right[-2] if len(right) > 1 else right[0])
     if inner[0] != inner[1]:
         raise ShapeError(
-            f"cannot multiply {_listed(shapes, names)}: {inner[0]} columns meet {inner[1]} rows",
+            f"cannot multiply {_listed(shapes, names)}: {inner[0]} columns, but {inner[1]} rows",
             code="E204",
         )
     try:
@@ -129,7 +129,7 @@ def check_axes(axis: int | Sequence[int] | None, order: int, name: str) -> tuple
     except TypeError as error:
         raise ShapeError(f"{axis!r} is not a mode: {error}", code="E204") from error
     if any(not -order <= mode < order for mode in modes):
-        raise ShapeError(f"{name} has {order} modes, and axis is {axis}", code="E204")
+        raise ShapeError(f"{name} has {order} modes, but axis is {axis}", code="E204")
     modes = [mode % order for mode in modes]
     if len(set(modes)) != len(modes):
         raise ShapeError(f"axis {axis} names a mode twice", code="E204")
@@ -137,7 +137,7 @@ def check_axes(axis: int | Sequence[int] | None, order: int, name: str) -> tuple
 
 
 def squeeze(storage: Storage, modes: Sequence[int]) -> Storage:
-    """`storage` without `modes`, which have extent 1. Free where they are stored densely."""
+    """`storage` without `modes`, which have extent 1. No copy if they are stored densely."""
     if not modes:
         return storage
     if not _is_free(storage.format, modes):
@@ -158,7 +158,7 @@ def squeeze(storage: Storage, modes: Sequence[int]) -> Storage:
 
 
 def _is_free(format: Format, modes: Sequence[int]) -> bool:
-    """Whether nothing has to be moved when `modes` go away."""
+    """Whether `modes` can be dropped without moving data."""
     return all(
         format.tiles[mode] == 0 and _is_plain(level)
         for mode, level in zip(format.order, format.levels, strict=True)
@@ -167,10 +167,10 @@ def _is_free(format: Format, modes: Sequence[int]) -> bool:
 
 
 def _outside(format: Format, modes: Sequence[int]) -> Format:
-    """A format like this one with `modes` outermost, from where they go away freely.
+    """A format like this one with `modes` outermost, where they can be dropped without a copy.
 
-    The levels left depend on those that go: a singleton is one below another level, and a row may
-    be absent though all rows are listed. So the last one of a sparse format is compressed.
+    The remaining levels depend on the dropped ones: a singleton needs a level above it, and a row
+    may be absent though all rows are listed. So the last level of a sparse format is compressed.
     """
     kept = [mode for mode in dict.fromkeys(format.order) if mode not in modes]
     levels = [format.levels[format.level_of(mode)] for mode in kept]

@@ -1,4 +1,4 @@
-"""Making tensors: from other libraries' objects, from arrays, empty ones, and placeholders."""
+"""Create tensors: from other libraries' objects, from arrays, empty ones, and placeholders."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ def tensor(
     shape: object = None,
     share: bool = False,
 ) -> Tensor:
-    """A tensor that holds what `obj` holds, without a copy of its values where the layout agrees.
+    """A tensor with the contents of `obj`; values are not copied if the layout agrees.
 
     Args:
         obj: a NumPy array, a SciPy sparse array or matrix, a number, nested lists, a pair
             `(coords, values)` together with `shape`, a tensor, or anything that NumPy can view.
-            Of coordinates that come twice the values are summed; explicit zeros are kept.
-        format: how to store it, as in `ow.CSR` or `"CSR"`. Left out, the object's own: dense
-            arrays stay row- or column-major, CSR and CSC stay what they are, other sparse
-            matrices become CSR, and more modes CSF. A sparse format takes from a dense array only
-            what differs from `fill`.
-        name: what statements and messages call the tensor; left out, T1, T2, ...
-        dtype: the element type; left out, the object's.
-        fill: the value of absent entries; left out, 0, or a tensor's own.
+            Duplicate coordinates are summed; explicit zeros are kept.
+        format: how to store it, as in `ow.CSR` or `"CSR"`. By default the object's own: dense
+            arrays stay row- or column-major, CSR and CSC stay so, other sparse matrices become
+            CSR, and tensors of more modes CSF. A sparse format stores only the elements of a dense
+            array that differ from `fill`.
+        name: the name in statements and messages; by default T1, T2, ...
+        dtype: the element type; by default the object's.
+        fill: the value of absent entries; by default 0, or a tensor's own.
         shape: the extents, needed only for `(coords, values)`.
-        share: use the object's index arrays themselves, which saves a copy. Whoever changes them
-            afterwards, as SciPy's methods that work in place do, makes kernels read and write
-            anywhere.
+        share: use the object's index arrays without a copy. Changing them afterwards, as
+            SciPy's in-place methods do, makes kernels read and write out of bounds.
 
     Values are shared where the layout agrees; index arrays are copied as they are checked.
 
     Raises:
-        FormatError: E405 when `obj` is nothing of this, E401 when the format does not fit.
+        FormatError: E405 when `obj` is none of these, E401 when the format does not fit.
         DataError: E501 to E505 when the object's arrays are malformed.
 
     >>> tensor([[1.0, 0.0, 2.0]], format="CSR", name="A")
@@ -72,7 +71,7 @@ def tensor(
 
 
 def check_name(name: object) -> str:
-    """A tensor's name: any text. It is only ever shown; generated code uses names of its own."""
+    """A tensor's name: any text. It is only displayed; generated code has its own names."""
     if isinstance(name, str) and name:
         return name
     raise FormatError(f"{name!r} is not a name for a tensor", code="E405", hint="name='A'")
@@ -93,7 +92,7 @@ def empty(
     name: str | None = None,
     fill: Number = 0,
 ) -> Tensor:
-    """A tensor of which every entry is `fill`: dense, or with nothing stored in a sparse format.
+    """A tensor whose elements are all `fill`: dense, or a sparse one without stored entries.
 
     >>> empty((2, 3), name="y")
     <Tensor y: 2x3 float64, ow.dense(2), 6 stored>
@@ -116,14 +115,14 @@ def placeholder(
     shape: Sequence[int | None] | None = None,
     fill: Number = 0,
 ) -> Tensor:
-    """A tensor without data, to compile for; the data is given to the kernel, under this name.
+    """A tensor without data, to compile for; the kernel takes the data under this name.
 
     Args:
         name: the keyword under which the kernel takes the tensor.
         order: the number of modes.
         format: how it will be stored; dense if left out.
         dtype: the element type.
-        shape: extents that are known beforehand, None for each that is not.
+        shape: the extents that are known in advance, None for the others.
         fill: the value of absent entries.
 
     >>> placeholder("P", order=2, format="CSR", dtype="float32")
@@ -148,17 +147,17 @@ def from_arrays(
     fill: Number = 0,
     share: bool = False,
 ) -> Tensor:
-    """A tensor around index arrays and values that are in `format` already.
+    """A tensor over index arrays and values that are in `format` already.
 
     Args:
-        format: what the arrays claim to be. They are checked, once.
+        format: the format of the arrays, which are checked once.
         shape: the extent of each mode.
         levels: for each level its arrays, by name or in order: `{"pos": p, "crd": c}` or `(p, c)`
             for a compressed level, nothing (`()`, `{}` or None) for a dense one.
-        values: one value per position of the last level, shared where type and layout allow it.
-        name: what statements and messages call the tensor; left out, T1, T2, ...
+        values: one value per position of the last level, shared if type and layout allow it.
+        name: the name in statements and messages; by default T1, T2, ...
         fill: the value of absent entries.
-        share: use these index arrays themselves, instead of copies, and promise not to change them.
+        share: use these index arrays without a copy; they must not change afterwards.
 
     Raises:
         DataError: E501 to E505, naming the array, the index and the value at fault.

@@ -1,6 +1,6 @@
 """Eager operations: a kernel for each combination of operation, formats and element types.
 
-A kernel serves operands of any shape, so the second call with like operands compiles nothing.
+A kernel serves operands of any shape, so a second call with similar operands compiles nothing.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _RESULT = "R"
 
 
 class KernelStore:
-    """Kernels by key; the oldest are forgotten when there are too many."""
+    """A cache of kernels; the oldest are evicted when there are too many."""
 
     def __init__(self, most: int = _MOST_KERNELS) -> None:
         self._most = most
         self._kernels: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, build: Callable[[], Assignment], target: str = "cpu") -> Any:
-        """The kernel under `key`, compiled from what `build` returns when there is none yet."""
+        """The kernel for `key`, compiled from what `build` returns if there is none yet."""
         kernel = self._kernels.get(key)
         if kernel is None:
             kernel = Statement(build()).compile(target)
             while len(self._kernels) >= self._most:
-                # Another thread may have been faster, which is just as well.
+                # If another thread was faster, use its kernel.
                 self._kernels.pop(next(iter(self._kernels), None), None)
             self._kernels[key] = kernel
         return kernel
@@ -53,7 +53,7 @@ KERNELS = KernelStore()
 
 
 def operand_name(position: int) -> str:
-    """What an eager statement calls its operand: A, B, ..., Z without R, then A1, B1, ...
+    """The name of an eager statement's operand: A, B, ..., Z without R, then A1, B1, ...
 
     >>> operand_name(0), operand_name(17), operand_name(25)
     ('A', 'S', 'A1')
@@ -63,7 +63,7 @@ def operand_name(position: int) -> str:
 
 
 def stand_in(position: int, facts: Facts) -> Operand:
-    """An operand of an eager statement that serves any data of these facts."""
+    """An operand of an eager statement, for any data with these facts."""
     return Operand(operand_name(position), (None,) * facts.format.ndim, facts)
 
 
@@ -93,7 +93,7 @@ def run(
     operands: Sequence[Operand],
     build: Callable[[Sequence[Access]], Result],
 ) -> Operand:
-    """Compile what `build` makes of accesses to `operands` by `layout`, or find it, and run it."""
+    """Run the statement that `build` makes from accesses to `operands` by `layout`."""
     if any(layout.dropped):
         operands = [
             around(squeeze(operand.storage, modes), operand.name) if modes else operand
@@ -116,10 +116,10 @@ def kernel_for(
     operands: Sequence[Operand],
     build: Callable[[Sequence[Operand]], Assignment],
 ) -> Any:
-    """The kernel of what `build` makes of operands like these, compiled if there is none yet.
+    """The kernel of the statement that `build` makes for operands like these, from the cache.
 
-    `key`: tells what is built apart. On a CPU the kernel serves any data. On a GPU recipes choose
-    by the data, so that `build` gets it, and a kernel is for one shape and number of entries.
+    `key` identifies the statement. On a CPU the kernel serves any data. On a GPU recipes choose by
+    the data, so `build` gets it, and a kernel is for one shape and number of entries.
     """
     facts = tuple([operand.facts for operand in operands])
     if not any([operand.device == "cuda" for operand in operands]):
@@ -132,16 +132,16 @@ def kernel_for(
         shown.extend(around(o.storage, operand_name(n)) for n, o in enumerate(operands))
         return build(shown)
 
-    # Extents are constants of the kernel, and the number of entries tells matrices apart.
+    # Extents are constants of the kernel, and the number of entries distinguishes matrices.
     sizes = tuple((operand.storage.shape, operand.storage.nnz) for operand in operands)
     kernel = KERNELS.get((*key, facts, sizes), with_data, "cuda")
     for operand in shown:
-        operand._storage = None  # the kernel is kept, but not the data it was made for
+        operand._storage = None  # keep the kernel, but not the data it was compiled for
     return kernel
 
 
 def around(storage: Storage, name: str = "") -> Operand:
-    """An operand with the arrays of `storage`."""
+    """An operand over the arrays of `storage`."""
     return Operand(name, storage.shape, facts_of(storage), storage)
 
 

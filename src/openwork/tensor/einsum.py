@@ -34,14 +34,14 @@ def einsum(
 
     Args:
         subscripts: a letter for each mode of each operand, and after `->` those of the result, as
-            in `"ij,jk->ik"`. Without `->` the result has the letters that come once, in
-            alphabetical order. A letter twice in one operand takes the diagonal; `...` stands for
-            modes that the operands share, from the last one on, and that the result has first
-            unless it places them.
+            in `"ij,jk->ik"`. Without `->` the result has the letters that occur once, in
+            alphabetical order. A repeated letter in one operand takes the diagonal; `...` stands
+            for further modes, which are broadcast, and which come first in the result unless it
+            places them.
         operands: tensors, NumPy or SciPy arrays, numbers.
-        format: the result's format; left out, it follows from the operands.
-        semiring: what `+` and `*` mean, such as `"min_plus"`; left out, what they usually mean.
-        dtype: the element type to compute in; left out, NumPy's choice.
+        format: the result's format; by default it follows from the operands.
+        semiring: what `+` and `*` mean, such as `"min_plus"`; by default the usual ones.
+        dtype: the element type to compute in; by default NumPy's choice.
 
     Raises:
         ParseError: E110 when the text does not fit the operands.
@@ -54,11 +54,11 @@ def einsum(
     ow.CSR
     >>> einsum("ij,j", A)
     Traceback (most recent call last):
-    openwork.errors.ParseError: E110: the text names 2 operands, and 1 was given...
+    openwork.errors.ParseError: E110: the subscripts have 2 operands, but 1 was given...
     """
     tensors = [o if isinstance(o, Tensor) else Tensor.wrap(o) for o in operands]
     if not isinstance(subscripts, str):
-        raise ParseError(f"the subscripts are {subscripts!r}, and must be a text", code="E110")
+        raise ParseError(f"the subscripts are {subscripts!r}, but must be a string", code="E110")
     spec = parse_subscripts(subscripts, tuple(len(t.shape) for t in tensors))
     _check_extents(spec, tensors)
     wish = (
@@ -76,7 +76,7 @@ Mode = str | int  # a letter, or a mode of the ellipsis, counted from the last o
 
 @dataclass(frozen=True)
 class Spec:
-    """Parsed subscripts: what the modes of each operand and of the result are called."""
+    """Parsed subscripts: the names of the modes of each operand and of the result."""
 
     terms: tuple[tuple[Mode, ...], ...]
     result: tuple[Mode, ...]
@@ -96,7 +96,7 @@ def parse_subscripts(text: str, orders: tuple[int, ...]) -> Spec:
     if len(terms) != len(orders):
         named = f"{len(terms)} operand{'s' if len(terms) != 1 else ''}"
         given = f"{len(orders)} {'were' if len(orders) != 1 else 'was'} given"
-        raise _wrong(f"the text names {named}, and {given}", text)
+        raise _wrong(f"the subscripts have {named}, but {given}", text)
     expanded = tuple(_expand(term, order, text) for term, order in zip(terms, orders, strict=True))
     shared = max((term for term in map(_shared, expanded)), key=len)
     if not arrow:
@@ -107,7 +107,7 @@ def parse_subscripts(text: str, orders: tuple[int, ...]) -> Spec:
     result = (*head, *(shared if dots else ()), *tail)
     for letter in result:
         if letter not in {each for term in expanded for each in term}:
-            raise _wrong(f"{letter} is in the result and in no operand", text, letter)
+            raise _wrong(f"{letter} is in the result, but in no operand", text, letter)
         if result.count(letter) > 1:
             raise _wrong(f"{letter} is in the result twice", text, letter)
     return Spec(expanded, result)
@@ -125,17 +125,17 @@ def _check_characters(text: str) -> None:
                 hint='write letters, as in "ij,jk->ik"',
             )
     if "," in text.partition("->")[2]:
-        raise _wrong("there is but one result, and it has a comma", text)
+        raise _wrong("the result has a comma, but there is only one result", text)
 
 
 def _expand(term: str, order: int, text: str) -> tuple[Mode, ...]:
     """The modes of one operand, those of an ellipsis counted from the last one."""
     head, dots, tail = term.partition(_ELLIPSIS)
     if _ELLIPSIS in tail:
-        raise _wrong(f"'{_ELLIPSIS}' comes twice in {term}", text)
+        raise _wrong(f"'{_ELLIPSIS}' occurs twice in {term}", text)
     more = order - len(head) - len(tail)
     if more < 0 or (more and not dots):
-        raise _wrong(f"{term or 'nothing'} is written for an operand of {order} modes", text)
+        raise _wrong(f"{term!r} does not fit an operand of {order} modes", text)
     return (*head, *reversed(range(more)), *tail)
 
 

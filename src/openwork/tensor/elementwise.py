@@ -27,7 +27,7 @@ _SCALAR = dense(0)
 
 
 class Operation:
-    """An operator as a key: found by identity, where to hash its laws would take longer."""
+    """An operator as a key: hashed by identity, because hashing its laws takes longer."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -45,7 +45,7 @@ def operation(op: Op) -> Operation:
 def elementwise(operation: Operation, args: Sequence[Any]) -> Operand:
     """`operation` on tensors and numbers, with at least one tensor among them.
 
-    A number becomes an operand, so that `2 * A` and `3 * A` share a kernel; unless its value
+    A number becomes a scalar operand, so that `2 * A` and `3 * A` share a kernel; unless its value
     decides whether the result is sparse, as in `A ** 2`.
     """
     op = operation.op
@@ -80,7 +80,7 @@ def elementwise(operation: Operation, args: Sequence[Any]) -> Operand:
 
 
 def _kind(value: Any) -> Kind:
-    """The element type of a number; Python's own adapt to their partners."""
+    """The element type of a number; Python numbers adapt to the other operand."""
     plain = type(value)
     return plain if plain in (int, float, complex) else as_expr(value).kind
 
@@ -97,7 +97,7 @@ def _key(literal: Literal | None) -> object:
 
 
 def _unchanged(op: Op, args: Sequence[Any]) -> Any:
-    """The tensor among two arguments whose partner, a number, leaves it as it is: `0 + A`."""
+    """The tensor, if the other argument is a number that leaves it unchanged: `0 + A`."""
     if len(args) != 2:
         return None
     for position, (arg, other) in enumerate(zip(args, reversed(args), strict=True)):
@@ -111,7 +111,7 @@ def _unchanged(op: Op, args: Sequence[Any]) -> Any:
 def _literals(
     operation: Operation, args: Sequence[Any], types: tuple[DType, ...]
 ) -> tuple[Literal | None, ...]:
-    """The numbers that must be written into the statement; None for what is an operand."""
+    """The numbers that must be literals of the statement; None for operands."""
     facts = tuple(arg.facts if isinstance(arg, Operand) else None for arg in args)
     none: tuple[Literal | None, ...] = (None,) * len(args)
     if not _value_matters(operation, facts, types):
@@ -126,7 +126,7 @@ def _literals(
 def _value_matters(
     operation: Operation, facts: tuple[Facts | None, ...], types: tuple[DType, ...]
 ) -> bool:
-    """Whether only a number's value can tell if the result is the fill where tensors are absent."""
+    """Whether it depends on a number's value if absent entries stay the fill."""
     args = tuple(
         _access(n, facts_for(_SCALAR, types[n]) if each is None else each)
         for n, each in enumerate(facts)
@@ -139,7 +139,7 @@ def _value_matters(
 def _keeps_fill(
     operation: Operation, facts: tuple[Facts | None, ...], numbers: tuple[Literal | None, ...]
 ) -> bool:
-    """Whether absent entries stay what they are with these numbers."""
+    """Whether absent entries stay the fill with these numbers."""
     args: list[Expr] = []
     for n, (each, literal) in enumerate(zip(facts, numbers, strict=True)):
         if literal is not None:
@@ -153,7 +153,7 @@ def _keeps_fill(
 
 
 def _access(position: int, facts: Facts) -> Access:
-    """An access to any tensor of these facts."""
+    """An access to any tensor with these facts."""
     return Access(stand_in(position, facts).var, variables(range(facts.format.ndim)))
 
 
@@ -166,19 +166,19 @@ def _literal(value: Any, dtype: DType) -> Literal:
 
 
 def _number(value: Any, dtype: DType) -> Storage:
-    """A number as the storage of a tensor without modes, of the type that the operator wants."""
+    """A number as the storage of a scalar tensor, of the type that the operator takes."""
     plain = value.item() if isinstance(value, np.generic) else value
     _check_fits(plain, dtype)
     return Storage((), _SCALAR, dtype, (), np.array([plain], dtype=dtype))
 
 
 def _fits(value: Any, dtype: DType) -> bool:
-    """Whether an argument is a tensor, or a number that is one of `dtype`."""
+    """Whether an argument is a tensor, or a number that `dtype` can hold."""
     return isinstance(value, Operand) or holds(dtype, value)
 
 
 def _exact(value: Any, dtype: DType) -> Any:
-    """`value`, in a type of its own where `dtype` cannot hold it: `A < 300` for small integers."""
+    """`value`, in a wider type if `dtype` cannot hold it: `A < 300` for int8."""
     if _fits(value, dtype):
         return value
     literal = as_expr(value)
@@ -186,7 +186,7 @@ def _exact(value: Any, dtype: DType) -> Any:
 
 
 def _check_fits(value: Number, dtype: DType) -> None:
-    """Refuse an integer that its partner's element type cannot hold, as NumPy does."""
+    """Reject an integer that the tensor's element type cannot hold, as NumPy does."""
     if not holds(dtype, value):
         raise ParseError(
             f"{value} does not fit into {dtype}",

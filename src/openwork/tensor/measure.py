@@ -1,4 +1,4 @@
-"""Statistics of a tensor's storage, for whoever chooses a schedule; measured once per tensor."""
+"""Statistics of a tensor's storage, for choosing schedules; measured once per tensor."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from openwork.runtime.storage import Storage
 from openwork.tree import walk
 
 _known: WeakKeyDictionary[Storage, Statistics] = WeakKeyDictionary()
-_SAMPLES = 1024  # rows whose reach is measured
+_SAMPLES = 1024  # rows whose span is measured
 
 
 def entries_of(assignment: Assignment) -> dict[str, float]:
-    """Stored entries of the tensors that have data, by name."""
+    """The number of stored entries of the tensors that have data, by name."""
     return {name: float(storage.nnz) for name, storage in _stored(assignment)}
 
 
@@ -42,7 +42,7 @@ def measure(storage: Storage) -> Statistics:
 
 
 def _rows(storage: Storage) -> Rows:
-    """Rows of a tensor each of whose levels has runs, from the second on."""
+    """The rows of a tensor whose levels all have runs, from the second on."""
     first, *below = storage.levels[1:]
     ends = first["pos"]
     for level in below:
@@ -53,7 +53,7 @@ def _rows(storage: Storage) -> Rows:
 
 
 def _reach(storage: Storage) -> float:
-    """How many columns lie between the first and the last entry of a row of a matrix, about."""
+    """An estimate of the columns between the first and the last entry of a matrix row."""
     pos, crd = storage.levels[1]["pos"], storage.levels[1]["crd"]
     step = max(1, (pos.size - 1) // _SAMPLES)
     begin, end = pos[:-1:step], pos[1::step]

@@ -1,4 +1,4 @@
-"""Operands: what kernels take and give, with a name, a shape, facts, and perhaps arrays."""
+"""Operands: the arguments and results of kernels, with name, shape, facts, and perhaps arrays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from openwork.tensor.exchange.facts import Facts, facts_of
 class Operand:
     """An operand or a result of a kernel.
 
-    Eager operations make plain ones, for statements that serve any data. What users hold is a
-    `Tensor`, which also keeps statements, and computes them for whoever reads its arrays.
+    Eager operations create plain ones, for statements that serve any data. Users hold a `Tensor`,
+    which also records statements, and computes them when its arrays are read.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Operand:
 
     @property
     def name(self) -> str:
-        """What statements, kernels and messages call the tensor."""
+        """The tensor's name in statements, kernels and messages."""
         return self._name
 
     @property
@@ -82,7 +82,7 @@ class Operand:
             raise ShapeError(
                 f"{self.name} is a placeholder and has no data",
                 code="E203",
-                hint=f"give it to the kernel: kernel({self.name}=...)",
+                hint=f"pass it to the kernel: kernel({self.name}=...)",
             )
         return storage
 
@@ -96,24 +96,24 @@ class Operand:
 
     @property
     def var(self) -> TensorVar:
-        """The tensor as expressions see it.
+        """The tensor as a node of expressions.
 
-        Made anew each time, as one that the tensor kept would be a cycle and hold the arrays.
+        It is created each time: a stored one would be a reference cycle that holds the arrays.
         """
         facts = self._facts
         return TensorVar(
             self._name, facts.format, facts.dtype, facts.fill, self._shape, source=self
         )
 
-    # What kernels ask of the operands and the result of their statement
+    # The protocol between kernels and the tensors of their statement
 
     def __openwork_result__(self, storage: Storage) -> Self:
-        """A new one of this name around a kernel's result."""
+        """A new operand of this name over a kernel's result."""
         made = type(self)(self._name, storage.shape, self._facts, storage)
         if storage.fill != self._facts.key:  # a semiring's zero
             made._facts = facts_of(storage)
         return made
 
     def __openwork_coerce__(self, obj: Any) -> Any:
-        """`obj` as a kernel argument in this one's place: eager operations give what fits."""
+        """`obj` as a kernel argument for this operand: eager operations pass what fits."""
         return obj

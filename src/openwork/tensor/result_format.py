@@ -1,9 +1,9 @@
-"""Which format a result gets when nobody says: from the operands' storage and the operators' laws.
+"""The default format of a result: from the operands' formats and the operators' laws.
 
-A mode of the result is *bounded* when the value is the fill wherever the sparse operands that have
-the mode are absent; otherwise it is dense. An operand is *thin* when it leaves few entries: it is
-sparse along a mode of the result, or meets another one in a variable along which both are sparse.
-The result is sparse when it is the fill wherever the thin operands are absent.
+A mode of the result is *bounded* if the value is the fill wherever the sparse operands that have
+the mode are absent; otherwise it is dense. An operand is *thin* if it leaves few entries: it is
+sparse along a mode of the result, or intersects another along a variable where both are sparse.
+The result is sparse if it is the fill wherever the thin operands are absent.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Forma
     if not kept or few_modes or not _is_fill(rhs, thin, lhs, fill):
         return dense(len(lhs))
     levels, variables = _pattern(rhs, kept, lhs, fill, operands)
-    # Modes that are dense follow below the pattern of the others.
+    # Dense modes follow below the pattern of the others.
     variables = (*variables, *(var for var in lhs if var not in kept))
     levels = (*levels, *[Dense] * (len(lhs) - len(levels)))
     return Format(levels, [lhs.index(var) for var in variables])
 
 
 def absent_value(rhs: Expr) -> Number | None:
-    """The value of `rhs` where no sparse operand has an entry, if that alone decides it."""
+    """The value of `rhs` where no sparse operand has an entry, if it is a constant."""
     left = without(rhs, sparse_accesses(rhs))
     return left.value if isinstance(left, Absent) else None
 
 
 def fill_of(rhs: Expr) -> Number:
-    """The value of absent entries of a result: what is left without operands, else zero.
+    """The fill of a result: its value where all operands are absent, else zero.
 
-    Zeros stay zeros: where absent zeros become something else, as in `cos(A)`, the result is to be
-    dense. Only who chose another fill for an operand gets one.
+    If absent zeros become something else, as in `cos(A)`, the result is dense. It has another fill
+    only if an operand has one.
     """
     value = absent_value(rhs)
     chosen = any(access.tensor.fill != 0 for access in sparse_accesses(rhs))
@@ -63,7 +63,7 @@ def fill_of(rhs: Expr) -> Number:
 
 
 def sparse_accesses(expr: Expr) -> tuple[Access, ...]:
-    """The different accesses to tensors that do not store everything, in order."""
+    """The distinct accesses to sparse tensors, in order."""
     found = (node for node in walk(expr) if isinstance(node, Access))
     return tuple(dict.fromkeys(a for a in found if not a.tensor.format.is_dense))
 
@@ -75,12 +75,12 @@ def _is_fill(rhs: Expr, absent: Collection[Access], lhs: Sequence[IndexVar], fil
         return False
     if left.value != left.value:
         return fill != fill
-    # A sum that nobody wrote out leaves zero as it is, and no other number.
+    # An implicit sum leaves zero unchanged, and no other number.
     return left.value == number(fill, left.typed) and (left.value == 0 or not _summed(rhs, lhs))
 
 
 def _summed(rhs: Expr, lhs: Sequence[IndexVar]) -> set[IndexVar]:
-    """The variables that are summed over without a `Reduce`."""
+    """The variables that are summed over implicitly, without a `Reduce`."""
     nodes = tuple(walk(rhs))
     bound = {node.var for node in nodes if isinstance(node, Reduce)}
     return {v for v in nodes if isinstance(v, IndexVar)} - bound - set(lhs)
@@ -119,9 +119,9 @@ def _sparse_along(access: Access, var: IndexVar) -> bool:
 
 
 def _meet(rhs: Expr, var: IndexVar, one: Access, two: Access, lhs: Sequence[IndexVar]) -> bool:
-    """Whether an entry takes one of both along `var`, for rows of the one and columns of the other.
+    """Whether two operands intersect along `var`, as rows of one and columns of the other.
 
-    Two operands of the same modes meet, too, but a sum over all they share is seldom empty.
+    Operands with the same modes intersect, too, but a sum over all that they share is seldom empty.
     """
     mine, theirs = ({v for v in a.vars if v in lhs} for a in (one, two))
     if not mine - theirs or not theirs - mine:
@@ -139,8 +139,8 @@ def _stays_sparse(
 ) -> bool:
     """Whether reductions leave `access` sparse along `var`.
 
-    A variable that is reduced and stored above `var` unites runs of `var`. Few runs stay sparse,
-    all of them together do not: so another sparse operand has to pick the runs.
+    Reducing a variable that is stored above `var` takes the union of runs of `var`. A union of few
+    runs is sparse, that of all of them is not: so another sparse operand must select the runs.
     """
     above = access.level_vars[: access.level_vars.index(var)]
     for reduced in (v for v in above if v not in lhs):
@@ -164,7 +164,7 @@ def _uses(node: Node, var: IndexVar) -> bool:
 
 
 def _prefix(levels: tuple[Level, ...], count: int) -> tuple[Level, ...]:
-    """The first levels of an operand as those of a result: a part of a list is none."""
+    """The first levels of an operand as those of a result: a prefix of COO is not a list."""
     prefix = levels[:count]
     if count == len(levels) or all(level.unique for level in prefix):
         return prefix
@@ -178,7 +178,7 @@ def _pattern(
     fill: Number,
     operands: Sequence[Access],
 ) -> tuple[tuple[Level, ...], tuple[IndexVar, ...]]:
-    """Levels for the variables `kept`, and their order: as one operand has them, if one decides."""
+    """Levels for the variables `kept`, and their order: one operand's, if it alone decides."""
     count = len(kept)
     prefixes = {
         a: (_prefix(a.tensor.format.levels, count), a.level_vars[:count])

@@ -1,4 +1,4 @@
-"""Statements: index notation over tensors, ready to be looked at, scheduled and compiled."""
+"""Statements: index notation over tensors, to be inspected, scheduled and compiled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Statement(Schedulable):
 
     @cached_property
     def _draft(self) -> Draft:
-        """The loops that the next command changes."""
+        """The loops that the next command transforms."""
         return self._given or started(self._assignment, entries_of(self._assignment))
 
     @property
@@ -58,11 +58,11 @@ class Statement(Schedulable):
 
     @cached_property
     def _planned(self) -> Draft:
-        """The loops for a CPU."""
+        """The scheduled loops for a CPU."""
         return scheduled_for_cpu(self._draft, ANY_CPU)
 
     def _planned_for(self, target: Target, exact: bool) -> Draft:
-        """The loops for a target; `exact`: without atomics where the user gives no schedule."""
+        """The loops for a target; `exact`: a default schedule without atomics."""
         if target.gpu:
             return scheduled_for_gpu(self._draft, statistics_of(self._assignment), H200, exact)
         check_for_cpu(self._planned.plan)
@@ -87,15 +87,15 @@ class Statement(Schedulable):
     ) -> Kernel:
         """Compile the statement for a target.
 
-        `deterministic`: the same operands give the same bits at each call, on so many threads. On
-        a CPU that is so by default; on a GPU, schedules without atomics are then chosen.
+        `deterministic`: results are bit-reproducible for a fixed thread count. CPU kernels are by
+        default; on a GPU, schedules without atomics are then chosen.
 
-        `loader` turns the text of a kernel into a function that can be called; only somebody who
-        compiles many kernels at once has use for another than the target's own.
+        `loader` turns the source of a kernel into a function; only code that compiles many kernels
+        together needs another than the target's own.
 
         Raises:
             ToolchainError: E606 for a target that does not exist.
-            ScheduleError: E317 if the schedule has atomics, and `deterministic` is asked for.
+            ScheduleError: E317 if the schedule has atomics, but `deterministic` is set.
         """
         chosen = find_target(target)
         draft = self._planned_for(chosen, deterministic)
@@ -110,7 +110,7 @@ class Statement(Schedulable):
         made = Kernel(plan, trace, sources, result, chosen, loader)
         if deterministic:
             check_exact(plan, made._launcher.compiled.bodies)
-            trace.decide("deterministic: nothing is added up atomically")
+            trace.decide("deterministic: no atomic updates")
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
 
@@ -124,7 +124,7 @@ class Statement(Schedulable):
         return _rescheduled, (assignment, self._commands)
 
     def __copy__(self) -> Statement:
-        return self  # it never changes
+        return self  # immutable
 
     def __repr__(self) -> str:
         return f"<Statement {self}>"
@@ -141,7 +141,7 @@ class Statement(Schedulable):
 
 
 def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> Statement:
-    """A statement from what was pickled of it."""
+    """Unpickle a statement."""
     stmt = Statement(assignment)
     for command in commands:
         stmt = stmt._scheduled(command)
@@ -149,7 +149,7 @@ def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> State
 
 
 def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader | None) -> Kernel:
-    """A kernel from what was pickled of it; its code is found in the cache."""
+    """Unpickle a kernel; its code is in the cache."""
     return stmt.compile(target, deterministic=deterministic, loader=loader)
 
 
@@ -159,33 +159,33 @@ def assign(
     """The statement `lhs = rhs`, or `lhs op= rhs`.
 
     Args:
-        lhs: an access to the result, such as `y[i]`. A scalar result may be given as it is.
-        rhs: an expression; a variable that is only in it is summed over.
+        lhs: an access to the result, such as `y[i]`, or a scalar tensor itself.
+        rhs: an expression; a variable that occurs only here is summed over.
         op: an operator to combine the result's old entries with, such as `ow.ADD`.
         semiring: what `+` and `*` mean, such as `"min_plus"`.
     """
     result = as_expr(lhs)
     if not isinstance(result, Access):
-        raise ParseError("the left-hand side is no access to a tensor", code="E107")
+        raise ParseError("the left-hand side is not an access to a tensor", code="E107")
     if op is not None and not isinstance(op, Op):
         raise ParseError(f"{op!r} is not an operator", code="E111", hint="such as ow.ADD")
     return Statement(_with_semiring(Assignment(result, as_expr(rhs), op), semiring))
 
 
 def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any) -> Statement:
-    """The statement that `text` writes in index notation.
+    """Parse a statement in index notation.
 
     Args:
         text: for example `"y(i) = A(i,j) * x(j)"`.
         semiring: what `+` and `*` mean, such as `"min_plus"`.
-        **names: the tensors, and operators of your own, by the names that the text gives them.
+        **names: the tensors, and your own operators, by their names in the text.
 
     Raises:
         ParseError: E101 to E104, each with a caret under the fault.
     """
     if not isinstance(text, str):
         raise ParseError(
-            f"{text!r} is not a text", code="E101", hint='ow.parse("y(i) = x(i)", ...)'
+            f"{text!r} is not a string", code="E101", hint='ow.parse("y(i) = x(i)", ...)'
         )
     operators = {name: value for name, value in names.items() if isinstance(value, Op)}
     tensors = {
@@ -195,7 +195,7 @@ def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any)
 
 
 def _renamed(tensor: Any, name: str) -> TensorVar:
-    """A tensor as the text calls it."""
+    """A tensor under its name in the text."""
     var = getattr(tensor, "var", None)
     if not isinstance(var, TensorVar):
         raise ParseError(
@@ -218,7 +218,7 @@ def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> A
             raise ParseError(
                 f"there is no semiring {semiring}",
                 code="E111",
-                hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring makes more",
+                hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring defines more",
             )
         semiring = SEMIRINGS[semiring]
     return under(semiring, assignment)

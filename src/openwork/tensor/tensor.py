@@ -1,8 +1,7 @@
-"""Tensors: arrays in a format, with a name, that can be computed with.
+"""Tensors: named arrays in a format, with operators.
 
-An assignment to an access, `y[i] = ...`, computes nothing. It is kept with the tensor until
-somebody reads that, or until a kernel writes to it; then it has run, once. Operands count with what
-they hold at that time.
+An assignment to an access, `y[i] = ...`, is lazy. The tensor records it, and runs it once, when the
+tensor is read. A kernel that writes to the tensor supersedes it. Operands are read when it runs.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _numbers = count(1)
 
 
 def auto_name() -> str:
-    """A name that no other tensor has been given: T1, T2, ..."""
+    """A new name: T1, T2, ..."""
     return f"T{next(_numbers)}"
 
 
@@ -62,25 +61,25 @@ class Record(NamedTuple):
 class Recorded(NamedTuple):
     """What was assigned to a tensor, and the arrays that it had before the first of `records`.
 
-    Accumulations follow what they add to. Once all have run, only the newest is kept, as the
-    tensor's statement.
+    Accumulations follow the record that they add to. Once all have run, only the newest is kept,
+    as the tensor's statement.
     """
 
     records: tuple[Record, ...]
     before: Storage | None
 
     def then(self, record: Record) -> Recorded:
-        """With another assignment, which takes the place of all others unless it adds to them."""
+        """With another assignment, which replaces all others unless it accumulates."""
         earlier = () if record.op is None else self.records
         return Recorded((*earlier, record), self.before)
 
 
 class Tensor(Overloaded, Operand):
-    """A tensor: shape, element type, format, and the arrays that the format asks for.
+    """A tensor: shape, element type, format, and the arrays of the format.
 
-    Made by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing it
-    with index variables gives an access for index notation, `A[i, j]`; assigning to an access
-    records a statement, which `y.statement` returns, and which the first who reads `y` computes.
+    Created by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing
+    it with index variables gives an access for index notation, `A[i, j]`; assigning to an access
+    records a statement, which `y.statement` returns, and which the first read of `y` computes.
 
     >>> from openwork.tensor.create import tensor
     >>> tensor([[1.0, 0.0], [0.0, 2.0]], format="CSR", name="A")
@@ -91,18 +90,18 @@ class Tensor(Overloaded, Operand):
 
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
-        """A tensor around `storage`, whose arrays are trusted."""
+        """A tensor over `storage`, whose arrays are trusted."""
         called = auto_name() if name is None else name
         return cls(called, storage.shape, facts_of(storage), storage)
 
     @classmethod
     def made(cls, operand: Operand) -> Self:
-        """A tensor around what a kernel made, under a name of its own."""
+        """A tensor over a kernel's result, under a new name."""
         return cls(auto_name(), operand._shape, operand._facts, operand._storage)
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
-        """A foreign array or number as the operand of one call, without a copy where possible."""
+        """A foreign array or number as the operand of one call, without a copy if possible."""
         name = auto_name()
         return cls.of(storage_from(obj, Wish(name, share=True)), name)
 
@@ -129,7 +128,7 @@ class Tensor(Overloaded, Operand):
         return Term(self.__openwork_access__(index if isinstance(index, tuple) else (index,)))
 
     def __openwork_access__(self, variables: Sequence[object]) -> Access:
-        """`A[i, j]`; the order and kind of the indices is checked here."""
+        """`A[i, j]`; checks the number and kind of the indices."""
         given = tuple(v for v in map(as_variable, variables) if v is not None)
         if len(given) != len(variables):
             raise ParseError(
@@ -148,7 +147,7 @@ class Tensor(Overloaded, Operand):
     def __setitem__(self, index: object, value: object) -> None:
         lhs = self.__openwork_access__(index if isinstance(index, tuple) else (index,))
         rhs = as_expr(value)
-        # `y[i] += e` reaches us as `y[i] = y[i] + e`.
+        # Python turns `y[i] += e` into `y[i] = y[i] + e`.
         if isinstance(rhs, Apply) and rhs.op.associates and rhs.args[0] == lhs:
             self._record(Record(lhs.vars, rhs.args[1], rhs.op))
         else:
@@ -168,7 +167,7 @@ class Tensor(Overloaded, Operand):
         return Statement(self._assignment(self._recorded.records[-1]))
 
     def _record(self, record: Record) -> None:
-        """Keep an assignment for the first who reads the tensor."""
+        """Record an assignment, which the first read of the tensor computes."""
         recorded = self._recorded
         if recorded is None or self._storage is not None:
             recorded = Recorded((), self._storage)
@@ -176,7 +175,7 @@ class Tensor(Overloaded, Operand):
 
     @property
     def _arrays(self) -> Storage | None:
-        """The arrays, computed if that is due; None if the tensor has no data."""
+        """The arrays, computed if a statement is recorded; None if the tensor has no data."""
         if self._waits:
             _compute(self)
         return self._storage
@@ -186,16 +185,16 @@ class Tensor(Overloaded, Operand):
         return self._storage is None and self._recorded is not None
 
     def __openwork_place__(self) -> Storage:
-        """The arrays that a kernel is to write over: what is recorded need not run for that."""
+        """The arrays that a kernel overwrites: recorded statements need not run first."""
         if self._waits and self._recorded is not None and self._recorded.before is not None:
             return self._recorded.before
         return self.storage
 
     def __openwork_before__(self, written: Assignment) -> Storage:
-        """The arrays that `written`, which adds to this tensor, is to be added to.
+        """The arrays that `written`, which accumulates into this tensor, starts from.
 
-        They are what the tensor holds; but while a statement waits to run, its own kernel does not
-        have to wait for it.
+        They are the tensor's contents; but the kernel of a recorded statement starts from those
+        before it.
         """
         recorded = self._recorded
         if recorded is None or recorded.before is None or not self._waits:
@@ -212,14 +211,14 @@ class Tensor(Overloaded, Operand):
     def __openwork_blank__(self, assignment: Assignment) -> Self:
         """This tensor as the result of a pickled statement.
 
-        It has arrays only where they are added to: otherwise nobody would read them.
+        It has arrays only if the statement accumulates into them.
         """
         if assignment.op is None or (self._storage is None and self._recorded is None):
             return self._like(None)
         return self._like(self.__openwork_before__(explicit(check(assignment))))
 
     def __openwork_store__(self, storage: Storage) -> None:
-        """Take a kernel's result in place of the present arrays, and of what is recorded."""
+        """Replace the arrays, and what is recorded, by a kernel's result."""
         facts = self.facts
         if storage.format != facts.format or storage.dtype != facts.dtype:
             raise InternalError(f"{self.name} was given a result in {storage.format!r}")
@@ -231,11 +230,11 @@ class Tensor(Overloaded, Operand):
         return Assignment(Access(self.var, record.variables), record.rhs, record.op)
 
     def _like(self, storage: Storage | None) -> Self:
-        """A tensor like this one around other arrays."""
+        """A tensor like this one over other arrays."""
         return type(self)(self._name, self._shape, self._facts, storage)
 
     def _run(self) -> None:
-        """Run what is recorded; a thread that does so at the same time leaves the same."""
+        """Run what is recorded; concurrent threads compute the same."""
         recorded = self._recorded
         if recorded is None or self._storage is not None:
             return
@@ -246,7 +245,7 @@ class Tensor(Overloaded, Operand):
             self.__openwork_store__(storage)
 
     def _result(self, record: Record, old: Storage | None) -> Storage:
-        """The arrays of a recorded statement's result; those it adds to stay as they are."""
+        """The arrays of a recorded statement's result; `old` stays unchanged."""
         assignment = check(self._assignment(record))
         sources = list(_sources(record))
         for source in sources:
@@ -255,7 +254,7 @@ class Tensor(Overloaded, Operand):
                     f"{self.name} cannot be computed: {source.name} is a placeholder and has no "
                     "data",
                     code="E203",
-                    hint=f"compile {self.name}.statement, and give the kernel {source.name}=...",
+                    hint=f"compile {self.name}.statement, and pass {source.name}=... to the kernel",
                 )
         result = self._like(old)
         lhs = Access(result.var, record.variables)
@@ -264,18 +263,19 @@ class Tensor(Overloaded, Operand):
         made: Storage = kernel().storage
         return made
 
-    # What kernels take in this tensor's place
+    # Arguments of kernels
 
     def __openwork_coerce__(self, obj: object) -> Self:
-        """`obj` as a kernel argument in this tensor's place.
+        """`obj` as a kernel argument for this tensor.
 
-        Converted where nobody is surprised: never to a dense format, nor to a narrower type.
+        Converts only where that is cheap and exact: never to a dense format, nor to a narrower
+        type.
         """
         if isinstance(obj, type(self)) and obj._facts == self._facts:
             return obj
         if isinstance(obj, type(self)):
             return type(self).of(fitted(obj.storage, self._facts, self._name), obj.name)
-        # What is absent in a foreign matrix has no value yet: it gets this tensor's.
+        # A foreign matrix has no fill yet: it gets this tensor's.
         fill = None if self.format.is_dense else self.fill
         wish = Wish(self._name, fill=fill, share=True)
         storage = storage_from(obj, wish)
@@ -284,7 +284,7 @@ class Tensor(Overloaded, Operand):
     # Conversion
 
     def to(self, format: Format | str) -> Self:
-        """The tensor in another format, or on `"cuda"` or `"cpu"`; itself when it is so already.
+        """The tensor in another format, or on `"cuda"` or `"cpu"`; itself if nothing changes.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([[0, 3], [0, 0]], name="A").to("CSC")
@@ -316,7 +316,7 @@ class Tensor(Overloaded, Operand):
         return type(self).of(self.storage.astype(wanted), self._name)
 
     def copy(self) -> Self:
-        """A tensor with arrays of its own; `copy.copy` and `copy.deepcopy` make one, too."""
+        """A deep copy; `copy.copy` and `copy.deepcopy` return one, too."""
         storage = self._arrays
         return self._like(None if storage is None else storage.copy())
 
@@ -330,16 +330,14 @@ class Tensor(Overloaded, Operand):
         return to_dense(self._host)
 
     def to_scipy(self, *, share: bool = False) -> Any:
-        """A matrix as a SciPy array of its own: CSR, CSC, BSR and DIA stay so, other formats become
-        COO.
+        """A matrix as a SciPy array: CSR, CSC, BSR and DIA keep their format, others become COO.
 
         Args:
-            share: give away the arrays of CSR, CSC and BSR instead of copies. Whoever changes them
-                in place, as `eliminate_zeros` does, breaks the tensor, and all that share its
-                pattern.
+            share: share the arrays of CSR, CSC and BSR instead of copying. Changing them in place,
+                as `eliminate_zeros` does, breaks the tensor, and all that share its pattern.
 
         Raises:
-            FormatError: E404 for tensors that are no matrices, or whose absent entries are not 0.
+            FormatError: E404 for tensors that are not matrices, or whose absent entries are not 0.
         """
         return to_scipy(self._host, self._name, share)
 
@@ -354,10 +352,10 @@ class Tensor(Overloaded, Operand):
         return to_coo(self._host)
 
     def to_cupy(self, *, share: bool = False) -> Any:
-        """The tensor as an array of CuPy's, or as a CSR or CSC matrix.
+        """The tensor as a CuPy array, or as a CuPy CSR or CSC matrix.
 
-        An array shares its memory on the GPU; of a matrix that is to `share` it, neither may be
-        changed.
+        An array shares the tensor's memory on the GPU; a matrix does with `share`, and then
+        neither may be changed.
 
         Raises:
             FormatError: E404 for what CuPy cannot hold.
@@ -365,11 +363,11 @@ class Tensor(Overloaded, Operand):
         return to_cupy(self.storage, self._name, share)
 
     def to_torch(self, *, share: bool = False) -> Any:
-        """The tensor as one of torch's, where it is.
+        """The tensor as a torch tensor, on the same device.
 
-        Dense tensors become strided ones, which share their memory; CSR, CSC and BSR stay so, other
-        sparse ones become COO, on a GPU CSR and CSC alone. Where sparse ones are to `share` their
-        memory, neither may be changed.
+        Dense tensors become strided ones, which share their memory; CSR, CSC and BSR keep their
+        format, other sparse ones become COO. On a GPU only CSR and CSC are supported. Sparse
+        tensors share their memory with `share`, and then neither may be changed.
 
         Raises:
             FormatError: E404 for what torch cannot hold.
@@ -382,7 +380,7 @@ class Tensor(Overloaded, Operand):
         return self.transpose()
 
     def transpose(self, axes: Sequence[int] | None = None) -> Self:
-        """The tensor with its modes in the order `axes`, reversed if left out; no array is moved.
+        """The tensor with its modes in the order `axes`, by default reversed; nothing is copied.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([[1, 2, 3]], format="CSR", name="A").T
@@ -400,7 +398,7 @@ class Tensor(Overloaded, Operand):
         return type(self).of(permute(storage, modes), f"{self._name}_T")
 
     def rename(self, name: str | None = None) -> Self:
-        """Give the tensor another name, a new one of its own if left out; returns the tensor."""
+        """Rename the tensor, by default to a new name; returns the tensor."""
         self._name = auto_name() if name is None else name
         return self
 
@@ -503,11 +501,11 @@ class Tensor(Overloaded, Operand):
     __iter__ = None  # indexing is for index variables, so there is nothing to walk over
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """What NumPy makes arrays of; SciPy asks it for one of whatever is no matrix of its own."""
+        """The array that NumPy uses; SciPy calls it for operands that are not its matrices."""
         if not self.format.is_dense:
             raise TypeError(
-                f"{self.name} is sparse and is not made dense unasked: call .to_numpy() for an "
-                "array, .to_scipy() for a matrix of SciPy's, or ow.tensor(matrix) for a partner"
+                f"{self.name} is sparse and is not made dense implicitly: call .to_numpy() for an "
+                "array, .to_scipy() for a SciPy matrix, or ow.tensor(...) for the other operand"
             )
         return np.array(self.to_numpy(), dtype=dtype, copy=copy)
 
@@ -516,27 +514,27 @@ class Tensor(Overloaded, Operand):
     def __array_function__(
         self, function: Any, types: Sequence[type], args: Any, kwargs: Any
     ) -> Any:
-        """NumPy's functions take a tensor as what `__array__` makes of it.
+        """NumPy's functions use a tensor as `__array__`.
 
-        Two of them would take that a sparse tensor refuses for an answer: that it is not equal.
+        Two of them would take a sparse tensor's refusal as "not equal".
         """
         if not all(issubclass(each, (Tensor, np.ndarray)) for each in types):
             return NotImplemented
         if function in (np.array_equal, np.array_equiv):
             for each in (*args, *kwargs.values()):
                 if isinstance(each, Tensor):
-                    np.asarray(each)  # which raises if it is sparse
+                    np.asarray(each)  # raises if it is sparse
         return function.__wrapped__(*args, **kwargs)
 
     def _shared(self, protocol: str) -> Any:
-        """The array that is behind a dense tensor; to a protocol, sparse ones offer nothing."""
+        """The array of a dense tensor, for a protocol; sparse tensors do not support it."""
         if not self.format.is_dense or self._arrays is None:
-            raise AttributeError(f"{self.name} is sparse or has no data yet, and no {protocol}")
+            raise AttributeError(f"{self.name} is sparse or has no data yet: no {protocol}")
         return to_array(self.storage)
 
     @property
     def __dlpack__(self) -> Callable[..., Any]:
-        """What `torch.from_dlpack`, `cupy.from_dlpack` and `numpy.from_dlpack` call."""
+        """Called by `torch.from_dlpack`, `cupy.from_dlpack` and `numpy.from_dlpack`."""
         method: Callable[..., Any] = self._shared("__dlpack__").__dlpack__
         return method
 
@@ -548,7 +546,7 @@ class Tensor(Overloaded, Operand):
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        """What CuPy, Numba and torch ask for the memory of an array on a GPU."""
+        """The memory of an array on a GPU, for CuPy, Numba and torch."""
         if self.device != "cuda":
             raise AttributeError(f"{self.name} is not on a GPU")
         return self._shared("__cuda_array_interface__").__cuda_array_interface__
@@ -559,7 +557,7 @@ class Tensor(Overloaded, Operand):
         return _rebuilt, (self._name, self._shape, self._facts, arrays)
 
     def draw(self, format: str = "text") -> str:
-        """What the arrays of each level hold, as text, or as a picture: `draw("svg")`.
+        """The arrays of each level, as text, or as a picture: `draw("svg")`.
 
         >>> from openwork.tensor.create import tensor
         >>> print(tensor([0, 7, 0, 8], format="Compressed", name="x").draw())
@@ -571,19 +569,19 @@ class Tensor(Overloaded, Operand):
           values    7 8 |
         """
         if format not in ("text", "svg"):
-            raise FormatError(f"{format!r} is no drawing", code="E401", hint='"text" or "svg"')
+            raise FormatError(f"cannot draw as {format!r}", code="E401", hint='"text" or "svg"')
         return (draw if format == "text" else draw_svg)(self._host, self._name)
 
     @property
     def _seen(self) -> tuple[Storage | None, str]:
-        """The arrays, or why there are none: who looks at a tensor is told, and not stopped."""
+        """The arrays, or why there are none: displaying a tensor never raises."""
         try:
             return self._arrays, "no data"
         except UserError as error:
             return None, f"not computed: {error.code}: {error.message}"
 
     def _repr_svg_(self) -> str | None:
-        """The drawing, in notebooks; of tensors that are too large for one only the summary."""
+        """The drawing, for notebooks; None for tensors that are too large for one."""
         storage, _ = self._seen
         small = storage is not None and storage.values.size <= MOST_CELLS
         return self.draw("svg") if small else None
@@ -598,7 +596,7 @@ class Tensor(Overloaded, Operand):
 
 
 def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Tensor:
-    """A tensor from what `__reduce__` gave away."""
+    """Unpickle a tensor."""
     if arrays is None:
         return Tensor(name, shape, facts)
     levels, values, device = arrays
@@ -626,7 +624,7 @@ def _compute(tensor: Tensor) -> None:
     """Run what is recorded for `tensor`, after what is recorded for its operands.
 
     Raises:
-        ParseError: E107 if a result is needed on the way to itself.
+        ParseError: E107 if a result depends on itself.
         ShapeError: E203 if an operand is a placeholder.
     """
     path = [tensor]  # each needs the next one; a chain may be longer than Python recurses
@@ -639,7 +637,7 @@ def _compute(tensor: Tensor) -> None:
         elif any(each is needed for each in path):
             names = ", ".join(dict.fromkeys(each.name for each in path))
             raise ParseError(
-                f"the statements recorded for {names} need each other",
+                f"the statements recorded for {names} depend on each other",
                 code="E107",
                 hint="; ".join(str(each.statement) for each in path),
             )
@@ -648,9 +646,9 @@ def _compute(tensor: Tensor) -> None:
 
 
 def _first_waiting(tensor: Tensor) -> Tensor | None:
-    """An operand of what is recorded for `tensor` that is to be computed first.
+    """An operand of what is recorded for `tensor` that must be computed first.
 
-    What reads its own result has to wait for nobody: it is refused when it runs.
+    A statement that reads its own result is refused when it runs, so it is skipped here.
     """
     records = tensor._recorded.records if tensor._recorded is not None else ()
     sources = (source for record in records for source in _sources(record))

@@ -790,7 +790,7 @@ def test_the_caret_of_an_expression_is_in_the_users_text(expr: str) -> None:
 
 # -- promises that data breaks ------------------------------------------------------------------
 
-HOLDS = "i runs from 0 up to below 6"
+HOLDS = "i has extent 6"
 ROWS = "the data breaks a bound of the schedule: bound"
 FUSED = "fuse(i,j,f), "
 # y(i) = A(i,j) * x(j); (schedule, message, or None where the promise holds)
@@ -864,7 +864,7 @@ def test_a_bound_is_checked_at_every_call() -> None:
         if rows % 3 == 0:
             np.testing.assert_allclose(kernel(**given).to_numpy(), [x.to_numpy().sum()] * rows)
         else:
-            message = f"bound(i, b, 3, Divisible) does not hold: i runs from 0 up to below {rows}"
+            message = f"bound(i, b, 3, Divisible) does not hold: i has extent {rows}"
             refused(lambda given=given: kernel(**given), "E507", message, ow.DataError)
 
 
@@ -885,7 +885,7 @@ def test_more_pairs_than_can_be_counted() -> None:
     one = [np.array([0, 1]), np.array([5])]
     wide = ow.from_arrays(ow.DCSR, (2**31, 2**31), [one, one], [2.0])
     pairs = 2**62
-    message = f"f would run over {pairs} pairs, more than can be counted"
+    message = f"f would iterate over {pairs} pairs, which overflows 64 bits"
     refused(lambda: kernel(H=wide), "E507", message, ow.DataError)
 
 
@@ -893,7 +893,7 @@ def _fails(tensors: Any, parts: int) -> Any:
     raise ZeroDivisionError("no parts")
 
 
-GAVE = "split_points of i gave"
+GAVE = "split_points of i returned"
 CUTS: list[tuple[Callable[..., Any], str]] = [
     (lambda t, n: [0, 6], f"{GAVE} [0 6]"),
     (lambda t, n: [0, 1, 2, 3, 6], f"{GAVE} [0 1 2 3 6]"),
@@ -924,15 +924,15 @@ def test_split_points_that_do_not_cut(cut: tuple[Callable[..., Any], str]) -> No
     function, message = cut
     kernel = STATEMENTS["spmv"].divide(i, "a", "b", 3, split_points=function).compile()
     error = refused(kernel, "E508", message, ow.DataError)
-    assert error.hint == "it must give 4 rising whole numbers from 0 to 6"
+    assert error.hint == "it must return 4 increasing integers from 0 to 6"
 
 
 @pytest.mark.needs_cc
 def test_split_points_of_positions_end_at_the_last() -> None:
     fused = STATEMENTS["spmv"].fuse(i, j, "f").pos("f", "p", A)
     kernel = fused.divide("p", "a", "b", 2, split_points=lambda t, n: [0, 9, 48]).compile()
-    error = refused(kernel, "E508", "split_points of p gave [ 0  9 48]", ow.DataError)
-    assert error.hint == "it must give 3 rising whole numbers from 0 to 19"
+    error = refused(kernel, "E508", "split_points of p returned [ 0  9 48]", ow.DataError)
+    assert error.hint == "it must return 3 increasing integers from 0 to 19"
 
 
 @pytest.mark.needs_cc

@@ -34,7 +34,7 @@ def test_any_order_of_threads_gives_the_same_bits(name: str) -> None:
     for order in range(ORDERS):
         kernel._launcher.device.order = order
         bits.add(kernel().storage.values.tobytes())
-    assert len(bits) == 1 and "deterministic: nothing is added up atomically" in kernel.explain()
+    assert len(bits) == 1 and "deterministic: no atomic updates" in kernel.explain()
 
 
 def test_recipes_without_atomics_are_chosen_instead() -> None:

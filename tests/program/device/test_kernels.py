@@ -97,7 +97,7 @@ def test_a_loop_that_nobody_was_given_goes_to_all_threads() -> None:
 def test_what_one_thread_has_to_do_is_a_kernel_of_one() -> None:
     device = divided(loop(DOUBLE))
     assert device.kernels[0].warps * device.kernels[0].lanes == 1
-    assert "one thread does what the schedule gives to nobody" in device.notes
+    assert "one thread: the schedule maps these loops to no unit" in device.notes
 
 
 def test_kernels_run_one_after_the_other() -> None:

@@ -215,7 +215,7 @@ def test_several_gpus(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(2):
             made = kernel(x=on(current[0]))
             np.testing.assert_allclose(made.to_numpy(), MATRIX @ VECTOR)
-        with pytest.raises(ow.DataError, match=f"lies on GPU {1 - current[0]}") as caught:
+        with pytest.raises(ow.DataError, match=f"is on GPU {1 - current[0]}") as caught:
             kernel(x=on(1 - current[0]))
         assert caught.value.code == "E511" and "cupy.cuda.Device" in str(caught.value)
     assert loaded == [0, 1]  # what a GPU has loaded, it keeps

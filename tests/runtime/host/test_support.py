@@ -44,16 +44,20 @@ def fault(check: Callable[..., None], *arguments: Any, **options: Any) -> str | 
         ([0], 0, None),
         ([0, 0, 0], 0, None),
         ([0, 2, 2, 5], 5, None),
-        ([1, 2, 5], 5, "E502: A.pos[0] is 1, and positions begin at 0"),
-        ([-1, 2, 5], 5, "E502: A.pos[0] is -1, and positions begin at 0"),
-        ([0, 3, 2, 5], 5, "E502: A.pos[2] is 2, below A.pos[1], which is 3: positions never fall"),
+        ([1, 2, 5], 5, "E502: A.pos[0] is 1, but positions begin at 0"),
+        ([-1, 2, 5], 5, "E502: A.pos[0] is -1, but positions begin at 0"),
+        (
+            [0, 3, 2, 5],
+            5,
+            "E502: A.pos[2] is 2, below A.pos[1], which is 3: positions never decrease",
+        ),
         (
             [0, 2, 5],
             6,
-            "E502: A.pos[2] is 5, and the last position is the number of coordinates, 6",
+            "E502: A.pos[2] is 5, but the last position must be the number of coordinates, 6",
         ),
-        ([0], 3, "E502: A.pos[0] is 0, and the last position is the number of coordinates, 3"),
-        ([], 0, "E501: A.pos is empty, and even no segments need one position: 0"),
+        ([0], 3, "E502: A.pos[0] is 0, but the last position must be the number of coordinates, 3"),
+        ([], 0, "E501: A.pos is empty; even zero segments need one position: 0"),
     ],
 )
 def test_positions(
@@ -95,7 +99,7 @@ def test_order_and_uniqueness_can_be_waived(way: str) -> None:
     assert message(falls, ordered=False, unique=False) is None
     assert "E504: crd[1] is 1, below 2" in (message(falls, unique=False) or "")
     for crd in (repeats, apart):
-        text = "E504: crd[2] is 1, which is in its segment (0) before"
+        text = "E504: crd[2] is 1, which repeats in its segment (0)"
         assert text in (message(crd, ordered=False) or "")
 
 
@@ -136,7 +140,7 @@ def test_the_wrong_kind_of_array(data: Any) -> None:
 
 def test_positions_for_another_length_are_refused(way: str) -> None:
     found = fault(check_coordinates, np.arange(3), np.array([0, 9]), 9, array="A.crd")
-    assert found == "E501: A.crd holds 3 coordinates, and its positions end at 9"
+    assert found == "E501: A.crd holds 3 coordinates, but its positions end at 9"
 
 
 def test_arrays_with_strides_are_read_as_they_are(way: str) -> None:
@@ -240,10 +244,10 @@ def test_tuples(way: str, types: Any) -> None:
             bad = [column.copy() for column in columns]
             for column in bad:
                 column[n] = column[n - 1]
-            with pytest.raises(DataError, match=f"E504: entry {n} of A is there twice"):
+            with pytest.raises(DataError, match=f"E504: entry {n} of A is a duplicate"):
                 support.check_tuples(bad, pos, array="A")
             swapped = [column.copy() for column in columns]
             for column in swapped:
                 column[[n - 1, n]] = column[[n, n - 1]]
-            with pytest.raises(DataError, match=r"E504: entry .* comes before the one it follows"):
+            with pytest.raises(DataError, match=r"E504: entry .* is out of order"):
                 support.check_tuples(swapped, pos, array="A")

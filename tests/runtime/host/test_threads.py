@@ -119,7 +119,7 @@ def test_what_only_looks_like_a_number_is_an_error(count: Any) -> None:
 
 @pytest.mark.parametrize("count", [40_000, 2**31, 2**70])
 def test_more_threads_than_can_be_started_are_an_error(count: int) -> None:
-    with pytest.raises(ToolchainError, match=f"E605.*given {count}, and this process may have"):
+    with pytest.raises(ToolchainError, match=f"E605.*given {count}, but this process may have"):
         set_num_threads(count)
     assert thread_count() < count
     set_num_threads(most_threads())

@@ -99,7 +99,7 @@ def test_a_program_that_only_pretends_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENWORK_CC", str(wrapper(tmp_path / "cc", "exit 0")))
-    with pytest.raises(ToolchainError, match="cannot make a library that loads"):
+    with pytest.raises(ToolchainError, match="cannot build a library that loads"):
         find_toolchain()
 
 

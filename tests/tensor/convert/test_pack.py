@@ -185,7 +185,7 @@ def test_index_widths_follow_the_numbers(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_format_for_another_order_is_refused() -> None:
-    with pytest.raises(FormatError, match=r"E401.*stores 3 modes, and the tensor has 2"):
+    with pytest.raises(FormatError, match=r"E401.*stores 3 modes, but the tensor has 2"):
         pack(np.zeros((2, 0), dtype=int), np.zeros(0), (2, 2), CSF(3))
     with pytest.raises(FormatError, match="E401"):
         convert(pack(np.zeros((2, 0), dtype=int), np.zeros(0), (2, 2), CSR), CSF(1))

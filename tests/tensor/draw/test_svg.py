@@ -87,5 +87,5 @@ def test_notebooks_show_small_tensors_as_pictures() -> None:
 
 
 def test_other_drawings_are_refused() -> None:
-    with pytest.raises(ow.FormatError, match="'png' is no drawing"):
+    with pytest.raises(ow.FormatError, match="cannot draw as 'png'"):
         ow.tensor([1.0]).draw("png")

@@ -32,8 +32,15 @@ LEVEL_CASES: list[tuple[Any, ...]] = [
     (CSR, (3, 4), [(), ([0, 2, 2, 4], CRD)], ONES, "E502", "A.levels[1].pos[3] is 4"),
     (CSR, (3, 4), [(), ([0, 2, 2, 2], CRD)], ONES, "E502", "A.levels[1].pos[3] is 2"),
     (CSR, (3, 4), [(), ([0, 2**40, 2, 3], CRD)], ONES, "E502", "pos[2] is 2, below"),
-    (CSR, (3, 4), [(), ([0, 2, 3], CRD)], ONES, "E501", "A.levels[1].pos has 3 entries, and 4"),
-    (CSR, (3, 4), [(), ([0, 2, 2, 3, 3], CRD)], ONES, "E501", "pos has 5 entries, and 4"),
+    (
+        CSR,
+        (3, 4),
+        [(), ([0, 2, 3], CRD)],
+        ONES,
+        "E501",
+        "A.levels[1].pos has 3 entries, but needs 4",
+    ),
+    (CSR, (3, 4), [(), ([0, 2, 2, 3, 3], CRD)], ONES, "E501", "pos has 5 entries, but needs 4"),
     (CSR, (3, 4), [(), ([], CRD)], ONES, "E501", "pos has 0 entries"),
     (DCSR, (3, 4), [([0, 1, 2], [0, 2]), ([0, 1, 2], [0, 1])], [1, 2], "E501", "levels[0].pos"),
     (DCSR, (3, 4), [([0, 2], [0, 2]), ([0, 2, 2, 3], CRD)], ONES, "E501", "levels[1].pos has 4"),
@@ -63,10 +70,10 @@ LEVEL_CASES: list[tuple[Any, ...]] = [
     (CSR, (3, 4), [(), (POS, [[0], [1, 2]])], ONES, "E501", "not an array"),
     # which arrays
     (CSR, (3, 4), [(), (POS,)], ONES, "E501", "(pos, crd), and 1"),
-    (CSR, (3, 4), [(), {"pos": POS}], ONES, "E501", "crd, pos, and pos was given"),
+    (CSR, (3, 4), [(), {"pos": POS}], ONES, "E501", "crd, pos, but pos was given"),
     (CSR, (3, 4), [(POS, CRD), (POS, CRD)], ONES, "E501", "level 0, Dense"),
     (CSR, (3, 4), [(POS, CRD)], ONES, "E501", "arrays of 1 levels"),
-    (CSR, (3, 4, 5), [(), (POS, CRD)], ONES, "E501", "the shape 3 modes"),
+    (CSR, (3, 4, 5), [(), (POS, CRD)], ONES, "E501", "the shape has 3 modes"),
 ]
 
 
@@ -231,7 +238,7 @@ def test_blocks_of_one_mode(inner: Level, arrays: Any, good: bool) -> None:
 def test_repeats_are_looked_for_where_the_order_is_free() -> None:
     format = Format([Dense, Compressed(ordered=False)])
     assert from_arrays(format, (2, 4), [(), ([0, 2, 3], [3, 0, 1])], ONES).nnz == 3
-    with pytest.raises(DataError, match=r"E504: A.levels\[1\].crd\[1\] is 3, which is in its"):
+    with pytest.raises(DataError, match=r"E504: A.levels\[1\].crd\[1\] is 3, which repeats in its"):
         from_arrays(format, (2, 4), [(), ([0, 2, 3], [3, 3, 1])], ONES, name="A")
 
 
@@ -309,8 +316,8 @@ def test_a_level_that_says_nothing_is_tried_out(kind: type[Shifted]) -> None:
     A = from_arrays(format, (3, 4), [(), good], ONES)
     assert A.to_coo()[0].tolist() == [[0, 1, 2], [2, 3, 2]]
     for array, at, value, piece in [
-        ("which", 0, 2, "entry 2 is asked for"),
-        ("which", 0, -1, "entry -1 is asked for"),
+        ("which", 0, 2, "reads entry 2"),
+        ("which", 0, -1, "reads entry -1"),
         ("table", 0, 4, "outside its mode"),
         ("table", 1, -1, "outside its mode"),
         ("table", 1, 2**62, "outside its mode"),

@@ -92,7 +92,7 @@ def test_text_as_others_write_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.csv", "a", "a.gz", "a.pse"])
 def test_endings_that_nobody_reads(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"1,2")
-    with pytest.raises(DataError, match=f"E506: {name} has no ending that Openwork reads"):
+    with pytest.raises(DataError, match=f"E506: {name} has no extension that Openwork reads"):
         read(tmp_path / name)
 
 
@@ -288,7 +288,7 @@ def test_symmetries_are_written_and_expanded(tmp_path: Path, ending: str) -> Non
             write(file, tensor(np.triu(np.ones((4, 4))), CSR, name="A"), symmetry)
         with pytest.raises(FormatError, match="E404"):
             write(file, tensor(np.ones((2, 3)), CSR), symmetry)
-    with pytest.raises(FormatError, match="E404: 'odd' is no symmetry"):
+    with pytest.raises(FormatError, match="E404: 'odd' is not a symmetry"):
         write(file, tensor(MATRIX, CSR), "odd")
 
 
@@ -343,7 +343,7 @@ def test_options(tmp_path: Path) -> None:
     assert read(file, shape=(2, 2), format=DCSR).shape == (2, 2)
     file.write_text("1 1 2.0\n")
     assert read(file, dtype="int64").dtype == np.int64
-    with pytest.raises(DataError, match="it has 2 modes, and the shape 3"):
+    with pytest.raises(DataError, match="it has 2 modes, but the shape 3"):
         read(file, shape=(2, 2, 2))
     with pytest.raises(DataError, match="line 1: row 1 is outside 1 to 0"):
         read(file, shape=(0, 2))

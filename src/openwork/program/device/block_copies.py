@@ -1,4 +1,4 @@
-"""Blocks of a GPU that add to the same entries: each has a copy, and a kernel combines them.
+"""Private copies of a result for GPU blocks that add to the same entries; a kernel combines them.
 
     for (i = lo; i < hi; i++) body   [block; copies of array]
  => all elements of parts = identity;
@@ -6,7 +6,7 @@
       for (round = 0; lo + part + round * P < hi; round++) body, on the copy of `part`
     for (n = 0; n < count; n++) for (part = 0; part < P; part++) array[n] op= parts[part][n];
 
-The parts are combined in order, so that the result does not depend on which block was first.
+The copies are combined in order, so the result does not depend on the order of the blocks.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from openwork.program.nodes import (
 )
 from openwork.tree import Node, map_children, walk
 
-_MOST = 256  # blocks that have copies
+_MOST = 256  # blocks with copies, at most
 _MOST_ELEMENTS = 1 << 26  # of all copies together
 
 
 def with_block_copies(program: p.Program) -> p.Program:
-    """`program` with copies for the blocks that need them."""
+    """`program` with private copies for the blocks that need them."""
     if not any(isinstance(n, For) and n.unit and n.copies for n in walk(program.body)):
         return program
     taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
@@ -50,7 +50,7 @@ def with_block_copies(program: p.Program) -> p.Program:
     )
     if any(isinstance(n, For) and n.unit and n.copies for n in walk(body)):
         raise ScheduleError(
-            "blocks have copies of what they add to, but what comes before decides if they run",
+            "blocks add to private copies, but code before them decides whether they run",
             code="E307",
             hint="use Atomics in place of Temporary",
         )
@@ -84,7 +84,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
         Declare(loop.var, loop.begin + part + rounds * parts, fixed=True),
         cast(p.Stmt, body),
     )
-    count = (loop.end - loop.begin - part + (parts - 1)) / parts  # none, or less, past the end
+    count = (loop.end - loop.begin - part + (parts - 1)) / parts  # zero or negative past the end
     again = For(rounds, Value(0), count, inner, private=())
     shared = replace(
         loop, var=part, begin=Value(0), end=parts, body=block(again), copies=(), lanes=_MOST
@@ -93,7 +93,7 @@ def _in_parts(loop: For, taken: set[str]) -> p.Block:
 
 
 def _moved(node: Node, array: Array, own: Array, first: Expr) -> Node:
-    """Every access of `array` as one of a part that begins at `first`."""
+    """Redirect every access of `array` to the copy that begins at `first`."""
     node = map_children(node, lambda n: _moved(n, array, own, first))
     match node:
         case Load(array=a, index=index) if a == array:

@@ -1,4 +1,4 @@
-"""Whether a program gives the same bits at each call: what threads add atomically does not."""
+"""Whether a program is bit-reproducible: sums by atomics are not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ELEMENTS = (p.Role.VALUE, p.Role.PARTIAL)  # sums depend on their order; counts
 
 
 def is_exact(bodies: tuple[p.Block, ...]) -> bool:
-    """Whether no elements are updated in an order that changes from call to call."""
+    """Whether no elements are updated in an order that may change from call to call."""
     return not any(
         isinstance(n, Combine)
         or (isinstance(n, p.Store) and n.atomic and n.array.role in _ELEMENTS)
@@ -23,7 +23,7 @@ def is_exact(bodies: tuple[p.Block, ...]) -> bool:
 
 
 def may_be_atomic(plan: Plan) -> bool:
-    """Whether a schedule has loops whose iterations meet in one place."""
+    """Whether a schedule has loops whose iterations may update the same entry."""
     return any(
         loop.tag.race is OutputRaceStrategy.Atomics or loop.tag.reduction == "segment"
         for loop in walk(plan.loops)
@@ -42,15 +42,15 @@ def _meeting(plan: Plan) -> list[Forall]:
 
 
 def check_exact(plan: Plan, bodies: tuple[p.Block, ...]) -> None:
-    """Raise E317 unless `bodies`, which were made from `plan`, give the same bits at each call."""
+    """Raise E317 unless `bodies`, the kernels of `plan`, are bit-reproducible."""
     if is_exact(bodies):
         return
     loops = _meeting(plan)
     who = f"the loop over {loops[-1].var}" if loops else "a loop"
     raise ScheduleError(
-        f"{who} combines what its threads write atomically, in an order that differs from call to "
-        "call, but the result is to be deterministic",
+        f"{who} updates its result atomically, in an order that differs from call to call, but "
+        "deterministic=True asks for bit-reproducible results",
         code="E317",
-        hint="give each row to one thread, unit or group of threads that spans it, as "
-        "recipes.group_per_row and spmm_rows do; or leave deterministic=True out",
+        hint="map each row to one thread, unit or group of threads, as recipes.group_per_row and "
+        "spmm_rows do; or leave out deterministic=True",
     )

@@ -1,8 +1,8 @@
-"""Loops of threads that store together: whole groups stay converged.
+"""Loops whose threads combine their stores: whole groups stay converged.
 
-Threads past the end of the data take the last iteration once more, and store nothing (the zero
-extension of segment groups). So all of a group come to each store, where they combine what they
-have and as few as possible of them write.
+Threads past the end of the data repeat the last iteration and store nothing (the zero extension of
+segment groups). So all threads of a group reach each store, combine their values, and as few as
+possible of them write.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Fresh = Callable[[str], str]
 
 
 def converged(loop: p.For, first: Expr, count: Expr, once: bool, fresh: Fresh) -> p.Block:
-    """The loop, in which thread `first` of `count` takes its iterations, for the whole group.
+    """The loop, where thread `first` of `count` takes its iterations, with converged groups.
 
     for (base = begin; base < end; base += count) {
       in = base + first < end;
@@ -56,7 +56,7 @@ def converged(loop: p.For, first: Expr, count: Expr, once: bool, fresh: Fresh) -
 
 
 class _Collective:
-    """The body of a loop whose threads combine what they store."""
+    """The body of a loop whose threads combine their stores."""
 
     def __init__(self, loop: p.For, inside: Name, fresh: Fresh) -> None:
         self.loop, self.inside, self.fresh = loop, inside, fresh
@@ -66,7 +66,7 @@ class _Collective:
         self.written = {n.array for n in walk(loop.body) if isinstance(n, p.Store) and not n.atomic}
 
     def block(self, body: p.Stmt) -> p.Block:
-        """Statements that all threads of a group come to."""
+        """Statements that all threads of a group reach."""
         parts: list[p.Stmt] = []
         for s in body.body if isinstance(body, p.Block) else (body,):
             parts += self._stmt(s)
@@ -78,7 +78,7 @@ class _Collective:
                 if self._varies(value):
                     self.varying.add(name.name)
                 if any(isinstance(n, p.Load) and n.array in self.written for n in walk(value)):
-                    # Those past the end have the place of a thread that may write to it now.
+                    # Threads past the end have the index of a thread that may be writing there.
                     none = Value(SUPPORTED[name.type].type(0).item(), name.type)
                     return [Declare(name, none), p.If(self.inside, block(Set(name, value)))]
                 return [s]
@@ -90,12 +90,12 @@ class _Collective:
             case p.If(condition=condition):
                 return self._if(s, Binary("&&", self.inside, condition))
             case p.Store() | p.While() | p.For():
-                # What others have at other times is not combined.
+                # Divergent stores are not combined.
                 return [p.If(self.inside, block(s))]
         return [s]
 
     def _if(self, s: p.If, condition: Expr) -> list[p.Stmt]:
-        """Stores of some threads: what they have is kept until all are together again."""
+        """A divergent store: its values are held until the group has converged again."""
         before: list[p.Stmt] = []
         after: list[p.Stmt] = []
 
@@ -119,7 +119,7 @@ class _Collective:
         return [*before, made, *after]
 
     def _combine(self, s: p.Store) -> tuple[list[p.Stmt], Combine, p.Block]:
-        """Where a thread has its index and value, what combines them, and what sets them."""
+        """Declare a thread's index and value; the node that combines them; code to set them."""
         if s.op is None:
             raise InternalError("only reductions are combined")
         index = Name(self.fresh(f"{s.array.name}_place"))
@@ -132,12 +132,12 @@ class _Collective:
         return code, combine, block(Set(index, s.index), Set(value, s.value))
 
     def _varies(self, node: Node) -> bool:
-        """Whether threads may have different values of an expression."""
+        """Whether an expression may differ between threads."""
         if isinstance(node, Name) and node.name in self.varying:
             return True
         return any(self._varies(child) for child in children(node))
 
 
 def _combines(s: p.Store) -> bool:
-    """Whether groups can combine what `s` stores: a built-in reduction, that has an identity."""
+    """Whether groups can combine what `s` stores: it must be a built-in reduction."""
     return s.atomic and s.op is not None and s.op.definition is None

@@ -1,8 +1,8 @@
-"""From a program with loops for a GPU to kernels, and the steps of the host around them.
+"""Splits a program with GPU loops into kernels and the host's steps around them.
 
-What the host can work out, it does: sizes, numbers of runs, checks of bounds. Every other statement
-goes into a kernel: a loop over blocks into one of its own, and what depends on it by a variable
-that changes into the same. Kernels run one after the other.
+The host evaluates what it can: sizes, numbers of tiles, checks of bounds. Every other statement
+goes into a kernel: each loop over blocks gets its own, along with the statements that depend on it
+through a variable. Kernels run one after the other.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.program.simplify import without_dead
 from openwork.tree import Node, bottom_up, map_children, walk
 
-# Threads of a block, and iterations of a loop without dependences that each of them takes.
+# Threads per block for a loop without dependences, each of which takes one iteration.
 _USUAL_THREADS = 256
 
 
 def on_device(program: p.Program) -> DeviceProgram:
-    """`program` as kernels and steps of the host."""
+    """`program` as kernels and host steps."""
     return _Host(program).made()
 
 
 def with_statuses(device: DeviceProgram) -> DeviceProgram:
-    """`device`, where kernels that fail leave a status which the host reads, and may try again."""
+    """`device` where failing kernels leave a status; the host reads it, and may try again."""
     return each_kernel(
         device, lambda kernel: without_dead(cast(p.Block, bottom_up(_status)(kernel.body)))
     )
 
 
 def without_unread(program: p.Program) -> p.Program:
-    """`program` without arrays that an inspector would fill for nobody."""
+    """`program` without inspectors whose results are never read."""
     return replace(program, body=_without_unread(without_dead(program.body)))
 
 
@@ -60,17 +60,17 @@ def _without_unread(body: p.Block) -> p.Block:
         made = [n.array for n in walk(s) if isinstance(n, (p.Allocate, p.Store))]
         return bool(made) and set(made) <= unread
 
-    # One array may be filled from another, which nobody reads then.
+    # Another array may have been filled from the removed one, and is now unread, too.
     return _without_unread(block(*(s for s in body.body if not is_for_nobody(s))))
 
 
 @dataclass
 class _Host:
-    """One program on its way to a GPU."""
+    """The state of one program's translation for a GPU."""
 
     program: p.Program
     known: set[str] = field(default_factory=set)  # scalars that the host has
-    sunk: dict[str, p.Declare] = field(default_factory=dict)  # those that kernels work out
+    sunk: dict[str, p.Declare] = field(default_factory=dict)  # scalars that kernels compute
     kernels: list[Kernel] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rooms: list[Name] = field(default_factory=list)
@@ -105,9 +105,9 @@ class _Host:
     # -- what runs where ------------------------------------------------------------------------
 
     def _sequence(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
-        """Steps of the host, and kernels for the rest."""
+        """Host steps, and kernels for the rest."""
         done: list[p.Stmt] = []
-        waiting: list[p.Stmt] = []  # statements of a kernel that is not finished
+        waiting: list[p.Stmt] = []  # statements of an unfinished kernel
         open_names: set[str] = set()
 
         def flush() -> None:
@@ -119,7 +119,7 @@ class _Host:
             later = {x.name for t in stmts[n + 1 :] for x in walk(t) if isinstance(x, Name)}
             if isinstance(s, (Scan, Ask)):
                 flush()
-            known = isinstance(s, p.Declare)  # by the host, whatever a kernel has to do yet
+            known = isinstance(s, p.Declare)  # on the host, even if a kernel is unfinished
             if (known or not waiting) and self._for_host(s):
                 done += self._on_host(s)
                 continue
@@ -174,7 +174,7 @@ class _Host:
         return [s]
 
     def _evaluates(self, e: Node) -> bool:
-        """Whether the host can work out an expression: it knows sizes, and index arrays."""
+        """Whether the host can evaluate an expression: it knows sizes and index arrays."""
         index = {a.array for a in self.program.arguments if a.role == "operand" and a.level >= 0}
         for node in walk(e):
             if isinstance(node, Name) and node.name not in self.known:
@@ -190,13 +190,13 @@ class _Host:
     # -- kernels --------------------------------------------------------------------------------
 
     def _launch(self, stmts: tuple[p.Stmt, ...]) -> Launch:
-        """A kernel of its own for `stmts`."""
+        """A separate kernel for `stmts`."""
         stmts = tuple(_shared_out(s) for s in stmts)
         geometry = geometry_of(stmts)
         several = len(stmts) > 1 or _among_others(stmts)
         stmts = self._with_sunk(stmts)
         if several and any(map(_has_blocks, stmts)):
-            self.notes.append("one block: what its loops work out is needed by what comes after")
+            self.notes.append("one block: later statements depend on these loops")
         alone = sum(_has_blocks(s) for s in stmts) == 1
 
         def exact(loop: p.For) -> bool:
@@ -204,18 +204,18 @@ class _Host:
 
         work = Distribution(geometry, exact, one_block=several)
         body = work.body(stmts)
-        if work.scratch:  # memory for the units is for a grid that may be smaller
+        if work.scratch:  # scratch memory is for a grid that may be smaller
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
         loops = [n for s in stmts for n in walk(s) if isinstance(n, (p.For, p.While))]
         if loops and not any(isinstance(n, p.For) and n.unit for n in loops):
-            self.notes.append("one thread does what the schedule gives to nobody")
+            self.notes.append("one thread: the schedule maps these loops to no unit")
         kernel = self._kernel(body, work, geometry)
         self.kernels.append(kernel)
         return Launch(kernel.name)
 
     def _with_sunk(self, stmts: tuple[p.Stmt, ...]) -> tuple[p.Stmt, ...]:
-        """Declarations that the host cannot make, ahead of who needs them."""
+        """The statements, after the declarations they need that the host cannot evaluate."""
         needed: list[p.Declare] = []
         used = {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         for name, declaration in reversed(self.sunk.items()):
@@ -248,7 +248,7 @@ def _body(s: p.Stmt) -> tuple[p.Stmt, ...]:
 
 
 def _outside(s: p.Stmt) -> p.Stmt:
-    """Registers are of one thread in one kernel; outside of all kernels there is memory."""
+    """Registers exist within one thread of one kernel; between kernels data lies in memory."""
     return p.Allocate(s.array, Value(s.count)) if isinstance(s, p.Local) else s
 
 
@@ -257,7 +257,7 @@ def _has_blocks(s: Node) -> bool:
 
 
 def _among_others(stmts: tuple[p.Stmt, ...]) -> bool:
-    """Whether loops over blocks stand among statements, or in a loop: blocks cannot wait there."""
+    """Whether loops over blocks have siblings or an outer loop: blocks cannot synchronize there."""
     work = [s for s in stmts if not (isinstance(s, p.Declare) and s.fixed)]
     if not any(map(_has_blocks, work)):
         return False
@@ -272,7 +272,7 @@ def _among_others(stmts: tuple[p.Stmt, ...]) -> bool:
 
 
 def _is_serial(s: p.Stmt) -> bool:
-    """Whether `s` has nothing for the units of a GPU."""
+    """Whether `s` has no loop for GPU units."""
     return not any(isinstance(n, p.For) and (n.unit or n.simd) for n in walk(s))
 
 
@@ -287,7 +287,7 @@ def _is_check(s: p.If) -> bool:
 
 
 def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
-    """What can be checked before any kernel runs, as only sizes decide it, and the rest."""
+    """The checks that depend only on sizes, to run before any kernel, and the rest."""
     sizes = {name.name for name in program.sizes}
     table = {n.name: n.value for n in walk(program.body) if isinstance(n, p.Declare) and n.fixed}
     found: list[p.Stmt] = []
@@ -314,7 +314,7 @@ def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
 
 
 def _shared_out(s: p.Stmt) -> p.Stmt:
-    """A loop without dependences that nobody was given goes to all threads there are."""
+    """Distribute a loop without dependences that has no unit over all threads."""
     if isinstance(s, p.For) and s.simd and not s.unit and _is_serial(s.body):
         n = _USUAL_THREADS
         run = Name(f"{s.var.name}_run")
@@ -328,7 +328,7 @@ def _shared_out(s: p.Stmt) -> p.Stmt:
 
 
 def _status(node: Node) -> Node | None:
-    """Failures and lists that grow, as a GPU has them: the host reads a status, and tries again."""
+    """Failures and growing lists on a GPU: set a status; the host reads it, and tries again."""
     match node:
         case p.Fail(status=status):
             return block(p.Store(STATUS, Value(0), p.Convert(Value(status), "int32")), p.Fail(0))
@@ -344,7 +344,7 @@ def _is_room(name: Name, program: p.Program) -> bool:
 
 
 def _with_rooms(body: tuple[p.Stmt, ...], grown: set[str]) -> tuple[p.Stmt, ...]:
-    """Lists that grow get the memory that the host has room for, at once."""
+    """Allocate growing lists at the capacity that the host has set."""
     rooms = {
         g.array.name: (n.capacity, g)
         for s in body

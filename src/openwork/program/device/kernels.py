@@ -1,4 +1,4 @@
-"""Passes over the kernels of a GPU: the arguments of a kernel follow from what its body uses."""
+"""Passes over GPU kernels: the arguments of a kernel follow from what its body uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from openwork.tree import walk
 
 
 def each_kernel(device: DeviceProgram, change: Callable[[Kernel], p.Block]) -> DeviceProgram:
-    """`device` with the bodies that `change` makes of its kernels; itself if none is another."""
+    """`device` with the bodies of its kernels rewritten by `change`; itself if none changes."""
     bodies = [change(kernel) for kernel in device.kernels]
     if all(body is k.body for body, k in zip(bodies, device.kernels, strict=True)):
         return device
@@ -31,7 +31,7 @@ def each_kernel(device: DeviceProgram, change: Callable[[Kernel], p.Block]) -> D
 
 
 def with_body(kernel: Kernel, body: p.Block) -> Kernel:
-    """`kernel` with another body, and the arguments that this one needs."""
+    """`kernel` with another body, and the arguments that the body needs."""
     nodes = list(walk(body))
     declared = {
         n.name.name if isinstance(n, p.Declare) else n.var.name

@@ -1,8 +1,8 @@
-"""Kernels: how the loops of one launch are shared by blocks, warps and threads.
+"""Kernels: how the loops of one launch are distributed over blocks, warps and threads.
 
-Every thread runs the whole body. A loop that a unit takes iterations of begins at the unit's number
-and steps by how many there are; what lies outside of the loops for threads is done by all of them
-alike, save that only one stores. Between a store and another thread's load there is a barrier.
+Every thread executes the whole body. A loop for a unit begins at the unit's index and strides by
+the number of units. Every thread executes code outside of thread loops, but only one stores. A
+barrier separates a store from another thread's load.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a block is made up: `warps` units of `lanes` threads.
+    """The shape of a block: `warps` units of `lanes` threads.
 
-    Units of several warps are as long as a power of two, and lie within the hardware's own, so that
-    their threads can meet. `resident`: as many threads are to fit a multiprocessor.
+    With several units, `lanes` is a power of two within a hardware warp, so that the threads of a
+    unit can synchronize. `resident`: threads that should be resident on a multiprocessor (launch
+    bounds).
     """
 
     warps: int
@@ -59,12 +60,12 @@ class Geometry:
 
 
 def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
-    """The geometry that the loops of a launch ask for."""
+    """The geometry for the loops of a launch."""
     loops = [n for s in stmts for n in walk(s) if isinstance(n, p.For) and n.unit]
     warps, threads = ([x for x in loops if x.unit == unit] for unit in ("warp", "thread"))
     if _needs_one_thread(stmts):
         return Geometry(1, 1)
-    if warps:  # loops for threads beside those for warps take all threads of the block
+    if warps:  # thread loops outside of warp loops use all threads of the block
         threads = [n for w in warps for n in walk(w) if isinstance(n, p.For) and n.unit == "thread"]
     combines = [x for x in threads if x.reductions or x.group]
     usual = _WARP if warps else _USUAL_THREADS
@@ -88,7 +89,7 @@ def _power(n: int) -> int:
 
 
 def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
-    """Whether lists of keys are made around the loops for threads: one thread does it all."""
+    """Whether key lists are built outside of thread loops: then one thread executes everything."""
 
     def makes_lists(node: Node, inside: bool) -> bool:
         together = any(isinstance(n, p.Helper) and n.facts.collective for n in children(node))
@@ -105,7 +106,7 @@ def _needs_one_thread(stmts: tuple[p.Stmt, ...]) -> bool:
 
 @dataclass
 class Distribution:
-    """The body of one kernel, from that of a launch."""
+    """Builds the body of a kernel from the statements of a launch."""
 
     geometry: Geometry
     exact: Callable[[p.For], bool]  # whether there is a block for each iteration
@@ -119,7 +120,7 @@ class Distribution:
     planes: int = 1  # dimensions of the grid
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
-        """All of it."""
+        """The whole body."""
         self.planes = max(_planes(s) for s in stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
@@ -132,13 +133,13 @@ class Distribution:
         return block(*self.shared, *(d for d in declared if d.name in used), moved)
 
     def _hidden(self, body: Node) -> set[Name]:
-        """What collective operations use without naming it."""
+        """Names that collective operations use implicitly."""
         return {LANE} if any(isinstance(n, (Combine, Together)) for n in walk(body)) else set()
 
     # -- statements -----------------------------------------------------------------------------
 
     def _sequence(self, stmts: tuple[p.Stmt, ...], active: tuple[str, ...]) -> p.Block:
-        """Statements in order, with barriers between those that touch what another wrote."""
+        """Statements in order, with barriers between conflicting ones."""
         done: list[p.Stmt] = []
         before = Touched()
         alone = self._alone(active)
@@ -152,7 +153,7 @@ class Distribution:
         return block(*done)
 
     def _alone(self, active: tuple[str, ...]) -> bool:
-        """Whether a thread is by itself here."""
+        """Whether each thread runs on its own here."""
         g = self.geometry
         return ("thread" in active or g.lanes == 1) and ("warp" in active or g.warps == 1)
 
@@ -201,24 +202,24 @@ class Distribution:
         return block(s)
 
     def _collective(self, call: p.Helper, active: tuple[str, ...]) -> p.Helper:
-        """A call that threads make together, with how many they are."""
+        """A collective call, with the number of participating threads."""
         lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
         return replace(call, args=(*call.args, Value(lanes)))
 
     def _only_stores(self, body: p.Stmt) -> bool:
-        """Whether all that `body` does is to store to memory that threads share."""
+        """Whether `body` only stores to memory that threads share."""
         inner = [n for n in walk(body) if isinstance(n, p.Stmt)]
         return all(isinstance(n, (p.Block, p.Declare, p.Store)) for n in inner) and not any(
             isinstance(n, p.Store) and n.array.name in self.local for n in inner
         )
 
     def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
-        """A barrier between an iteration and the next, if they touch what the other writes."""
+        """A barrier between two iterations, if they conflict."""
         all_of_it = touched(body).without(self.local)
         return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
 
     def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
-        """What threads come to together, and only one is to do, is done by the first of them."""
+        """Let only the first of the converged threads execute `s`."""
         first: list[Expr] = []
         g = self.geometry
         own = {x.array.name for x in self.shared} | {x.array.name for x in self.scratch}
@@ -240,7 +241,7 @@ class Distribution:
     # -- memory ---------------------------------------------------------------------------------
 
     def _workspace(self, s: p.Allocate, active: tuple[str, ...]) -> p.Block:
-        """By its place: registers inside of a thread, shared memory around them, or global."""
+        """Place a workspace: in registers of a thread, in shared memory, or in global memory."""
         count = int(s.count.value.real) if isinstance(s.count, Value) else None
         if self._alone(active) and count is not None and count <= _MOST_REGISTERS and not s.zeroed:
             self.local.add(s.array.name)
@@ -262,7 +263,7 @@ class Distribution:
         return block()
 
     def _number(self, unit: str) -> Expr:
-        """Which of all units of the grid this one is."""
+        """The index of this unit among all units of the grid."""
         number: Expr = BLOCK_Y * GRID_X + BLOCK_X
         if unit == "warp":
             number = number * self.geometry.warps + WARP
@@ -284,7 +285,7 @@ class Distribution:
         own, loop = self._own_sums(loop, beside="warp" not in active)
         body = self._sequence((loop.body,), inside)
         if not self._alone(inside) and not most:
-            # Iterations are independent of each other, but have their workspaces in one place.
+            # Iterations are independent of each other, but share the memory of their workspaces.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
             inner = touched(loop.body)
             again = (inner.first | inner.many) & memory
@@ -297,7 +298,7 @@ class Distribution:
         return block(*private, *own.before, plain, *own.after)
 
     def _share(self, loop: p.For, active: tuple[str, ...]) -> tuple[Expr, Expr, bool]:
-        """At which iteration a unit begins, how many units there are, and if one round is all."""
+        """The first iteration of a unit, the number of units, and whether one round suffices."""
         g = self.geometry
         if loop.unit == "block":
             if self.one_block:
@@ -311,14 +312,14 @@ class Distribution:
         if loop.unit == "warp":
             return WARP, Value(g.warps), (loop.lanes or g.warps + 1) <= g.warps
         if g.warps > 1 and "warp" not in active:
-            # Beside loops for warps, one for threads alone goes to all threads of the block.
+            # A thread loop outside of warp loops uses all threads of the block.
             return THREAD, Value(g.threads), (loop.lanes or g.threads + 1) <= g.threads
         return LANE, Value(g.lanes), (loop.lanes or g.lanes + 1) <= g.lanes
 
     def _own_sums(self, loop: p.For, beside: bool) -> tuple[Own, p.For]:
-        """Each thread sums by itself; then the sums of all are combined.
+        """A reduction: each thread has a private sum, and then all are combined.
 
-        `beside`: no loop for warps is around, so that a loop for threads has all of the block.
+        `beside`: there is no warp loop around, so that a thread loop uses the whole block.
         """
         before: list[p.Stmt] = []
         after: list[p.Stmt] = []
@@ -353,7 +354,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Own:
-    """What comes before and after a loop whose threads sum by themselves."""
+    """Code before and after a loop whose threads have private sums."""
 
     before: list[p.Stmt]
     after: list[p.Stmt]
@@ -367,13 +368,13 @@ def _bytes(type: str) -> int:
 
 
 def _planes(node: Node) -> int:
-    """How many loops for blocks are inside of each other."""
+    """The nesting depth of loops for blocks."""
     mine = isinstance(node, p.For) and node.unit == "block"
     return int(mine) + max(map(_planes, children(node)), default=0)
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:
-    """Every access of a unit's own part of an array by its place in the whole."""
+    """Offset every access by the begin of the unit's own part of the array."""
     if not offsets:
         return node
     node = map_children(node, lambda n: _moved(n, offsets))

@@ -1,10 +1,10 @@
 """The rules of programs for a GPU: run after every pass over them.
 
-The host declares every scalar and allocates every array that it hands to a kernel. A kernel keeps
-the rules of any program, writes to no operand, and fits the hardware: a block has at most 1024
-threads and the shared memory that every GPU has. Threads that meet at a barrier all come to it: no
-condition and no bound of a loop around it is computed from the number of the thread. What a
-condition loads from memory may differ from thread to thread, too, but that is not decided here.
+The host declares every scalar and allocates every array that it hands to a kernel. A kernel obeys
+the rules of any program, writes no operand, and fits the hardware: a block has at most 1024
+threads and the shared memory that every GPU has. Barriers are not divergent: no condition or loop
+bound around one is computed from the thread's index. Conditions on loaded values may diverge as
+well, but this is not checked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def verify_device(device: DeviceProgram) -> None:
 
 
 class _Host(Known):
-    """What the host knows; a kernel that it launches finds all of its arguments."""
+    """The names that the host knows; every argument of a kernel must be among them."""
 
     kernels: dict[str, Kernel]
 
@@ -75,7 +75,7 @@ class _Host(Known):
 
 
 class _Threads(Known):
-    """What a thread of a kernel knows."""
+    """The names that a thread of a kernel knows."""
 
     def other(self, node: p.Stmt) -> None:
         match node:
@@ -96,10 +96,10 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
     if not 1 <= threads <= _MOST_THREADS:
         raise InternalError(f"{kernel.name} has blocks of {threads} threads")
     if kernel.warps > 1 and (lanes & (lanes - 1) or lanes > _WARP):
-        raise InternalError(f"{kernel.name} has units of {lanes} threads, which cannot meet")
+        raise InternalError(f"{kernel.name} has units of {lanes} threads, which cannot synchronize")
     shared = [n for n in walk(kernel.body) if isinstance(n, Shared)]
     if sum(s.count * _size(s.array.type) for s in shared) > _MOST_SHARED:
-        raise InternalError(f"{kernel.name} has more shared memory than there is")
+        raise InternalError(f"{kernel.name} uses more shared memory than a GPU has")
     wrong = kernel.written & operands
     if wrong:
         raise InternalError(f"{kernel.name} writes to {', '.join(sorted(wrong))}")
@@ -111,9 +111,9 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
 
 
 def _meet(node: Node, of_block: set[Node], of_unit: set[Node], kernel: str) -> None:
-    """Raise unless all threads come to each barrier in `node`.
+    """Raise unless all threads reach each barrier in `node`.
 
-    `of_block`: the names that differ among the threads of a block; `of_unit`: among those of a
+    `of_block`: the names that differ between the threads of a block; `of_unit`: between those of a
     unit.
     """
     of_block, of_unit = set(of_block), set(of_unit)
@@ -137,18 +137,18 @@ def _meet(node: Node, of_block: set[Node], of_unit: set[Node], kernel: str) -> N
 def _divergent(
     body: p.Stmt, ends: list[p.Expr], of_block: set[Node], of_unit: set[Node], kernel: str
 ) -> None:
-    """Raise if `body`, which threads come to by `ends`, has a barrier for threads that do not."""
+    """Raise if `body`, which runs under the conditions `ends`, has a divergent barrier."""
     lost = any(_computed_from(e, of_block) for e in ends)
     alone = any(_computed_from(e, of_unit) for e in ends)
     for n in walk(body) if lost or alone else ():
         lanes = _waits_for(n)
         if lanes == 0 or (lanes > 1 and alone):
-            raise InternalError(f"{kernel} has a barrier that not all of its threads come to")
+            raise InternalError(f"{kernel} has a barrier that not all of its threads reach")
     _meet(body, of_block, of_unit, kernel)
 
 
 def _waits_for(node: Node) -> int:
-    """How many neighbours wait for each other here: 0 is all threads of the block, 1 none."""
+    """How many adjacent threads synchronize here: 0 for the whole block, 1 for none."""
     match node:
         case Barrier(lanes=lanes):
             return lanes or 0
@@ -158,7 +158,7 @@ def _waits_for(node: Node) -> int:
 
 
 def _computed_from(e: p.Expr, names: set[Node]) -> bool:
-    """Whether `e` is arithmetic on `names`; what is loaded may be the same for all."""
+    """Whether `e` is arithmetic on `names`; a loaded value may be the same for all."""
     match e:
         case p.Binary(left=left, right=right):
             return _computed_from(left, names) or _computed_from(right, names)

@@ -1,13 +1,13 @@
-"""Loads and stores of 16 bytes: loops that are written out over neighbouring elements.
+"""Loads and stores of 16 bytes: vectorizes unrolled loops over consecutive elements.
 
-    for (at = 0; at < 4; at++) sum[at] += a * B[j * 32 + k + at];    written out
+    for (at = 0; at < 4; at++) sum[at] += a * B[j * 32 + k + at];    unrolled
     =>
     v = the vector at B[j * 32 + k];
     for (at = 0; at < 4; at++) sum[at] += a * v[at];
 
-Neighbours that are added to indivisibly are added to at once where the hardware can. All that is
-legal where the first element is the first of a vector: its index is a multiple of the length, which
-follows from constants. Arrays begin at such a place, or the host takes other code.
+Adjacent float32 updates use vector atomics (sm_90 and later). A vector must be aligned: the index
+of its first element is a multiple of its length, which follows from constants. Arrays are aligned
+themselves, or the host picks other code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from openwork.tree import Node, map_children, walk
 
 
 def with_wide_loads(device: DeviceProgram) -> DeviceProgram:
-    """`device` with vectors, which are loaded from operands and from shared memory."""
+    """`device` with vector loads from operands and shared memory, and vector stores."""
     operands = _operands(device)
 
     def widened(kernel: Kernel) -> p.Block:
@@ -50,7 +50,7 @@ def with_wide_loads(device: DeviceProgram) -> DeviceProgram:
 
 
 def _operands(device: DeviceProgram) -> set[str]:
-    """The arrays that nobody writes to."""
+    """The arrays that are never written."""
     return {a.array.name for a in device.program.arguments if a.role == "operand"}
 
 
@@ -59,7 +59,7 @@ class _Vectors:
         self.loaded, self.shared, self.taken = loaded, shared, taken
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
-        """`node`, where names stand for expressions."""
+        """`node` rewritten; `known` maps names to the expressions they stand for."""
         if isinstance(node, p.Block):
             return p.in_order(node, known, self.node)
         if isinstance(node, p.For) and node.unrolled and isinstance(node.end, Value):
@@ -111,7 +111,7 @@ class _Vectors:
         return block(*before, replace(loop, body=block(*_used(new))), *after)
 
     def _adds(self, store: p.Store) -> bool:
-        """Whether it adds to neighbouring elements as GPUs can do at once, outside of blocks."""
+        """Whether it adds to adjacent float32 elements in global memory: vector atomics."""
         plus = store.op is not None and store.op.adds
         here = store.array.type == "float32" and store.array.name not in self.shared
         return store.atomic and plus and here
@@ -120,7 +120,7 @@ class _Vectors:
         return Array(take_name(f"{array.stem}_vector", self.taken), array.type)
 
     def _base(self, index: Expr, at: Name, own: dict[str, Expr]) -> Expr | None:
-        """`index` less `at`, if that is all it has of it, and without names of the loop."""
+        """`index` minus `at`, if `at` is a term of it, without names declared in the loop."""
         parts = terms(spelled(index, own))
         if parts.count(at) != 1:
             return None
@@ -138,7 +138,7 @@ def _is_plain(store: p.Store) -> bool:
 
 
 def _used(stmts: list[Stmt]) -> list[Stmt]:
-    """`stmts` without declarations that nobody needs any more."""
+    """`stmts` without unused declarations."""
     kept: list[Stmt] = []
     names: set[Node] = set()
     for s in reversed(stmts):
@@ -150,7 +150,7 @@ def _used(stmts: list[Stmt]) -> list[Stmt]:
 
 
 def spelled(e: Expr, own: dict[str, Expr]) -> Expr:
-    """`e` with names replaced by what they stand for."""
+    """`e` with names replaced by the expressions they stand for."""
     if isinstance(e, Name) and e.name in own:
         return spelled(own[e.name], own)
     if isinstance(e, Binary):
@@ -159,14 +159,14 @@ def spelled(e: Expr, own: dict[str, Expr]) -> Expr:
 
 
 def terms(e: Expr) -> list[Expr]:
-    """What `e` is the sum of."""
+    """The terms of the sum `e`."""
     if isinstance(e, Binary) and e.sign == "+":
         return [*terms(e.left), *terms(e.right)]
     return [e]
 
 
 def _aligned(base: Expr, array: Array, count: int, known: dict[str, Expr]) -> bool:
-    """Whether `count` elements from `base` on are whole vectors, as long as can be."""
+    """Whether `count` elements from `base` on are whole, aligned vectors."""
     size = SUPPORTED[array.type].itemsize
     bytes_ = count * size
     each = min(bytes_ & -bytes_, VECTOR) // size
@@ -174,7 +174,7 @@ def _aligned(base: Expr, array: Array, count: int, known: dict[str, Expr]) -> bo
 
 
 def _divisor(e: Expr, known: dict[str, Expr]) -> int:
-    """A number that `e` is a multiple of."""
+    """A divisor of `e`."""
     match e:
         case Value(value=value):
             return abs(int(value.real))
@@ -193,13 +193,13 @@ def _replaced(node: Node, table: dict[Node, Node]) -> Node:
     return table.get(node) or map_children(node, lambda n: _replaced(n, table))
 
 
-# Element types that CUDA has such a load for.
+# Element types with a streaming load in CUDA.
 _TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _TYPES |= {"float32", "float64"}
 
 
 def with_streamed_loads(device: DeviceProgram) -> DeviceProgram:
-    """`device`, where elements of operands that threads take once, side by side, are streamed."""
+    """`device` with streaming loads of operand elements that are read once, coalesced."""
     operands = _operands(device)
     return each_kernel(device, lambda kernel: _streamed(kernel.body, operands))
 
@@ -221,7 +221,7 @@ def _streamed(body: p.Block, operands: set[str]) -> p.Block:
         return map_children(each, lambda n: within(n, at))
 
     def once(index: Expr, at: p.Name) -> bool:
-        """Whether threads take neighbours, and blocks take others."""
+        """Whether threads read adjacent elements, and different blocks different ones."""
         parts = terms(spelled(index, known))
         rest = [part for part in parts if part != at]
         names = {n for part in rest for n in walk(part)}

@@ -1,6 +1,6 @@
-"""What the interpreter knows, and how it evaluates expressions.
+"""The state of the interpreter, and its evaluation of expressions.
 
-Nodes become functions without arguments, once, and are then called.
+Nodes are compiled once into functions without arguments, which are then called.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 
 
 class Machine:
-    """The state of one run: scalars, memory, and which part of a parallel loop is at work."""
+    """The state of one run: scalars, memory, and the current part of a parallel loop."""
 
     def __init__(
         self, program: p.Program, arrays: Sequence[Array | None], sizes: Sequence[int], seed: int
@@ -56,10 +56,6 @@ class Machine:
             known = np.ones(len(array), dtype=bool)
             self.memory[name] = Memory(name, array, known, argument.role == "operand")
 
-    def stmt(self, s: p.Stmt) -> Action:
-        """`s` as a function that does it; the interpreter itself knows them all."""
-        raise NotImplementedError
-
     def array(self, array: p.Array) -> Memory:
         """The memory behind `array`, which must exist by now."""
         if array.name not in self.memory:
@@ -67,7 +63,7 @@ class Machine:
         return self.memory[array.name]
 
     def expr(self, e: p.Expr) -> Value:
-        """`e` as a function that gives its value."""
+        """`e` as a function that returns its value."""
         match e:
             case p.Name(name=name):
                 scalars = self.scalars
@@ -91,7 +87,7 @@ class Machine:
         raise InternalError(f"{type(e).__name__} is no expression of a program")
 
     def index(self, e: p.Expr) -> Index:
-        """`e` as a function that gives a Python integer."""
+        """`e` as a function that returns a Python integer."""
         if not is_signed(e.type) and e.type != "bool":
             raise InternalError(f"a {e.type} stands where an index is needed")
         value = self.expr(e)
@@ -124,7 +120,7 @@ class Machine:
 
     def combiner(self, op: Op, type: str) -> Callable[[Any, Any], Any]:
         """`op` as a function of two elements of `type`."""
-        old, given = p.Name("the old", type), p.Name("the given", type)  # no names of programs
+        old, given = p.Name("the old", type), p.Name("the given", type)  # not names of a program
         new, make = self.expr(applied(op, old, given)), np.dtype(type).type
 
         def combine(a: Any, b: Any) -> Any:
@@ -139,7 +135,7 @@ class Machine:
             raise InternalError(f"no helper {call.name}")
         helper = HELPERS[call.name]
         args = [self._argument(arg) for arg in call.args]
-        if call.facts.grows:  # and then the mask is another
+        if call.facts.grows:  # which changes the mask
             return lambda: self._find(call, *(arg() for arg in args))
         return lambda: helper(self.part, *(arg() for arg in args))
 

@@ -1,7 +1,7 @@
-"""Memory as the interpreter has it: arrays that notice misuse, and the helpers that work on them.
+"""The interpreter's memory: arrays that detect misuse, and the helpers that work on them.
 
-The helpers are those of generated code. Here they do the same the simple way, and check what the C
-functions take for granted.
+The helpers are those of generated code, in their simplest form; they check what the C functions
+take for granted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Array = np.ndarray[Any, Any]
 
 
 class OutOfMemory(Exception):
-    """An allocation did not succeed."""
+    """An allocation failed."""
 
 
 _SEVERAL = -1  # more than one part of a parallel loop
 
 
 def poison(dtype: DType) -> Number:
-    """A value that shows wherever memory is used before it was written."""
+    """A value that exposes reads of uninitialized memory."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max) - 1
     return dtype.kind == "b" or float("nan")
@@ -37,10 +37,10 @@ def poison(dtype: DType) -> Number:
 class Memory:
     """An array, which of its elements have been written, and in a parallel loop, by which part.
 
-    `part` is the part of a parallel loop that does something, None outside of one; `owner` the one
-    that allocated the array and has it for itself. Of each element it is noted which parts have
-    read it, written it, or updated it atomically (and how): only reads go together with reads, and
-    atomic updates of one kind with each other.
+    `part` is the current part of a parallel loop, None outside of one; `owner` the one that
+    allocated the array for itself. Each element records which parts have read it, written it, or
+    updated it atomically (and how): reads are compatible with reads, and atomic updates with others
+    of the same kind.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Memory:
         return value
 
     def peek(self, index: int) -> Any:
-        """The element at `index`, for an update that is atomic."""
+        """The element at `index`, for an atomic update."""
         at = self.check(index)
         if not self.known[at]:
             raise InternalError(f"{self.name}[{at}] is read before it is written")
@@ -124,7 +124,7 @@ class Memory:
             raise InternalError(f"{self.name}[{at}] is {doing} by one thread, updated by another")
 
     def forget_threads(self) -> None:
-        """A parallel loop is over."""
+        """Forget the accesses of a parallel loop that is over."""
         self.readers.clear()
         self.writers.clear()
         self.updaters.clear()
@@ -134,7 +134,7 @@ class Memory:
         return [int(self.load(at, part)) for at in range(count)]
 
     def resize(self, count: int, part: int | None) -> None:
-        """Make room for `count` elements; what was there stays."""
+        """Resize to `count` elements; the contents stay."""
         self.check_moved_by(part)
         if count < 0:
             raise InternalError(f"{self.name} cannot have {count} elements")
@@ -148,11 +148,11 @@ class Memory:
         self.data, self.known = data, known
 
     def clear(self, start: int, value: Number = 0) -> None:
-        """All elements from `start` on become `value`."""
+        """Set all elements from `start` on to `value`."""
         self.data[start:], self.known[start:] = value, True
 
     def check_moved_by(self, part: int | None) -> None:
-        """Refuse to move or free an array under the feet of other threads."""
+        """Refuse to move or free an array that other threads use."""
         if self.owner != part:
             raise InternalError(f"{self.name} is moved by one of many threads")
 
@@ -172,7 +172,7 @@ def _note(parts: dict[int, int], at: int, part: int) -> None:
 
 
 def search(part: int | None, crd: Memory, begin: int, end: int, key: int) -> int:
-    """The position of `key` in a run that must be sorted, or -1."""
+    """The position of `key` in a segment, which must be sorted, or -1."""
     run = [int(crd.load(at, part)) for at in range(begin, end)]
     if run != sorted(set(run)):
         raise InternalError(f"{crd.name} is searched from {begin} to {end}, but is not in order")
@@ -199,7 +199,7 @@ def last_at_most(part: int | None, array: Memory, begin: int, end: int, value: i
 
 
 def _share(work: int, cut: int, cuts: int) -> int:
-    """How much comes before part `cut` of `cuts` equal ones."""
+    """The amount of work before part `cut` of `cuts` equal parts."""
     return work // cuts * cut + min(cut, work % cuts)
 
 
@@ -215,7 +215,7 @@ def balanced_cut(part: int | None, pos: Memory, begin: int, end: int, cut: int, 
 
 
 def cut(part: int | None, pos: Memory, begin: int, end: int, number: int, cuts: int) -> int:
-    """Where part `number` of `cuts` begins, if all have equally many rows and entries."""
+    """Where part `number` of `cuts` begins, if all have equally many rows and entries in total."""
     if not 0 <= number <= cuts or cuts == 0:
         raise InternalError(f"{pos.name} has no cut {number} of {cuts}")
     if begin >= end:
@@ -246,25 +246,25 @@ def find(
 
 
 def clear(part: int | None, table: Memory, mask: int) -> None:
-    """Forget every slot of a hash table."""
+    """Empty a hash table."""
     for at in range(mask + 1):
         table.store(at, -1, part)
 
 
 def _map_of(size: int) -> tuple[int, int, int]:
-    """How many words a map of `size` keys has, and its summaries."""
+    """The number of words of a bitmap of `size` keys, and of each of its summaries."""
     words = (size + 63) // 64
     first = (words + 63) // 64
     return words, first, (first + 63) // 64
 
 
 def mark_words(part: int | None, size: int) -> int:
-    """How many words a map of `size` keys takes, with its summaries."""
+    """The number of words of a bitmap of `size` keys, with its summaries."""
     return sum(_map_of(size))
 
 
 def mark(part: int | None, marks: Memory, size: int, key: int) -> None:
-    """Note that `key` is there."""
+    """Set the bit of `key`."""
     if not 0 <= key < size:
         raise InternalError(f"{marks.name} has no key {key} among {size}")
     _, first, second = _map_of(size)
@@ -274,7 +274,7 @@ def mark(part: int | None, marks: Memory, size: int, key: int) -> None:
 
 
 def list_keys(part: int | None, marks: Memory, size: int, keys: Memory) -> int:
-    """The keys that are there in order, and how many; then none is."""
+    """List the keys of the bitmap in order, return their number, and clear it."""
     words, first, second = _map_of(size)
     map = marks.first(words + first + second, part)
     maps = map[second + first :], map[second : second + first], map[:second]
@@ -291,7 +291,7 @@ def list_keys(part: int | None, marks: Memory, size: int, keys: Memory) -> int:
 
 
 def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> None:
-    """Sort keys, which must differ, each with its slot."""
+    """Sort keys, which must be distinct, each with its slot."""
     pairs = sorted(zip(keys.first(count, part), slots.first(count, part), strict=True))
     if len({key for key, _ in pairs}) != count:
         raise InternalError(f"{keys.name} lists a key twice")
@@ -303,7 +303,8 @@ def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> Non
 def in_turn(part: int | None, turns: Memory, piece: int, *firsts: Memory) -> int:
     """Whether all pieces before `piece` are counted; then `firsts` says where it begins.
 
-    Those that waited for it have their turn as well. Whoever counted a piece is done with it.
+    A chained scan: pieces that waited for this one advance as well. The thread that counted a piece
+    no longer accesses its count.
     """
     at, bit = piece, 2
     while True:
@@ -317,7 +318,7 @@ def in_turn(part: int | None, turns: Memory, piece: int, *firsts: Memory) -> int
 
 
 def put_at(part: int | None, to: Memory, begin: int, source: Memory, count: int) -> None:
-    """Copy the first elements of an array to some place in another."""
+    """Copy the first elements of an array to a place in another."""
     for at in range(count):
         to.store(begin + at, source.load(at, part), part)
 

@@ -1,6 +1,6 @@
-"""Parallel loops as the interpreter has them: the parts run one after another, in random order.
+"""Parallel loops in the interpreter: the parts run one after another, in random order.
 
-No part may touch what another has written, unless both do it by atomic updates.
+No part may access what another has written, unless both use atomic updates.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from openwork.program.interpret.memory import Memory
 from openwork.tree import walk
 
 
-def parallel(m: Machine, s: p.For) -> Action:
-    """`s` as a function that does it."""
+def parallel(m: Machine, s: p.For, stmt: Callable[[p.Stmt], Action]) -> Action:
+    """`s` as a function that executes it; `stmt` gives those of statements inside."""
     _check_private_scalars(s)
-    begin, end, body = m.index(s.begin), m.index(s.end), m.stmt(s.body)
-    private, cleanup = m.stmt(p.Block(s.private)), m.stmt(p.Block(s.cleanup))
+    begin, end, body = m.index(s.begin), m.index(s.end), stmt(s.body)
+    private, cleanup = stmt(p.Block(s.private)), stmt(p.Block(s.cleanup))
     owned = [_reduced(m, reduction) for reduction in s.reductions]
     owned += [_copied(m, copy) for copy in s.copies]
 
@@ -48,13 +48,13 @@ def parallel(m: Machine, s: p.For) -> Action:
     return run
 
 
-# What is combined after a loop: how a part enters it, which gives how the part leaves it, and
-# what is done in the end.
+# What is combined after a loop: a function that enters a part and returns one that leaves it, and
+# a function that runs at the end.
 _Owned = Callable[[], tuple[Callable[[int], Action], Action]]
 
 
 def _reduced(m: Machine, reduction: p.Reduction) -> _Owned:
-    """Each part has its own scalar; at last they are combined in the order of the parts."""
+    """Each part has a private scalar; in the end they are combined in the order of the parts."""
     name, type = reduction.name.name, reduction.name.type
     identity, combine = m.expr(reduction.identity), m.combiner(reduction.op, type)
 
@@ -77,7 +77,7 @@ def _reduced(m: Machine, reduction: p.Reduction) -> _Owned:
 
 
 def _copied(m: Machine, copy: p.Copy) -> _Owned:
-    """Each part has its own array; at last they are combined in the order of the parts."""
+    """Each part has a private array; in the end they are combined in the order of the parts."""
     name, dtype = copy.array.name, np.dtype(copy.array.type)
     count, identity = m.index(copy.count), m.expr(copy.identity)
     combine = m.combiner(copy.op, copy.array.type)
@@ -105,7 +105,7 @@ def _copied(m: Machine, copy: p.Copy) -> _Owned:
 
 
 def _shares(m: Machine, s: p.For, begin: int, end: int) -> list[list[int]]:
-    """The iterations of each part, in the order in which it does them."""
+    """The iterations of each part, in the order in which it executes them."""
     shares: list[list[int]] = [[] for _ in range(m.threads)]
     if s.chunk is None:
         cuts = _cuts(m, s, begin, end)
@@ -120,7 +120,7 @@ def _shares(m: Machine, s: p.For, begin: int, end: int) -> list[list[int]]:
 
 
 def _cuts(m: Machine, s: p.For, begin: int, end: int) -> list[int]:
-    """Where the parts begin: with as many iterations each, or as many positions below them."""
+    """Where the parts begin: with equally many iterations, or equally many positions below them."""
     end = max(begin, end)
     parts = range(m.threads + 1)
     if s.balance is None or begin >= end:
@@ -151,7 +151,7 @@ def _as_part(m: Machine, part: int) -> Iterator[None]:
 
 
 def _check_private_scalars(loop: p.For) -> None:
-    """What the threads of a loop assign, each must have declared for itself."""
+    """Check that each thread of a loop has declared the scalars it assigns."""
     nodes = [node for stmt in (*loop.private, loop.body, *loop.cleanup) for node in walk(stmt)]
     own = {n.name.name for n in nodes if isinstance(n, p.Declare)}
     own |= {reduction.name.name for reduction in loop.reductions}

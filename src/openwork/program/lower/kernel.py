@@ -31,7 +31,7 @@ from openwork.tree import Node, bottom_up, substitute, walk
 
 
 def initial_value(plan: Plan) -> Number:
-    """What an in-place result holds before anything is written."""
+    """The initial value of an in-place result."""
     result = plan.result
     op = operator_of(nest_of(plan.loops))
     if op is not None and plan.assignment.op is None:
@@ -41,7 +41,7 @@ def initial_value(plan: Plan) -> Number:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program, the variables whose extents it is called with, and how its result must begin.
+    """A program, the variables whose extents are its arguments, and the result's initial value.
 
     `initial`: what an in-place result must hold before the call; None if every entry is written,
     or if the statement adds to what is there.
@@ -53,7 +53,7 @@ class Lowered:
 
 
 def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
-    """The program of `plan` for data of which `facts` hold."""
+    """The program of `plan`, specialized to data with the properties `facts`."""
     nest, provenance = nest_of(plan.loops), Provenance(relations_of(plan.loops))
     loops = [n.var for n in walk(nest) if isinstance(n, Forall)]
     roots = list(dict.fromkeys(u for var in loops for u in provenance.underived(var)))
@@ -76,7 +76,7 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     body = Lowering(recovery).lower(nest, Scope(appender=appender))
     serial = isinstance(plan.assembly, Append) and plan.assembly.strategy == "serial"
     if appender is not None and provenance.relations and serial:
-        # Runs of derived loops may all be empty, and then nobody closes the rows they would visit.
+        # Derived loops may have no iterations; then they close none of the rows they would visit.
         levels = plan.result.format.levels
         appender.gaps |= {n for n in appender.sparse if n and levels[n - 1].full}
     body = block(
@@ -94,7 +94,7 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     )
     variables = [v for v in variables if v not in names.inner_blocks]
     sizes = tuple(names.size_of(v) for v in variables)
-    # Nobody writes what a block has beyond the end of its mode.
+    # Nothing writes the padding of a block beyond the end of its mode.
     ctx.needs_initial |= bool(plan.blocks) and plan.native is not None
     program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
@@ -121,7 +121,7 @@ def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argu
 
 
 def canonical(loops: Stmt, names: Names) -> str:
-    """The loops with the names of the code in place of the user's; the user's operators are f."""
+    """The loops with the names of the code in place of the user's; user-defined operators are f."""
 
     def rename(node: Node) -> Node | None:
         op = getattr(node, "op", None)

@@ -1,9 +1,9 @@
 """From loops to a program: statements, accumulators, and the choice of each loop's shape.
 
-Three shapes, and no more: a *dimension loop* visits every coordinate, a *position loop* walks one
-operand's run, a *merge loop* walks several together. Which one a loop gets follows from its merge
-lattice. Accumulators stay in registers: a scalar where a reduction leaves the result in one place,
-a tile of columns where it leaves it in one row.
+There are three shapes: a *dimension loop* visits every coordinate, a *position loop* iterates over
+one operand's segment, a *merge loop* co-iterates over several. The merge lattice of a loop decides
+which one it gets. Accumulators stay in registers: a scalar where a reduction has a single result,
+a tile of columns where its result is a row.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Lowering:
 
     @property
     def ctx(self) -> Context:
-        """What stays the same in the kernel."""
+        """What stays the same throughout the kernel."""
         return self.recovery.ctx
 
     # -- statements -----------------------------------------------------------------------------
 
     def lower(self, stmt: Stmt, scope: Scope) -> p.Block:
-        """`stmt` at the place that `scope` describes."""
+        """`stmt` at the point that `scope` describes."""
         match stmt:
             case Assign():
                 return self._assign(stmt, scope)
@@ -94,13 +94,13 @@ class Lowering:
         return self._write(stmt, converted(self._value(stmt.rhs, scope), type), scope)
 
     def _write(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
-        """Put `value` where `stmt` wants it, and raise the flag of what it writes to."""
+        """Store `value` where `stmt` writes it, and set the flag of the tensor that it writes."""
         flag = scope.flags.get(stmt.lhs.tensor)
         raised = None if flag is None else Set(flag, Value(True, "bool"))
         return block(self._store(stmt, value, scope), raised)
 
     def _noted(self, stmt: Assign, scope: Scope) -> p.Block:
-        """That `stmt` would write something, where that is all that matters."""
+        """Record that `stmt` would write something, in a pass that only counts entries."""
         flag = scope.flags.get(stmt.lhs.tensor)
         raised = None if flag is None else Set(flag, Value(True, "bool"))
         if not self.ctx.lists(stmt.lhs):
@@ -134,7 +134,7 @@ class Lowering:
         return known
 
     def _where(self, stmt: Where, scope: Scope) -> p.Block:
-        """Make the temporary, then read it."""
+        """Compute the temporary, then read it."""
         temporary = stmt.temporary
         lhs = written(stmt.producer)
         before: list[p.Stmt] = []
@@ -176,7 +176,7 @@ class Lowering:
         )
 
     def _consume(self, stmt: Where, flag: p.Name | None, scope: Scope) -> p.Block:
-        """Read the temporary; if `flag` was not raised, it is absent."""
+        """Read the temporary; if `flag` is not set, it is absent."""
         if flag is None:
             return self.lower(stmt.consumer, scope)
         without = restrict(stmt.consumer, reads_of(stmt.consumer, stmt.temporary))
@@ -187,7 +187,7 @@ class Lowering:
         return block(p.If(flag, self.lower(stmt.consumer, scope), self.lower(without, scope)))
 
     def _leave_gaps(self, lhs: Access, scope: Scope) -> None:
-        """Runs of an appended result that may never be visited are to be closed at the end."""
+        """Record which segments of an appended result may be unvisited; the end closes them."""
         appender = scope.appender
         if appender is not None and self.ctx.is_result(lhs):
             levels = lhs.tensor.format.levels
@@ -197,7 +197,7 @@ class Lowering:
     # -- accumulators ---------------------------------------------------------------------------
 
     def _forall(self, loop: Forall, scope: Scope) -> p.Block:
-        """Accumulate in registers around the loop where its result stays in place."""
+        """Accumulate in registers around the loop where the result stays in place."""
         lhs = written(loop.body)
         pieces = pieces_of(self.recovery, self.lower)
         if pieces.cut(loop, scope):
@@ -220,7 +220,7 @@ class Lowering:
         return self._shape(loop, inner) if summed is None else summed
 
     def _counts(self, loop: Forall, scope: Scope) -> bool:
-        """Whether a loop says anything about which entries the result has."""
+        """Whether a loop affects which entries the result has."""
         return any(
             assign.lhs.tensor in scope.flags
             or any(not kind.full for kind in assign.lhs.tensor.format.levels[reached:])
@@ -258,7 +258,7 @@ class Lowering:
     def _walk_positions(
         self, cases: Cases, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
     ) -> p.Block:
-        """A loop that is confined to some positions of one operand."""
+        """A loop confined to some positions of one operand."""
         if window.pos is None:
             raise InternalError("a window of coordinates")
         access, var, scope = window.pos.access, cases.var, cases.scope

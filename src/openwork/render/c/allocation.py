@@ -1,4 +1,4 @@
-"""Memory in C: arrays that are allocated, that grow and are freed, and what becomes of failures."""
+"""Memory in C: allocating, growing and freeing arrays, and handling of failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openwork.tree import Node, walk
 
 
 def may_fail(node: Node) -> bool:
-    """Whether something below `node` can end the kernel."""
+    """Whether anything below `node` can fail the kernel."""
     return any(
         isinstance(n, (p.Fail, p.Allocate, p.Grow, p.Shelf))
         or (isinstance(n, p.Helper) and n.facts.grows)
@@ -29,12 +29,12 @@ def owned_arrays(loop: p.For) -> list[p.Array]:
 
 
 def private_arrays(loop: p.For) -> list[p.Array]:
-    """Those of them that it has throughout, and frees in its cleanup."""
+    """Those of them that live throughout the loop, and are freed in its cleanup."""
     return [s.array for s in loop.private if isinstance(s, p.Allocate)]
 
 
 def local_arrays(body: p.Stmt) -> list[p.Array]:
-    """The arrays that the function allocates, those of single threads aside."""
+    """The arrays that the function allocates, apart from those of single threads."""
     loops = [n for n in walk(body) if isinstance(n, p.For)]
     private = {a for f in loops for a in (owned_arrays(f) if f.parallel else private_arrays(f))}
     arrays = [s.array for s in walk(body) if isinstance(s, p.Allocate)]
@@ -42,20 +42,20 @@ def local_arrays(body: p.Stmt) -> list[p.Array]:
 
 
 def memory(w: CWriter, s: p.Allocate) -> str:
-    """The call that allocates; it sets the status if it fails."""
+    """The call that allocates; it sets the status on failure."""
     helper = w.use("zeros" if s.zeroed else "room_for", "")
     return f"{helper}({w.text(s.count)}, sizeof({CTYPES[s.array.type]}), &status)"
 
 
 def allocate(w: CWriter, s: p.Allocate) -> list[str]:
-    """An array that was declared empty where it can always be freed."""
+    """Allocate an array, which was declared empty so that it can always be freed."""
     if s.count == p.Value(0):
-        return []  # it is grown later
+        return []  # it grows later
     return [f"{s.array.name} = {memory(w, s)};"]
 
 
 def sequence(w: CWriter, body: tuple[p.Stmt, ...]) -> list[str]:
-    """Statements in order; neighbouring allocations are checked together."""
+    """Statements in order; adjacent allocations are checked together."""
     lines: list[str] = []
     allocated = False
     for n, s in enumerate(body):
@@ -69,20 +69,20 @@ def sequence(w: CWriter, body: tuple[p.Stmt, ...]) -> list[str]:
 
 
 def free(w: CWriter, array: p.Array) -> list[str]:
-    """Give an array back; one that is freed again where the function ends is empty from now on."""
+    """Free an array; if the end of the function frees it again, it is set to empty."""
     lines = [f"__builtin_free({array.name});"]
     return lines if array in w.private_arrays else [*lines, f"{array.name} = 0;"]
 
 
 def check_found(w: CWriter, name: p.Name, value: p.Expr) -> list[str]:
-    """The table that a key was looked up in may have had no room to grow."""
+    """Check a lookup: the table may have failed to grow."""
     if not (isinstance(value, p.Helper) and value.facts.grows):
         return []
     return [f"if ({name.name} < 0) {{", f"  status = {NO_MEMORY};", f"  {w.leave()}", "}"]
 
 
 def grow(w: CWriter, s: p.Grow) -> list[str]:
-    """Room for more, at least twice as much as there was."""
+    """Grow the arrays to at least twice their size."""
     cap, needed = s.capacity.name, w.expr(s.needed)
     lines = [f"const int64_t old = {cap};"] if any(g.zeroed for g in s.arrays) else []
     lines.append(f"{cap} = {w.use('larger', '')}({cap}, {needed[0]});")
@@ -109,7 +109,7 @@ def _regrow(w: CWriter, g: p.Growing, cap: str) -> list[str]:
 
 
 def shelved(w: CWriter, s: p.Shelf | p.Put | p.Take) -> list[str]:
-    """What is done with a shelf."""
+    """Operations on a shelf."""
     name, shelf = s.array.name, f"{s.array.name}_shelf"
     match s:
         case p.Shelf(count=count):
@@ -134,7 +134,7 @@ def _shelves(body: p.Stmt) -> Iterator[p.Array]:
 
 
 def declared_shelves(body: p.Stmt) -> list[str]:
-    """Empty at first, so that they can always be freed."""
+    """Declare shelves, empty at first, so that they can always be freed."""
     lines = []
     for array in _shelves(body):
         lines.append(f"{CTYPES[array.type]} **{array.name}_shelf = 0;")
@@ -143,7 +143,7 @@ def declared_shelves(body: p.Stmt) -> list[str]:
 
 
 def emptied_shelves(body: p.Stmt) -> list[str]:
-    """What was left on shelves is freed, and the shelves are."""
+    """Free the shelves, and any arrays left on them."""
     lines = []
     for array in _shelves(body):
         shelf = f"{array.name}_shelf"

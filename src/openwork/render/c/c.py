@@ -1,11 +1,11 @@
-"""Programs as C. Spelling, and nothing else: an unknown node is our own mistake.
+"""Programs as C. It only spells; an unknown node is an internal error.
 
 Every kernel is one function `int32_t kernel(void **arrays, int64_t *sizes)`:
 
     arrays[0]      the interrupt flag that long loops poll
-    arrays[1 + n]  the n-th argument of the program; kernels put arrays they make back here
-    sizes[0]       how many threads to use
-    sizes[1]       how many entries to make room for at first
+    arrays[1 + n]  the n-th argument of the program; kernels return the arrays they make here
+    sizes[0]       the number of threads
+    sizes[1]       the number of entries to reserve memory for at first
     sizes[2 + n]   the n-th extent; after them, the lengths of the arrays that were made
 
 It returns a status of `program/contract.py`.
@@ -54,7 +54,7 @@ _TYPEDEFS = {
 
 
 def render(program: p.Program, name: str = "kernel") -> str:
-    """The C text of `program`, complete in itself."""
+    """The self-contained C text of `program`."""
     return render_all({name: program})
 
 
@@ -177,7 +177,7 @@ def _arguments(w: CWriter, used: set[str]) -> list[str]:
 
 
 def _hand_back(w: CWriter, made: list[p.Argument]) -> list[str]:
-    """The end of the function: give memory back, and hand over what was made."""
+    """The end of the function: free memory, and return the arrays that were made."""
     nodes = list(walk(w.program.body))
     polls = any(isinstance(n, (p.For, p.While)) and n.polls for n in nodes)
     parallel = [n for n in nodes if isinstance(n, p.For) and n.parallel]

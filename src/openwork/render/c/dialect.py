@@ -1,4 +1,4 @@
-"""C as a dialect: the extensions that gcc and clang share, and no header."""
+"""C as a dialect: with the extensions that gcc and clang share, without headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The helpers of C: the shared ones, and its own for shares of threads, memory and prefetches."""
+"""The helpers of C: the shared ones, and its own for loop partitions, memory and prefetches."""
 
 from __future__ import annotations
 

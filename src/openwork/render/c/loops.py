@@ -1,4 +1,4 @@
-"""Loops of one thread in C, and what they may promise to the compiler."""
+"""Serial loops in C, and the pragmas that promise properties to the compiler."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from openwork.render.writer import indent, remark
 from openwork.tree import walk
 
 POLL = "if (*stop) break;"
-# How many iterations of a vectorized loop pass between two looks at the interrupt flag.
+# Iterations of a vectorized loop between two checks of the interrupt flag.
 RUN = 4096
 
-# What OpenMP calls the operators that it combines lanes by; on bools those of arithmetic are logic.
+# OpenMP's names for operators in reductions; on bools, arithmetic operators are logical.
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _LANES = {"add": "+", "mul": "*", "min": "min", "max": "max", **_BITS}
 _LOGIC = {
@@ -37,7 +37,7 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
         pragma = [f"#pragma GCC unroll {w.text(end)}"]
         return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
     vectors = _simd(w, s) if s.simd else []
-    # Compilers take one pragma or the other.
+    # Compilers accept one pragma or the other.
     pragma = vectors or _unroll(s.unroll)
     run = RUN if vectors and s.polls else s.polls
     if run > 1 and (vectors or s.parallel or run >= RUN):
@@ -49,7 +49,7 @@ def _plain(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> lis
     var = s.var.name
     more = w.text(p.compare("<", s.var, end))
     head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
-    # The flag is looked at where the lowest bits are zero, which costs little to test.
+    # The flag is checked where the lowest bits are zero, which is cheap to test.
     seldom = f"if (!({var} & {s.polls - 1}) && *stop) break;"
     return _loop(w, head, s.body, [seldom if s.polls > 1 else POLL] if polls else [])
 
@@ -61,10 +61,10 @@ def _loop(w: CWriter, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
 def _in_runs(
     w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str], length: int
 ) -> list[str]:
-    """Runs of iterations, with a look at the flag in between.
+    """A strip-mined loop that checks the flag between strips.
 
-    A vectorized loop cannot be left; and a thread's rows may be short, so that a test for each of
-    them would cost some percent.
+    A vectorized loop cannot exit early; and a thread's rows may be short, so that a check for each
+    of them would cost a few percent.
     """
     var = s.var.name
     run, run_end, all_end = (p.Name(f"{var}_{side}") for side in ("run", "run_end", "runs_end"))
@@ -84,7 +84,7 @@ def _unroll(times: int) -> list[str]:
 
 
 def _simd(w: CWriter, s: p.For) -> list[str]:
-    """The pragma that vectorizes, unless the loop does what no vector can."""
+    """The pragma that vectorizes, unless the loop has something that cannot be vectorized."""
     if may_fail(s.body) or any(isinstance(n, p.Stmt) and needs_lock(n) for n in walk(s.body)):
         return []
     clauses = ""
@@ -97,13 +97,13 @@ def _simd(w: CWriter, s: p.For) -> list[str]:
 
 
 def _lanes(w: CWriter, reduction: p.Reduction) -> str | None:
-    """What OpenMP calls the operator, None if it has no name for it."""
+    """OpenMP's name for the operator, None if it has none."""
     op, type = reduction.op, reduction.name.type
     if op.definition is not None or is_complex(type):
         return None
     if type == "bool":
         return _LOGIC.get(op.name)
-    if op.name in ("min", "max") and is_float(type):  # OpenMP's own lose NaN
+    if op.name in ("min", "max") and is_float(type):  # OpenMP's own drop NaN
         w.use(op.name, type)
         return w.use(f"lanes_{op.name}", type)
     return _LANES.get(op.name)

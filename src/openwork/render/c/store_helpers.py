@@ -1,4 +1,4 @@
-"""C helpers for stores: of bits, of runs, around the cache."""
+"""C helpers for stores: of bits, of segments, and streaming stores."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def store_text(name: str, type: str) -> str:
 
 
 def _stream_text(type: str) -> str:
-    """The helper that streams elements of `type`."""
+    """The helper for streaming stores of elements of `type`."""
     if is_complex(type):
         half = half_of(type)
         return C.fill(_STREAM_COMPLEX, type, half=half, chalf=CTYPES[half])

@@ -1,4 +1,4 @@
-"""Stores that are more than an assignment: indivisible ones, and those that bypass the cache."""
+"""Stores that are more than an assignment: atomic and streaming ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def is_streamed(s: p.Stmt) -> bool:
-    """Whether `s` bypasses the cache; an update has to read its element, and gains nothing."""
+    """Whether `s` bypasses the cache; an update must load its element, and gains nothing."""
     return isinstance(s, p.Store) and s.stream and s.op is None and not s.atomic
 
 
 def needs_lock(s: p.Stmt) -> bool:
-    """Whether `s` is an atomic update of more bytes than a processor exchanges at once."""
+    """Whether `s` is an atomic update of more bytes than the processor can compare and exchange."""
     return isinstance(s, p.Store) and s.atomic and size_of(s.array.type) > 8 and not _splits(s)
 
 
@@ -36,7 +36,7 @@ def store(w: CWriter, s: p.Store) -> list[str]:
 
 
 def _atomic(w: CWriter, s: p.Store) -> list[str]:
-    """An update that OpenMP or the compiler knows, or else one by compare and exchange."""
+    """An atomic update by OpenMP or a compiler builtin, or else by compare and exchange."""
     type, place, value = s.array.type, p.Load(s.array, s.index), w.text(s.value)
     name = "write" if s.op is None else s.op.name if s.op.definition is None else ""
     if name == "write" and not is_complex(type):
@@ -44,7 +44,7 @@ def _atomic(w: CWriter, s: p.Store) -> list[str]:
     if name in _ARITHMETIC and is_float(type):
         return ["#pragma omp atomic", f"{w.text(place)} {_ARITHMETIC[name]}= {value};"]
     if name in ("add", "sub") and is_integer(type):
-        # As the pragma would, but sure to wrap.
+        # As the pragma, but with guaranteed wrap-around.
         return [f"__atomic_fetch_{name}(&{w.text(place)}, {value}, __ATOMIC_RELAXED);"]
     if _splits(s):
         return _halves(w, s)
@@ -55,12 +55,12 @@ def _atomic(w: CWriter, s: p.Store) -> list[str]:
 
 
 def _splits(s: p.Store) -> bool:
-    """Whether the real and the imaginary part may be updated one after the other."""
+    """Whether the real and the imaginary part may be updated separately."""
     return s.op is not None and s.op.name in ("add", "sub") and s.array.type == "complex128"
 
 
 def _halves(w: CWriter, s: p.Store) -> list[str]:
-    """Two atomic updates: each part of a sum depends on the parts of its kind alone."""
+    """Two atomic updates: each part of a sum depends only on parts of its kind."""
     name, ctype = s.array.name, CTYPES[s.array.type]
     sign = "+" if s.op is not None and s.op.name == "add" else "-"
     lines = [
@@ -73,7 +73,7 @@ def _halves(w: CWriter, s: p.Store) -> list[str]:
 
 
 def _exchange(w: CWriter, s: p.Store) -> list[str]:
-    """Compute the new element from the old one until nobody has changed it in the meantime."""
+    """Compute the new element from the old one until no other thread has changed it meanwhile."""
     type, array = s.array.type, s.array.name
     bits, ctype = f"uint{8 * size_of(type)}", CTYPES[type]
     word = w.use("word", bits)

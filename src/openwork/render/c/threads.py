@@ -1,19 +1,19 @@
-"""Loops that threads share, in C.
+"""Parallel loops in C.
 
-The parts of a loop are the iterations of another one, a thread for each, or, where a thread has
-nothing for itself, several for whichever thread is free:
+The parts of a loop are the iterations of an outer loop: one part per thread, or, where threads have
+no private data, several parts for whichever thread is free:
 
     #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      what the thread has for itself
-      its iterations: a contiguous run, or the next chunk as long as there is one
+      private declarations and allocations of the thread
+      its iterations: a contiguous range, or the next chunk as long as there is one
     leave_1:
-      what it gives back
+      cleanup
     }
-    what the threads have found is combined
+    combine the threads' results
 
-No thread may jump out of its part. What fails jumps to the end of the part instead, and after the
-loop the function is left.
+A thread must not jump out of its part. A failure jumps to the end of the part instead, and the
+function returns after the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent
 from openwork.tree import children, walk
 
-SHARES = 8  # parts for each thread, where anybody may do any of them
+SHARES = 8  # parts per thread, where any thread may execute any of them
 
 _PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
 _PART = p.Name("part")
@@ -46,9 +46,9 @@ _PARTS = "for (int64_t part = 0; part < threads; part++)"
 
 
 def fails_late(program: p.Program, s: p.For) -> bool:
-    """Whether `s` can fail in its first allocations only, and nothing that follows builds on it.
+    """Whether `s` can fail only in its first allocations, and no later code depends on it.
 
-    Then it is enough to tell at the end of the function.
+    Then the function may report the failure at its end.
     """
     simple = all(isinstance(each, (p.Allocate, p.Declare)) for each in s.private)
     return (
@@ -79,7 +79,7 @@ def parallel_for(w: CWriter, s: p.For) -> list[str]:
 
 
 def streams(s: p.Stmt, by_threads: bool) -> bool:
-    """Whether something in `s` bypasses the cache, in parallel loops or outside of them."""
+    """Whether `s` has streaming stores, in parallel loops or outside of them."""
     if isinstance(s, p.For) and s.parallel and not by_threads:
         return False
     inner = (child for child in children(s) if isinstance(child, p.Stmt))
@@ -92,7 +92,7 @@ def _last(program: p.Program, s: p.For) -> bool:
 
 
 def _last_in(stmt: p.Stmt) -> Iterator[p.Stmt]:
-    """What may be the last of the work in `stmt`."""
+    """The statements of `stmt` that may be its last work."""
     match stmt:
         case p.Block(body=body):
             for n, each in enumerate(body):
@@ -116,10 +116,10 @@ def _remark(s: p.For) -> str:
 
 
 def _for_anybody(s: p.For) -> bool:
-    """Whether it makes no difference which thread does a part.
+    """Whether any thread may execute any part.
 
-    Then there are more parts than threads: equal work does not take equal time where rows differ
-    in how much of them is in the cache, or where a core has something else to do as well.
+    Then there are more parts than threads: equal work does not take equal time where rows differ in
+    cache hits, or where a core is busy with something else as well.
     """
     return not (s.private or s.cleanup or s.copies or s.reductions or s.chunk is not None)
 
@@ -137,7 +137,7 @@ def _leave_if(w: CWriter, condition: str, status: str) -> list[str]:
 
 
 def _shared(w: CWriter, s: p.For) -> list[str]:
-    """What there is once for all threads: the next iteration, and where each leaves its results."""
+    """Shared variables: the next iteration, and where each thread leaves its results."""
     lines = []
     if s.chunk is not None:
         var = s.var.name
@@ -154,7 +154,7 @@ def _shared(w: CWriter, s: p.For) -> list[str]:
 
 
 def _merged(w: CWriter, copy: p.Copy) -> list[str]:
-    """Each thread combines a run of elements from all copies, one copy after the other."""
+    """Each thread combines a range of elements from all copies, one copy after the other."""
     name, type = copy.array.name, copy.array.type
     own, at = p.Array(f"{name}_own", type), p.Name(f"{name}_at")
     cut = w.use("cut_even", "")
@@ -189,7 +189,7 @@ def _merged(w: CWriter, copy: p.Copy) -> list[str]:
 
 
 def _part(w: CWriter, s: p.For, late: bool) -> list[str]:
-    """The part of a thread in which nothing fails, or only its first allocations."""
+    """A thread's part in which nothing fails, except perhaps its first allocations."""
     cuts = _cuts(w, s)
     private = [line for stmt in s.private for line in _private(w, stmt)]
     cleanup, loop = _cleanup(w, s), _iterations(w, s)
@@ -207,7 +207,7 @@ def _private(w: CWriter, s: p.Stmt) -> list[str]:
 
 
 def _guarded_part(w: CWriter, s: p.For) -> list[str]:
-    """The part of a thread in which anything can fail, and then jumps to the end of the part."""
+    """A thread's part in which anything may fail, which then jumps to the end of the part."""
     outside, w.exit = w.exit, f"leave_{len(w.jumps | {w.exit})}"
     owned = owned_arrays(s)
     lines = [
@@ -234,7 +234,7 @@ def _guarded_part(w: CWriter, s: p.For) -> list[str]:
 
 
 def _copies(w: CWriter, s: p.For) -> list[str]:
-    """The thread's own arrays under the names of the shared ones, and filled."""
+    """The thread's private arrays, initialized, under the names of the shared ones."""
     lines, fill = [], []
     for copy in s.copies:
         name, ctype = copy.array.name, CTYPES[copy.array.type]
@@ -251,9 +251,9 @@ def _copies(w: CWriter, s: p.For) -> list[str]:
 
 
 def _iterations(w: CWriter, s: p.For) -> list[str]:
-    """The loop over the iterations of a part, around which a thread has its own reductions."""
+    """The loop over the iterations of a part, with the thread's private reductions around it."""
     first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
-    seen = s.chunk is not None and s.chunk <= s.polls  # the flag is looked at before each chunk
+    seen = s.chunk is not None and s.chunk <= s.polls  # the flag is checked before each chunk
     loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
     if s.chunk is not None:
         chunks_end = p.Name(f"{s.var.name}_chunks_end")
@@ -287,7 +287,7 @@ def _cuts(w: CWriter, s: p.For) -> list[str]:
             share = f"{w.use('shrinking', '')}({part}, shares, threads), 1 << 20"
         at = f"{cut}{begin}, {end}, {share})"
         if balance is not None and balance.count is not None:
-            # The cut between single runs, moved on to the next iteration that begins with a run.
+            # The cut between single segments, rounded up to a whole iteration.
             run = f"{cut}0, {w.text(balance.count)}, {share})"
             at = f"({run} + {balance.length - 1}) / {balance.length}"
         found.append(f"const int64_t {s.var.name}_{side} = {at};")
@@ -295,6 +295,6 @@ def _cuts(w: CWriter, s: p.For) -> list[str]:
 
 
 def _cleanup(w: CWriter, s: p.For) -> list[str]:
-    """What was streamed is there, and memory is given back."""
+    """Fence streaming stores, and free memory."""
     fence = [f"{w.use('fence', '')}();"] if streams(s.body, by_threads=True) else []
     return [*fence, *(line for stmt in s.cleanup for line in w.stmt(stmt))]

@@ -1,4 +1,4 @@
-"""C helpers for vectors of the processor: their types, sums of lanes, how many registers."""
+"""C helpers for SIMD vectors: their types, sums of lanes, number of registers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ typedef $ctype vector_$type __attribute__((vector_size(LANES_$type * sizeof($cty
 typedef vector_$type near_$type __attribute__((aligned(sizeof($ctype)), may_alias));
 """
 
-# The bytes of a vector, and the macro by which compilers tell that the processor has such.
+# The bytes of a vector, and the compiler's macro for processors that have it.
 _SIZES = {WIDE: "__AVX512F__", NARROW: "__AVX__"}
 
 _SUM = """\
@@ -83,7 +83,7 @@ def vector_text(name: str, kind: str) -> str:
 
 
 def vector_kind(type: str, bytes: int) -> str:
-    """What the names of types and helpers for vectors of so many bytes end with."""
+    """The suffix of types and helpers for vectors of so many bytes."""
     return f"narrow_{type}" if bytes == NARROW else type
 
 
@@ -93,7 +93,7 @@ def _element(kind: str) -> str:
 
 
 def _types(kind: str) -> str:
-    """The types of vectors, up to the widest or narrow ones."""
+    """The vector types, up to the widest or narrow ones."""
     ctype = CTYPES[_element(kind)]
     most = WIDE if kind == _element(kind) else NARROW
     sizes = [size for size in _SIZES if size <= most]

@@ -1,4 +1,4 @@
-"""Vectors of the processor in C: by the extensions that gcc and clang share."""
+"""SIMD vectors in C: by the extensions that gcc and clang share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def local(w: CWriter, s: p.Local) -> list[str]:
 
 
 def in_vectors(w: CWriter, s: InVectors) -> list[str]:
-    """A loop over whole vectors, written out."""
+    """An unrolled loop over whole vectors."""
     kind = vector_kind(s.type, s.bytes)
     w.use("vector", kind)
     var, step = s.var.name, f"LANES_{kind}"
@@ -38,7 +38,7 @@ def in_vectors(w: CWriter, s: InVectors) -> list[str]:
 
 
 def sum_lanes(w: CWriter, s: SumLanes) -> list[str]:
-    """All elements into one."""
+    """Add all elements to a scalar."""
     kind = vector_kind(s.array.type, s.array.vectors)
     w.use("vector", kind)
     total = w.use("sum", kind)
@@ -47,7 +47,7 @@ def sum_lanes(w: CWriter, s: SumLanes) -> list[str]:
 
 @dataclass
 class _Varying:
-    """What differs from lane to lane in a loop."""
+    """The names that differ from lane to lane in a loop."""
 
     loop: InVectors
 
@@ -57,7 +57,7 @@ class _Varying:
         self.names = {self.loop.var, *declared}
 
     def among(self, e: p.Expr) -> bool:
-        """Whether `e` has any of it."""
+        """Whether `e` differs from lane to lane."""
         return any(n in self.names for n in walk(e))
 
 
@@ -79,7 +79,7 @@ def _stmt(w: CWriter, s: p.Stmt, varying: _Varying) -> list[str]:
 
 
 def _place(w: CWriter, load: p.Load, varying: _Varying) -> str:
-    """Where a vector stands."""
+    """The address of a vector."""
     array, index = load.array, load.index
     if array.vectors:
         return f"{array.name}[{paren(w.expr(index), TIMES)} / LANES_{varying.kind}]"
@@ -87,7 +87,7 @@ def _place(w: CWriter, load: p.Load, varying: _Varying) -> str:
 
 
 def _vector(w: CWriter, e: p.Expr, varying: _Varying) -> Spelled:
-    """`e` for all lanes of a vector; a scalar where all lanes have the same."""
+    """`e` for all lanes of a vector; a scalar where all lanes have the same value."""
     if not varying.among(e):
         return w.expr(e)
     if isinstance(e, p.Load):

@@ -1,4 +1,4 @@
-"""The writer of C: expressions that it alone has, and where to go if something fails."""
+"""The writer of C: expressions that only C has, and the jump on failure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from openwork.render.precedence import ATOM, TIMES, Spelled, paren
 from openwork.render.writer import Writer
 from openwork.tree import walk
 
-NEGATIVE = "negative"  # the flag of integers to negative powers
+NEGATIVE = "negative"  # the flag for negative powers of integers
 
 
 @dataclass
 class CWriter(Writer):
-    """Writes one function; `statement` knows all statements.
+    """Writes one function; `statement` renders statements.
 
-    What fails jumps to the label `exit`: the end of the function, or of a thread's part of a loop.
-    `jumps` are the labels that something jumps to. `checks_powers`: whether integers are raised to
-    powers that may be negative, of which a flag tells.
+    A failure jumps to the label `exit`: the end of the function, or of a thread's part of a loop.
+    `jumps` are the labels that are used. `checks_powers`: integers are raised to powers that may be
+    negative, which sets a flag.
     """
 
     program: p.Program
@@ -33,7 +33,7 @@ class CWriter(Writer):
 
     @cached_property
     def private_arrays(self) -> frozenset[p.Array]:
-        """The arrays that the threads of a loop have throughout, and free when they are done."""
+        """The arrays that threads keep throughout a loop, and free when they are done."""
         loops = [n for n in walk(self.program.body) if isinstance(n, p.For)]
         setup = (s for loop in loops for s in loop.private)
         return frozenset(s.array for s in setup if isinstance(s, p.Allocate))
@@ -43,7 +43,7 @@ class CWriter(Writer):
         return self.statement(self, s)
 
     def leave(self) -> str:
-        """The jump to where a failure is dealt with, whose status is set by now."""
+        """The jump to the failure handler; the status is already set."""
         self.jumps.add(self.exit)
         return f"goto {self.exit};"
 

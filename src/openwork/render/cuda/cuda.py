@@ -1,8 +1,8 @@
 """Programs for a GPU as CUDA C++: text that NVRTC and, under the emulator's header, g++ compile.
 
 Every kernel is one `extern "C" __global__` function, whose parameters are the scalars that the host
-has worked out, and the arrays. Index arithmetic is done in `index_t`: 32 bits wide where all
-that is counted fits.
+has computed, and the arrays. Index arithmetic uses `index_t`: 32 bits where all sizes and positions
+fit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TYPEDEFS = {
 
 
 def render_cuda(device: DeviceProgram, narrow: bool) -> str:
-    """The CUDA text of all kernels of a program; `narrow`: what it counts fits 32 bits."""
+    """The CUDA text of all kernels of a program; `narrow`: its indices fit 32 bits."""
     helpers: Helpers = {}
     kernels = [CudaWriter(CUDA, LIBRARY, helpers, k).function() for k in device.kernels]
     title = [f"// {line}" for line in device.program.title.splitlines()]
@@ -66,18 +66,18 @@ def parameters(k: Kernel) -> list[tuple[str, str]]:
     found = [(f"const {CUDA.scalar(n.type)}", n.name) for n in k.scalars]
     for array in k.arrays:
         const = "" if array.name in k.written else "const "
-        # A hash table is put in another place when it grows.
+        # A hash table moves when it grows.
         restrict = "*" if array.role is p.Role.TABLE else "*__restrict__"
         found.append((f"{const}{CUDA_TYPES[array.type]} {restrict}", array.name))
     return found
 
 
-# What arrays of 64-bit numbers may hold of which 32 bits are looked at.
+# The roles of 64-bit arrays whose elements may be truncated to 32 bits.
 _INDICES = (p.Role.POSITION, p.Role.COORDINATE, p.Role.CUT)
 
 
 def can_be_narrow(program: p.Program) -> bool:
-    """Whether all 64-bit arithmetic of a program is that of indices."""
+    """Whether all 64-bit arithmetic of a program is on indices."""
     for node in walk(program):
         match node:
             case p.Apply(args=args) if "int64" in (node.type, *(a.type for a in args)):
@@ -91,14 +91,14 @@ def can_be_narrow(program: p.Program) -> bool:
 
 @dataclass
 class CudaWriter(Writer):
-    """Writes one kernel; `shared` collects declarations of memory in which its threads meet."""
+    """Writes one kernel; `shared` collects declarations of shared memory."""
 
     kernel: Kernel
     shared: list[str] = field(default_factory=list)
 
     @cached_property
     def vectors(self) -> set[str]:
-        """The names of vectors that are loaded and stored at once."""
+        """The names of vectors that are loaded and stored as a whole."""
         nodes = walk(self.kernel.body)
         return {n.vector.name for n in nodes if isinstance(n, (LoadVector, MakeVector))}
 
@@ -174,7 +174,7 @@ class CudaWriter(Writer):
         var, begin = s.var.name, self.text(s.begin)
         more = self.text(p.compare("<", s.var, s.end))
         body = indent(self.stmt(s.body))
-        if s.step is not None and s.lanes == 1:  # one round is all
+        if s.step is not None and s.lanes == 1:  # one round suffices
             first = f"const {INDEX_TYPE} {var} = {begin};"
             return [
                 *remark(s.comment),
@@ -207,7 +207,7 @@ class CudaWriter(Writer):
         return f"__syncwarp({self._mask(s.lanes)});"
 
     def call(self, call: p.Helper) -> str:
-        """A call of a helper; those that threads call together are told their lanes."""
+        """A call of a helper; collective ones get the mask of their lanes."""
         if not call.facts.collective:
             return super().call(call)
         *given, count = call.args
@@ -217,7 +217,7 @@ class CudaWriter(Writer):
         return f"{self.use(call.name, '')}<{lanes}>({args})"
 
     def _mask(self, lanes: int) -> str:
-        """The lanes of the unit that this thread is in."""
+        """The mask of the lanes in this thread's unit."""
         if lanes == 32:
             return "0xffffffffu"
         return f"{(1 << lanes) - 1:#x}u << (threadIdx.x & {32 - lanes})"
@@ -229,7 +229,7 @@ class CudaWriter(Writer):
         body = self.text(applied(op, a, b))
         name = f"{op.name if op.definition is None else 'f'}_of_{type}"
         if op.definition is not None:
-            # The same in every process, for the cache, and of no two operators.
+            # Stable across processes, for the cache, and unique to the operator.
             name += f"_{hashlib.sha256(body.encode()).hexdigest()[:16]}"
         text = (
             f"struct {name} {{\n  static __device__ {ctype} of({ctype} a, {ctype} b) "
@@ -252,7 +252,7 @@ class CudaWriter(Writer):
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 
     def _sums(self, name: p.Name, count: int) -> str:
-        """Shared memory in which the threads of a block meet."""
+        """Shared memory in which the threads of a block combine their sums."""
         array = f"{name.name}_sums"
         self.shared.append(f"__shared__ {CUDA.scalar(name.type)} {array}[{count}];")
         return array

@@ -1,11 +1,11 @@
-"""CUDA C++ as a dialect: as NVRTC and, under the emulator's header, g++ take it."""
+"""CUDA C++ as a dialect: accepted by NVRTC and, under the emulator's header, by g++."""
 
 from __future__ import annotations
 
 from openwork.render.dialect import COMMON_TYPES, Dialect, Form
 from openwork.render.precedence import ATOM, CHOICE, UNARY
 
-INDEX_TYPE = "index_t"  # 32 bits wide where all that is counted fits
+INDEX_TYPE = "index_t"  # 32 bits where all sizes and positions fit
 CUDA_TYPES = COMMON_TYPES | {
     "bool": "bool",
     "complex64": "Complex<float>",

@@ -1,4 +1,4 @@
-"""CUDA helpers for threads that work together: shuffles, reductions, segments, exchange."""
+"""CUDA helpers for cooperating threads: shuffles, reductions, segments, compare and exchange."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ GROUP_HELPERS = {
     "of_segment": _SEGMENT,
     "exchange": _EXCHANGE,
 }
-# Those that call others.
+# Helpers that call others.
 GROUP_NEEDS = {
     "add_vector": "vector",
     "of_lanes": "shuffle",

@@ -1,4 +1,4 @@
-"""The helpers of CUDA: those that it shares, and its own for threads that work together."""
+"""The helpers of CUDA: the shared ones, and its own for cooperating threads."""
 
 from __future__ import annotations
 

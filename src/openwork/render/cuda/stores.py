@@ -1,4 +1,4 @@
-"""Atomic stores in CUDA: those of the hardware, and others by compare and exchange."""
+"""Atomic stores in CUDA: hardware atomics, and others by compare and exchange."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from openwork.render.cuda.dialect import CUDA_TYPES
 from openwork.render.precedence import ATOM, paren
 from openwork.render.writer import Writer, indent
 
-# Types that the hardware adds to atomically.
+# Types with a hardware atomic add.
 _ADDS = ("int32", "uint32", "uint64", "float32", "float64")
 
 
 def atomic(w: Writer, s: p.Store) -> list[str]:
-    """An atomic of the hardware, or else one by compare and exchange."""
+    """A hardware atomic, or else compare and exchange."""
     type, value = s.array.type, w.text(s.value)
     place = f"&{s.array.name}[{w.text(s.index)}]"
     name = "" if s.op is None or s.op.definition is not None else s.op.name
@@ -39,7 +39,7 @@ def atomic(w: Writer, s: p.Store) -> list[str]:
 
 
 def _exchange(w: Writer, s: p.Store, place: str) -> list[str]:
-    """Compute the new element from the old one until nobody has changed it in the meantime."""
+    """Compute the new element from the old one until no other thread has changed it meanwhile."""
     type, array = s.array.type, s.array.name
     old, given = p.Name(f"{array}_old", type), p.Name(f"{array}_given", type)
     new = given if s.op is None else applied(s.op, old, given)

@@ -1,6 +1,6 @@
-"""CUDA helpers for tables of keys that threads fill together, and for lists of them.
+"""CUDA helpers for hash tables and bitmaps of keys that threads fill together, and their key lists.
 
-L is how many threads work together, neighbours within a warp; 0: all of the block.
+L is the number of cooperating threads, adjacent within a warp; 0: the whole block.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ TABLE_HELPERS = {
     "mark_bit": "",
     "tally_bits": "",
 }
-# Those that call others.
+# Helpers that call others.
 TABLE_NEEDS = {
     "claim": "slot_of",
     "tally": "collect",

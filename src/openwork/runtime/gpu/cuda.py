@@ -25,7 +25,7 @@ _SCRATCH_PART = 32  # of the memory of a GPU
 
 
 def cupy() -> Any:
-    """CuPy, with a GPU that works.
+    """CuPy, with a working GPU.
 
     Raises:
         ToolchainError: E607 if it is not installed, or finds no GPU.
@@ -34,7 +34,7 @@ def cupy() -> Any:
         module = importlib.import_module("cupy")
     except ImportError:
         raise ToolchainError(
-            "kernels for a GPU are run through CuPy, which is not installed",
+            "GPU kernels run through CuPy, which is not installed",
             code="E607",
             hint="pip install 'openwork[cuda]'; target=\"cuda-emulated\" needs no GPU",
         ) from None
@@ -50,12 +50,12 @@ def cupy() -> Any:
 
 
 def is_on_gpu(array: Any) -> bool:
-    """Whether an array lies in a GPU's memory."""
+    """Whether an array is in GPU memory."""
     return hasattr(array, "__cuda_array_interface__")
 
 
 def address_of(array: Any) -> int:
-    """Where an array begins."""
+    """The address of an array."""
     if is_on_gpu(array):
         return int(array.__cuda_array_interface__["data"][0])
     return address(array)
@@ -63,18 +63,18 @@ def address_of(array: Any) -> int:
 
 @dataclass(eq=False)
 class DeviceStorage(Storage):
-    """A tensor's arrays in a GPU's memory: they are CuPy's.
+    """A tensor's arrays in GPU memory, as CuPy arrays.
 
-    `of_torch`: they share memory with tensors of torch, or were computed from such.
+    `of_torch`: they share memory with torch tensors, or were computed from such.
     """
 
     of_torch: bool = False
 
     @classmethod
     def later(cls, facts: Mapping[str, Any], array: Callable[[Any], Any], place: Any) -> Self:
-        """With values at a place, of which an array is made when somebody asks for it.
+        """A storage whose values are wrapped in an array on first use.
 
-        `facts`: all but the values, by their names.
+        `facts`: all fields but the values, by name.
         """
         made = cls.__new__(cls)
         made.__dict__ = {**facts, "_later": (array, place)}
@@ -89,7 +89,7 @@ class DeviceStorage(Storage):
 
     @classmethod
     def of(cls, storage: Storage) -> DeviceStorage:
-        """The storage with all of its arrays on the current GPU; those that are there stay."""
+        """The storage with all arrays on the current GPU; arrays already there are not copied."""
         device = Cuda()
         levels = tuple(
             {name: device.upload(array) for name, array in level.items()}
@@ -108,7 +108,7 @@ class DeviceStorage(Storage):
         return replace(self._pattern(), values=values)
 
     def runs(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Those of the same levels in main memory."""
+        """As `Storage.runs`, of the levels in main memory."""
         return self._pattern().runs()
 
     def _pattern(self) -> Storage:
@@ -124,9 +124,9 @@ class DeviceStorage(Storage):
     @cached_property
     def pointers(self) -> tuple[int, ...]:
         raise DataError(
-            "a tensor on the GPU was given to a kernel for the CPU",
+            "a CPU kernel was given a tensor on the GPU",
             code="E511",
-            hint='take it back: A.to("cpu"), or compile(target="cuda")',
+            hint='copy it back with A.to("cpu"), or compile(target="cuda")',
         )
 
 
@@ -146,11 +146,11 @@ class Cuda:
 
     @property
     def current(self) -> int:
-        """Which of several GPUs is the current one."""
+        """The number of the current GPU."""
         return 0 if self._count == 1 else int(self.cp.cuda.runtime.getDevice())
 
     def load(self, source: str, kernels: Sequence[Kernel]) -> Any:
-        """The functions of a text, by name; compiled unless the cache has them."""
+        """The kernels of a source, by name; compiled unless cached."""
         cp = self.cp
         arch = f"sm_{cp.cuda.Device().compute_capability}"
         version = ".".join(map(str, cp.cuda.nvrtc.getVersion()))
@@ -167,20 +167,20 @@ class Cuda:
         return {k.name: (module, module.get_function(k.name)) for k in kernels}
 
     def upload(self, array: Any) -> Any:
-        """An array of the host, on the device; one that is there already stays where it is."""
+        """A host array, copied to the device; a device array is returned as it is."""
         if is_on_gpu(array):
             lies = getattr(getattr(array, "device", None), "id", None)
             if lies is not None and lies != self.current:
                 raise DataError(
-                    f"a tensor lies on GPU {lies}, and the current one is GPU {self.current}",
+                    f"a tensor is on GPU {lies}, but the current GPU is {self.current}",
                     code="E511",
-                    hint=f"with cupy.cuda.Device({lies}): ..., or take it over: cupy.array(a)",
+                    hint=f"with cupy.cuda.Device({lies}): ..., or copy it over: cupy.array(a)",
                 )
             return array if isinstance(array, self.cp.ndarray) else self.cp.asarray(array)
         return self._tried(lambda: self.cp.asarray(array))
 
     def download(self, array: Any) -> Any:
-        """An array of the device, on the host."""
+        """A device array, copied to the host."""
         return self._tried(lambda: self.cp.asnumpy(array))
 
     def empty(self, count: int, dtype: np.dtype[Any], zeroed: bool = False) -> Any:
@@ -189,22 +189,22 @@ class Cuda:
         return self._tried(lambda: make(count, dtype))
 
     def fill(self, array: Any, value: Any) -> None:
-        """Put `value` everywhere."""
+        """Set every element to `value`."""
         if value == 0:
             array.data.memset_async(0, array.nbytes)
         else:
             array.fill(value)
 
     def scan(self, array: Any) -> None:
-        """Each element is added to all that come after it."""
+        """Inclusive prefix sum, in place."""
         self._tried(lambda: self.cp.cumsum(array, out=array))
 
     def numbers(self, array: Any, index: int, count: int) -> list[int]:
-        """Elements of an array of integers, for the host."""
+        """Elements of an integer array, read back to the host."""
         return list(self._tried(lambda: self._numbers(array, index, count)))
 
     def _numbers(self, array: Any, index: int, count: int) -> list[int]:
-        # Elements by themselves would first become an array, which takes twice as long.
+        # Indexing one element would create an array first, which takes twice as long.
         cuda, size = self.cp.cuda, array.dtype.itemsize
         place = cuda.alloc_pinned_memory(size * count)
         stream = cuda.get_current_stream().ptr
@@ -216,7 +216,7 @@ class Cuda:
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
     ) -> Any:
-        """Run a kernel on the current stream; what `ready` takes to run it again."""
+        """Run a kernel on the current stream; returns what `ready` needs to relaunch it."""
         index = np.int64 if wide else np.int32
         count = len(kernel.scalars)
         held = [
@@ -229,19 +229,19 @@ class Cuda:
         return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held)
 
     def another(self, array: Any) -> Slices:
-        """What gives places for arrays like a small one, soon, for the current stream."""
+        """A fast allocator of arrays like this small one, for the current stream."""
         alloc = self.cp.cuda.alloc
         return Slices(self.cp, array, lambda size: self._tried(lambda: alloc(size)))
 
     def ready(self, launched: Sequence[Relaunch], old: Any, stream: Any) -> Ready:
-        """What runs kernels again on a stream, with another array in the place of one."""
+        """Relaunches kernels on a stream, with another array in place of `old`."""
         return Ready(launched, old, stream, self._tried)
 
     @property
     def stream(self) -> Callable[[], Any]:
-        """What gives the current stream of the GPU that is the current one now.
+        """A function that returns the current stream of the GPU that is current now.
 
-        To ask which GPU that is takes CUDA longer than all the rest of a repeated call.
+        Asking CUDA for the current GPU takes longer than the rest of a repeated call.
         """
         current, gpu = self.cp.cuda.get_current_stream, self.cp.cuda.runtime.getDevice()
         try:
@@ -252,17 +252,17 @@ class Cuda:
 
     @cached_property
     def most_scratch(self) -> int:
-        """Bytes that the units of a kernel may have for themselves, together."""
+        """The most bytes of scratch memory that all units of a kernel may have together."""
         return int(self.cp.cuda.runtime.memGetInfo()[1]) // _SCRATCH_PART
 
     @property
     def blocks(self) -> int:
-        """How many blocks a grid has that only the GPU knows the size of."""
+        """The number of blocks of a grid whose work only the GPU knows."""
         processors = self.cp.cuda.Device().attributes["MultiProcessorCount"]
         return int(processors) * _BLOCKS_PER_PROCESSOR
 
     def _tried(self, action: Any) -> Any:
-        """What `action` gives; failures of CUDA become ours."""
+        """The result of `action`; CUDA's errors become ours."""
         cp = self.cp
         try:
             return action()
@@ -270,14 +270,14 @@ class Cuda:
             raise MemoryError(str(error)) from None
         except (cp.cuda.runtime.CUDARuntimeError, cp.cuda.driver.CUDADriverError) as error:
             raise ToolchainError(
-                f"the GPU refused: {error}",
+                f"the GPU reported an error: {error}",
                 code="E608",
-                hint="after an illegal access, a process has to start anew; please report it",
+                hint="after an illegal access, restart the process; please report it",
             ) from None
 
 
 def _compile(cp: Any, folder: Path, flags: tuple[str, ...]) -> None:
-    """Make a cubin of the source in `folder`."""
+    """Compile the source in `folder` to a cubin."""
     source = (folder / cache.SOURCE).read_text()
     nvrtc = cp.cuda.nvrtc
     program = nvrtc.createProgram(source, "kernel.cu", [], [])

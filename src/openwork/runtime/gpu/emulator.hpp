@@ -1,14 +1,14 @@
-// CUDA on a CPU, for tests: included ahead of the very text that NVRTC compiles.
+// CUDA on a CPU, for tests: included before the very source that NVRTC compiles.
 //
-// Blocks run one after another. The threads of a block are fibres that take turns: one runs until
-// it ends or waits at a barrier, shuffle or vote, and then the next one does. What hardware leaves
-// undefined is an error here: a barrier that a thread never reaches, a shuffle whose lanes do not
-// come together, a lane that is not in its own mask, an index outside of a shared or local array.
-// Shared memory is filled with 0xff ahead of each block, which is NaN, or -1, to who reads too soon.
-// Blocks and threads run forwards, backwards or shuffled: a missing barrier shows in one of these.
+// Blocks run one after another. The threads of a block are fibres: each runs until it ends or waits
+// at a barrier, shuffle or vote, then the next one runs. What hardware leaves undefined is an error
+// here: a barrier that a thread never reaches, a shuffle whose lanes do not converge, a lane not in
+// its own mask, an index outside a shared or local array. Shared memory is filled with 0xff before
+// each block, so that an early read gives NaN or -1. Blocks and threads run forwards, backwards or
+// shuffled: a missing barrier shows in one of these orders.
 
 #pragma once
-#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's own: to read C++'s takes as long as all the rest
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's headers: parsing C++'s takes as long as all the rest
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void *arguments;
 
 }  // namespace emulated
 
-// races.hpp takes the place of what follows where races are looked for.
+// Race detection replaces what follows with races.hpp.
 // {
 #define EMULATED_UNSEEN
 namespace emulated {
@@ -89,7 +89,7 @@ static void fail(const char *what) {
   failed = true;
 }
 
-// Give up from inside of a fibre: it never runs again.
+// Fail inside a fibre: it never runs again.
 static void give_up(const char *what) {
   fail(what);
   swapcontext(&fibres[current].context, &scheduler);
@@ -131,11 +131,11 @@ static unsigned long long received(const Fibre *warp, int lane, Kind kind) {
   if (kind == SHUFFLE_UP) from = lane - me.other < first ? lane : lane - me.other;
   if (kind == SHUFFLE_DOWN) from = lane + me.other > last ? lane : lane + me.other;
   if (kind == SHUFFLE_XOR) from = (lane ^ me.other) > last ? lane : lane ^ me.other;
-  // What a lane that takes no part holds is undefined.
+  // The value of a lane that does not participate is undefined.
   return me.mask >> from & 1 ? warp[from].value : 0xfff8dead7ff8dead;
 }
 
-// Let the lanes of a mask go on once all of them wait for the same thing.
+// Resume the lanes of a mask once all of them wait for the same thing.
 static void complete(int thread) {
   Fibre *warp = fibres + (thread & ~31);
   const unsigned mask = warp[lane_of(thread)].mask;
@@ -193,7 +193,7 @@ static void stuck() {
 static int shuffled(int n, int of) {
   if (order == 0) return n;
   if (order == 1) return of - 1 - n;
-  // Every number once: multiplied by one that shares no factor with `of`, and moved.
+  // A permutation: multiply by a number coprime to `of`, then shift.
   static const int primes[] = {7919, 104729, 1299709, 15485863};
   for (int prime : primes)
     if (of % prime) return (int)(((unsigned long long)n * prime + seed) % of);
@@ -253,7 +253,7 @@ static bool make_fibres(int threads) {
   return fibres != 0;
 }
 
-// 0, or 1 if something went wrong: `emulated_message` says what.
+// 0, or 1 on failure: `emulated_message` says what went wrong.
 static int launch(unsigned grid_x, unsigned grid_y, unsigned threads, int in_order,
                   void (*kernel)(void *), void *given) {
   failed = false;
@@ -278,7 +278,7 @@ static int launch(unsigned grid_x, unsigned grid_y, unsigned threads, int in_ord
 
 extern "C" const char *emulated_message() { return emulated::message; }
 
-// What -fsanitize=bounds calls for an index outside of an array.
+// -fsanitize=bounds calls this for an index outside an array.
 extern "C" void __ubsan_handle_out_of_bounds(void *, void *) {
   emulated::give_up("an index outside of a shared or local array");
 }
@@ -319,7 +319,7 @@ template <typename T> static inline unsigned __match_any_sync(unsigned mask, T v
   memcpy(&bits, &value, sizeof value);
   return (unsigned)emulated::meet(emulated::MATCH, mask, bits, 32, 0);
 }
-// Fibres take turns, so that only one lane is active at any time.
+// Fibres run one at a time, so only one lane is ever active.
 static inline unsigned __activemask() { return 1u << emulated::lane_of(emulated::current); }
 
 template <typename T> static inline T __ldg(const T *place) { return *place; }
@@ -344,7 +344,7 @@ static inline double __longlong_as_double(long long value) {
   return r;
 }
 
-// Atomics, in the types that hardware has them, on memory that threads can share.
+// Atomics, for the types that hardware supports, on memory that threads can share.
 static inline int __isLocal(const void *place) {
   const char *stack = emulated::fibres[emulated::current].stack;
   return (const char *)place >= stack && (const char *)place < stack + emulated::STACK;
@@ -368,7 +368,7 @@ static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long 
 }
 struct __attribute__((aligned(8))) float2 { float x, y; };
 struct __attribute__((aligned(16))) float4 { float x, y, z, w; };
-// Vectors: each element for itself, and only in the GPU's own memory.
+// Vectors: element by element, and only in the GPU's global memory.
 template <int N> static inline void emulated_add_vector(void *place, const float *value) {
   char *const at = (char *)place;
   if (at >= +__start_emulated_shared && at < +__stop_emulated_shared)

@@ -1,7 +1,7 @@
-"""Running CUDA text without a GPU: compiled by a C++ compiler under `emulator.hpp`.
+"""Run CUDA source without a GPU: a C++ compiler compiles it under `emulator.hpp`.
 
-For tests and for readers, not for speed. The text is the one that NVRTC gets; only functions
-through which kernels are called come with it.
+For tests and for readers, not for speed. The source is what NVRTC gets, plus functions that
+call the kernels.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from openwork.runtime.host.toolchain import Toolchain, find_toolchain, no_toolch
 from openwork.runtime.storage import Array
 
 HEADER, _RACES = (Path(__file__).with_name(name) for name in ("emulator.hpp", "races.hpp"))
-# Out-of-range indices of shared and local arrays are reported; nothing of C++'s library is needed.
+# Report out-of-range indices of shared and local arrays; link no C++ library.
 _FLAGS = (
     "-x", "c++", "-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fsanitize=bounds",
     "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics",
 )  # fmt: skip
-# The compiler calls what races.hpp has ahead of each access, which is told if it is volatile.
+# The compiler calls functions of races.hpp before each access, and marks volatile ones.
 _SEEN = ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
 _SEEN_CLANG = ("-fsanitize=thread", "-mllvm", "-tsan-distinguish-volatile=1")
-OPTIMIZE = "-O1"  # tests, which compile much and run little, take less
+OPTIMIZE = "-O1"  # tests compile much and run little, so they use less
 _OBJECT = "kernel.o"
 ORDERS = 3  # forwards, backwards, shuffled
-races = os.environ.get("OPENWORK_EMULATED_RACES", "") not in ("", "0")  # are looked for; slowly
-_lock = threading.RLock()  # fibres and shared memory are there once in a process
+races = os.environ.get("OPENWORK_EMULATED_RACES", "") not in ("", "0")  # detect races; slow
+_lock = threading.RLock()  # a process has one set of fibres and shared memory
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
 def header() -> str:
-    """What goes ahead of CUDA text, for a C++ compiler."""
+    """What precedes CUDA source, for a C++ compiler."""
     text = HEADER.read_text()
     if not races:
         return text
@@ -49,7 +49,7 @@ def header() -> str:
 
 
 def emulated_source(texts: Sequence[tuple[str, Sequence[Kernel]]]) -> str:
-    """C++ for CUDA texts, each with its kernels; text n is in the namespace `text_n`."""
+    """C++ for CUDA sources, each with its kernels; source n is in the namespace `text_n`."""
     parts = [header()]
     for n, (text, kernels) in enumerate(texts):
         parts += [f"namespace text_{n} {{", text, *(_entry(n, k) for k in kernels), "}"]
@@ -57,7 +57,7 @@ def emulated_source(texts: Sequence[tuple[str, Sequence[Kernel]]]) -> str:
 
 
 def _entry(n: int, kernel: Kernel) -> str:
-    """A function that calls a kernel for every thread of a grid."""
+    """A function that runs a kernel on every thread of a grid."""
     types = [type.replace("*__restrict__", "*") for type, _ in parameters(kernel)]
     args = ", ".join(f"*({type} *)a[{at}]" for at, type in enumerate(types))
     return (
@@ -69,10 +69,10 @@ def _entry(n: int, kernel: Kernel) -> str:
 
 
 def load_emulated(source: str) -> ctypes.CDLL:
-    """The library of an emulated text.
+    """The library of an emulated source.
 
     Raises:
-        ToolchainError: E601 without a compiler, E602 if it refuses the text.
+        ToolchainError: E601 without a compiler, E602 if it rejects the source.
     """
     toolchain = find_toolchain()
     if toolchain is None:
@@ -108,7 +108,7 @@ def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...]) -> None
 
 
 class Emulator:
-    """The CPU in the place of a GPU: arrays are NumPy's."""
+    """The CPU in place of a GPU: arrays are NumPy's."""
 
     name, in_main_memory = "cuda-emulated", True
 
@@ -116,12 +116,12 @@ class Emulator:
         self.order = int(os.environ.get("OPENWORK_EMULATED_ORDER", "0")) % ORDERS
 
     def load(self, source: str, kernels: Sequence[Kernel]) -> Any:
-        """Something that `launch` takes for a kernel of this text, by name."""
+        """The kernels of a source, by name, as `launch` takes them."""
         library = load_emulated(emulated_source([(source, kernels)]))
         return {k.name: (library, getattr(library, f"enter_0_{k.name}")) for k in kernels}
 
     def upload(self, array: Array) -> Array:
-        """An array of the host, on the device."""
+        """A host array, on the device."""
         return array
 
     def empty(self, count: int, dtype: np.dtype[Any], zeroed: bool = False) -> Array:
@@ -129,28 +129,28 @@ class Emulator:
         return np.zeros(max(count, 1), dtype) if zeroed else _poisoned(count, dtype)
 
     def fill(self, array: Array, value: Any) -> None:
-        """Put `value` everywhere."""
+        """Set every element to `value`."""
         array.fill(value)
 
     def scan(self, array: Array) -> None:
-        """Each element is added to all that come after it."""
+        """Inclusive prefix sum, in place."""
         np.cumsum(array, out=array)
 
     def numbers(self, array: Array, index: int, count: int) -> list[int]:
-        """Elements of an index array, for the host."""
+        """Elements of an index array, read back to the host."""
         return [int(n) for n in array[index : index + count]]
 
     def download(self, array: Array) -> Array:
-        """An array of the device, on the host."""
+        """A device array, on the host."""
         return array
 
     def launch(
         self, function: Any, grid: tuple[int, int], kernel: Kernel, args: Sequence[Any], wide: bool
     ) -> Any:
-        """Run a kernel; what `ready` takes to run it again.
+        """Run a kernel; returns what `ready` needs to relaunch it.
 
         Raises:
-            ToolchainError: E608 with what was wrong, and in which block and thread.
+            ToolchainError: E608 with the fault, and its block and thread.
         """
         library, enter = function
         held = [
@@ -177,35 +177,35 @@ class Emulator:
         return function, grid, kernel, args, wide
 
     def another(self, array: Any) -> Another:
-        """What gives places for arrays like one there is."""
+        """An allocator of arrays like this one."""
         return Another(self, array)
 
     def ready(self, launched: Sequence[Any], old: Any, stream: Any) -> Ready:
-        """What runs kernels again, with another array in the place of one."""
+        """Relaunches kernels, with another array in place of `old`."""
         return Ready(self, launched, old)
 
     def stream(self) -> Any:
-        """The current stream: there is but one."""
+        """The current stream: there is only one."""
         return None
 
     @property
     def current(self) -> int:
-        """Which of several it is: there is one."""
+        """The number of the current device: there is only one."""
         return 0
 
     @property
     def most_scratch(self) -> int:
-        """Bytes that the units of a kernel may have for themselves, together."""
+        """The most bytes of scratch memory that all units of a kernel may have together."""
         return 1 << 28
 
     @property
     def blocks(self) -> int:
-        """How many blocks a grid has that only the GPU knows the size of."""
+        """The number of blocks of a grid whose work only the GPU knows."""
         return 3
 
 
 class Another:
-    """New arrays like one there is; each is its own place."""
+    """New arrays like a given one."""
 
     def __init__(self, emulator: Emulator, array: Any) -> None:
         self._emulator, self._like = emulator, array
@@ -219,7 +219,7 @@ class Another:
 
 
 class Ready:
-    """Launches whose result may be put elsewhere each time."""
+    """Launches that write to another result each time."""
 
     stream = None
 
@@ -228,7 +228,7 @@ class Ready:
         self.place = old
 
     def into(self, place: Any) -> None:
-        """Where the next result goes."""
+        """Set where the next result goes."""
         self.place = place
 
     def go(self) -> None:

@@ -1,7 +1,7 @@
-"""Launches that were made before as a graph of CUDA's, which the driver starts in half the time.
+"""Repeated launches as a CUDA graph, which the driver starts in half the time.
 
-CuPy has no way to change the arguments of a graph, so that the driver is called itself. Where it
-cannot be, or refuses, there is no graph, and nothing is lost but the time.
+CuPy cannot change the arguments of a graph, so the driver is called directly. If that fails, there
+is no graph, and only time is lost.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NAMES = (
 
 
 class NoGraph(Exception):
-    """The driver is not there, or does not want to."""
+    """The driver is missing, or refuses."""
 
 
 class Kernel(ctypes.Structure):
-    """A launch as the driver wants it: CUDA_KERNEL_NODE_PARAMS, in its first version."""
+    """A launch as the driver takes it: CUDA_KERNEL_NODE_PARAMS, version 1."""
 
     _fields_ = (
         ("function", ctypes.c_void_p),
@@ -51,11 +51,11 @@ class Graph:
     """Kernels one after the other, on the default stream.
 
     Args:
-        launch: CuPy's, which takes a graph and a stream.
-        kernels: with their arguments in memory that stays.
+        launch: CuPy's function, which takes a graph and a stream.
+        kernels: the launches; the memory of their arguments must stay valid.
 
     Raises:
-        NoGraph: it cannot be made here.
+        NoGraph: no graph can be created here.
     """
 
     def __init__(self, launch: Callable[[int, int], None], kernels: Sequence[Kernel]) -> None:
@@ -81,7 +81,7 @@ class Graph:
         self.launch = partial(launch, self._made.value or 0, 0)
 
     def changed(self) -> bool:
-        """Read the arguments again, for the launches from now on; False: that is not possible."""
+        """Read the arguments again, for later launches; False if that is not possible."""
         return not any([change() for change in self._changes])
 
     def _do(self, name: str, *args: Any) -> None:
@@ -89,7 +89,7 @@ class Graph:
             raise NoGraph
 
     def __del__(self) -> None:
-        if getattr(self, "_made", None):  # one that is running is freed when it is done
+        if getattr(self, "_made", None):  # a running graph is freed when it ends
             self._driver["cuGraphExecDestroy"](self._made)
         if getattr(self, "_graph", None):
             self._driver["cuGraphDestroy"](self._graph)

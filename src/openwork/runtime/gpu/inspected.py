@@ -1,6 +1,6 @@
-"""What inspectors find out about the pattern of an operand, kept with it as long as it lives.
+"""Results of inspectors, kept as long as the operand lives whose pattern they describe.
 
-Every kernel that asks the same of an operand then has it: the positions at which tiles begin, say.
+All kernels share them: the positions at which tiles begin, for example.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from weakref import WeakKeyDictionary, ref
 
 from openwork.runtime.storage import Storage
 
-# By operand, device, and what the array holds.
+# By operand, device, and content of the array.
 _found: WeakKeyDictionary[Storage, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 
 
 @dataclass
 class Kept:
-    """What is known of the operands of one kernel, by their names in its code.
+    """Inspector results for the operands of one kernel, by their names in its code.
 
-    `device`: where the arrays lie.
+    `device`: where the arrays are.
     """
 
     device: str = ""
     operands: Mapping[str, ref[Storage]] = field(default_factory=dict)
 
     def of(self, operand: str) -> dict[str, Any]:
-        """The arrays that are kept with an operand, by what they hold; none once it is gone."""
+        """The arrays kept with an operand, by content; none once it is gone."""
         owner = self.operands[operand]() if operand in self.operands else None
         return {} if owner is None else _found.setdefault(owner, {}).setdefault(self.device, {})

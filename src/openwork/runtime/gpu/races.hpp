@@ -1,12 +1,12 @@
-// Races under the emulator: who touched what, and whether threads met in between.
+// Race detection under the emulator: which threads accessed what, and whether they synchronized.
 //
-// The compiler calls the functions at the end of this file ahead of each access to memory, since it
-// is told to prepare for ThreadSanitizer, which is not linked. Accesses to arrays that a kernel was
-// given and to shared memory are compared with those before: threads of different blocks never
-// meet, those of a block meet at a barrier, and those of a warp at __syncwarp. Shuffles and votes
-// order no memory. Two accesses of threads that have not met are a race if one of them writes,
-// unless both are atomic or volatile, both write the same, or an atomic update meets a read, as at
-// the start of a compare-and-swap loop.
+// The compiler calls the functions at the end of this file before each memory access: it
+// instruments for ThreadSanitizer, which is not linked. Accesses to a kernel's arrays and to shared
+// memory are compared with earlier ones: threads of different blocks never synchronize, those of a
+// block do at a barrier, and those of a warp at __syncwarp. Shuffles and votes order no memory. Two
+// accesses of threads not synchronized since are a race if one of them writes, unless both are
+// atomic or volatile, both write the same value, or one is an atomic update and the other a read,
+// as at the start of a compare-and-swap loop.
 
 #define EMULATED_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 
@@ -20,13 +20,13 @@ struct Touch {
 };
 
 struct Cell {
-  Touch write, reads[2];  // the last two readers are of different threads
+  Touch write, reads[2];  // the last two readers, which are different threads
   bool atomic;
 };
 
 struct Watched {
   char *from;
-  size_t bytes, unit;  // a cell for so many bytes
+  size_t bytes, unit;  // bytes per cell
   Cell *cells;
 };
 
@@ -34,8 +34,8 @@ const int MOST_WATCHED = 128;
 static Watched watched[MOST_WATCHED];  // the first is shared memory
 static int watching;
 static unsigned block_number, epoch;
-static unsigned clocks[1024 + 32], met_at[1024 + 32][32];  // of lanes; what they know of others
-static char *pending, pending_old[64];  // a write that is no race if it changes nothing
+static unsigned clocks[1024 + 32], met_at[1024 + 32][32];  // of lanes; seen of others
+static char *pending, pending_old[64];  // a write that is no race if the value stays the same
 static size_t pending_size;
 static Touch pending_by;
 
@@ -49,7 +49,7 @@ EMULATED_UNSEEN static Touch me() {
   return {(unsigned)current + 1, block_number, epoch, clocks[current]};
 }
 
-// Whether another thread made a touch, and has not been met since.
+// Whether another thread made this access, and has not synchronized since.
 EMULATED_UNSEEN static bool apart(const Touch &touch) {
   if (!touch.made || (touch.block == block_number && touch.made == (unsigned)current + 1))
     return false;
@@ -68,7 +68,7 @@ EMULATED_UNSEEN static void report(const Touch &touch, Access access, bool wrote
   give_up(text);
 }
 
-// A write at a place that another thread has written, too: did it change anything?
+// A write to an element that another thread also wrote: did the value change?
 EMULATED_UNSEEN static void settle() {
   if (!pending) return;
   char *const place = pending;
@@ -90,7 +90,7 @@ EMULATED_UNSEEN static void touch(void *place, size_t size, Access access) {
   Watched &array = watched[n];
   if (!array.cells) array.cells = (Cell *)calloc(array.bytes / array.unit + 1, sizeof(Cell));
   const size_t offset = from - array.from;
-  // A word around a small element, which a compare-and-swap takes.
+  // The word around a small element, which a compare-and-swap reads and writes.
   if (n && array.unit < 4 && size > array.unit && access != WRITE) return;
   if (offset + size > array.bytes) return give_up("an access beyond the end of an array");
   for (size_t at = offset / array.unit; at * array.unit < offset + size; at++) {
@@ -128,7 +128,7 @@ EMULATED_UNSEEN static void begin_block() {
 
 EMULATED_UNSEEN static void meet_all() { epoch++; }
 
-// The lanes of a mask know of each other what any of them knows.
+// After a warp barrier, each lane of the mask has seen all that any of them has seen.
 EMULATED_UNSEEN static void meet_lanes(int warp, unsigned mask) {
   unsigned known[32] = {0};
   for (int l = 0; l < 32; l++)
@@ -144,7 +144,7 @@ EMULATED_UNSEEN static void meet_lanes(int warp, unsigned mask) {
 }  // namespace emulated
 
 extern "C" {
-// Ahead of a launch, for each array that it gets; after it.
+// Before a launch, for each of its arrays; and after it.
 EMULATED_UNSEEN void emulated_watch(void *from, size_t bytes, size_t unit) {
   using namespace emulated;
   if (!watching)
@@ -156,7 +156,7 @@ EMULATED_UNSEEN void emulated_forget() {
   for (int n = 0; n < watching; n++) free(watched[n].cells), watched[n].cells = 0;
   watching = 0, pending = 0;
 }
-// What is volatile is under a lock: as good as atomic.
+// Volatile accesses are under a lock: as good as atomic.
 EMULATED_UNSEEN static void emulated_locked(void *p, size_t n) {
   emulated::touch(p, n, emulated::ATOMIC);
 }

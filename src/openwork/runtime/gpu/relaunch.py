@@ -1,9 +1,8 @@
-"""A kernel that was launched before, launched again with little ado: for small kernels.
+"""Relaunch a kernel with little overhead: for small kernels.
 
-CuPy takes a launch apart each time. What a second one needs is the same but for the place of the
-result, so that the arguments stay as the driver wants them, and one of them is changed: while the
-GPU is still busy with the launch before, so that nothing is left to do when the next is called for.
-The driver needs less time for a graph than for a launch, so that it becomes one, where it can.
+CuPy converts the arguments at every launch. A repeated launch differs only in the address of the
+result, so the arguments stay as the driver takes them and one is changed, while the GPU still runs
+the launch before. The driver starts a graph faster than launches, so they become one if possible.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ import numpy as np
 
 from openwork.runtime.gpu.graph import Graph, Kernel, NoGraph
 
-_ALIGNED = 256  # bytes: as CuPy's own arrays are
-# Bytes that stay taken as long as one of the results in them does, and how many those are at most.
+_ALIGNED = 256  # bytes, as for CuPy's arrays
+# Bytes of a slab, which is freed with the last result in it, and the most results in one.
 _PIECE, _MOST = 1 << 18, 32
 _KINDS = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
 
 
 class Relaunch:
-    """A launch that can be made ready again, with its arguments in memory.
+    """A launch that can be repeated, with its arguments in memory.
 
     Args:
         cp: CuPy.
-        function: CuPy's function.
-        grid: how many blocks.
-        threads: of a block.
-        args: NumPy's scalars and CuPy's arrays.
+        function: the kernel, as CuPy's function.
+        grid: the number of blocks.
+        threads: the number of threads per block.
+        args: NumPy scalars and CuPy arrays.
     """
 
     def __init__(
@@ -45,11 +44,11 @@ class Relaunch:
 
     @cached_property
     def _values(self) -> list[Any]:
-        """The arguments as the driver wants them; most launches are never repeated."""
+        """The arguments as the driver takes them; lazy, for most launches are never repeated."""
         return [_value(arg) for arg in self._args]
 
     def places(self, old: Any, address: Any) -> Any:
-        """Where the driver finds each argument, with an address in the place of `old`."""
+        """Where the driver finds each argument, with an address in place of `old`."""
         return (ctypes.c_void_p * len(self._values))(
             *[
                 ctypes.addressof(address if arg is old else value)
@@ -58,32 +57,32 @@ class Relaunch:
         )
 
     def on(self, stream: int, places: Any) -> Callable[[], None]:
-        """The launch on a stream with the arguments at places, which have to stay."""
+        """The launch on a stream with the arguments at `places`, which must stay valid."""
         shape = (*self._grid, self._threads, 1, 1, 0)
         return partial(self._launch, self._pointer, *shape, stream, ctypes.addressof(places), 0)
 
     def node(self, places: Any) -> Kernel:
-        """The same for a graph."""
+        """The launch as a node of a graph."""
         block = (self._threads, 1, 1)
         return Kernel(self._pointer, self._grid, block, 0, ctypes.addressof(places), None)
 
     def slowly(self, old: Any, new: int) -> None:
-        """Through CuPy, which sees to all that a thread needs first."""
+        """Launch through CuPy, which first initializes the thread for CUDA."""
         args = tuple([np.uint64(new) if arg is old else arg for arg in self._args])
         self._function(self._grid, (self._threads, 1, 1), args)
 
 
 class Ready:
-    """Launches on a stream whose result may be put elsewhere each time, by one thread at a time.
+    """Launches on a stream that write to another result each time; one thread at a time.
 
-    On the default stream they become a graph when they are made ready again. Other streams may be
-    recorded for a graph of the user's, which is no place for one of ours.
+    On the default stream they become a graph at the first repetition. Other streams may be
+    captured into a graph of the user's, which must not contain one of ours.
 
     Args:
-        launched: what was launched before.
-        old: where the result was then.
-        stream: where to launch: CuPy's, which stays as long as this does.
-        tried: does what it is given, and says what a GPU's errors mean.
+        launched: the launches to repeat.
+        old: the result of those launches.
+        stream: CuPy's stream, which lives as long as this object.
+        tried: calls a function, and translates CUDA's errors.
     """
 
     __slots__ = ("_address", "_graph", "_held", "_launches", "_plain", "_tried", "place", "stream")
@@ -101,7 +100,7 @@ class Ready:
         self._graph: Graph | None = None
 
     def into(self, place: Any) -> None:
-        """Where the next result goes."""
+        """Set where the next result goes."""
         first = self.place is None
         self.place = place
         self._address.value = place.ptr
@@ -112,30 +111,30 @@ class Ready:
             self._launches = self._as_graph()
 
     def go(self) -> None:
-        """Launch them; by a name, because Python calls objects themselves in a slower way."""
+        """Launch them; a named method, because Python is slower at calling an object."""
         for launch, slowly in self._launches:
             try:
                 launch()
-            except Exception:  # in a thread that has not used the GPU before, for one
+            except Exception:  # for example in a thread that has not used the GPU before
                 self._tried(partial(slowly, self.place.ptr))
 
     def _as_graph(self) -> list[tuple[Any, Any]]:
-        """The launches as one, if that is possible."""
+        """The launches as one graph, if possible."""
         try:
             nodes = [each.node(places) for each, places in self._held]
             self._graph = Graph(self._held[0][0].launch_graph, nodes)
         except NoGraph:
-            return list(self._plain)  # not to be tried again
+            return list(self._plain)  # do not try again
         return [(self._graph.launch, partial(_all_slowly, self._plain))]
 
 
 class Slices:
-    """Memory for small results, cut from larger pieces: a pool takes longer to give and take back.
+    """Memory for small results, cut from slabs: CuPy's pool takes longer per allocation.
 
     Args:
         cp: CuPy.
-        array: what the results are like.
-        alloc: gives memory.
+        array: a result of the same size and type.
+        alloc: allocates memory.
     """
 
     def __init__(self, cp: Any, array: Any, alloc: Callable[[int], Any]) -> None:
@@ -146,7 +145,7 @@ class Slices:
         self._places: list[Any] = []
 
     def __call__(self) -> Any:
-        """A new place; taking one is a single step, so that threads may call at once."""
+        """A new address; taking one is atomic, so threads may call concurrently."""
         try:
             return self._places.pop()
         except IndexError:
@@ -157,7 +156,7 @@ class Slices:
             return place
 
     def array(self, place: Any) -> Any:
-        """The array at a place; making it takes as long as the smallest kernels do."""
+        """The array at an address; creating it takes as long as the smallest kernels."""
         return self._ndarray(self._shape, self._dtype, place)
 
 
@@ -167,7 +166,7 @@ def _all_slowly(launches: Sequence[tuple[Any, Any]], new: int) -> None:
 
 
 def _no_driver(*args: Any) -> None:
-    """In place of a function that this CuPy has not; the launch is then made the slow way."""
+    """Stands for a function that this CuPy lacks; the launch then goes through CuPy."""
     raise NoGraph
 
 

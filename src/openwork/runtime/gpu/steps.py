@@ -1,7 +1,7 @@
-"""The host's part of a program for a GPU, followed step by step.
+"""Executes the host's steps of a GPU program.
 
-For one choice of operands everything but the memory of the result is the same at each call, so
-that it is worked out once: which kernels run, on how many blocks, with which arguments.
+For the same operands, every call is the same but for the memory of the result. So the kernels,
+their grids and their arguments are computed once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from openwork.runtime.gpu.inspected import Kept
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
-_USUAL_THREADS = 256  # of a block, of which as many as a GPU says keep it busy
-_NARROW = 2**31 - 1  # elements that 32-bit numbers count
+_USUAL_THREADS = 256  # per block; a device's `blocks` counts blocks of this size
+_NARROW = 2**31 - 1  # the most elements that 32-bit integers count
 
 
 class Device(Protocol):
-    """Where kernels run; `in_main_memory`: it takes the host's arrays as they are."""
+    """Where kernels run; `in_main_memory`: it uses host arrays without a copy."""
 
     name: str
     in_main_memory: bool
@@ -54,7 +54,7 @@ class Device(Protocol):
 
 @dataclass
 class Run:
-    """One call: what the host knows by now."""
+    """The state of one call on the host."""
 
     device: Device
     program: DeviceProgram
@@ -62,16 +62,16 @@ class Run:
     arrays: dict[str, Any]
     scalars: dict[str, int]
     wide: bool
-    numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read before
-    kept: Kept = field(default_factory=Kept)  # arrays that inspectors filled before
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements already read back
+    kept: Kept = field(default_factory=Kept)  # arrays that inspectors filled in earlier calls
     inspected: set[str] = field(default_factory=set)  # arrays that inspectors fill
-    ready: set[str] = field(default_factory=set)  # those of them that are filled already
-    launched: list[Any] = field(default_factory=list)  # what to repeat, if that is all there is
+    ready: set[str] = field(default_factory=set)  # those that are filled already
+    launched: list[Any] = field(default_factory=list)  # what a repeated call launches
     repeats: bool = True
-    lengths: dict[int, int] = field(default_factory=dict)  # of arrays that were made, if known
+    lengths: dict[int, int] = field(default_factory=dict)  # of allocated arrays, if known
 
     def all(self) -> None:
-        """Every step."""
+        """Execute every step."""
         self.repeats = not self.program.reports
         if self.program.reports:
             self.arrays[STATUS.name] = self.device.empty(1, np.dtype("int32"), zeroed=True)
@@ -80,7 +80,7 @@ class Run:
             _check(*self._numbers(STATUS.name, 0, 1))
 
     def follow(self, s: p.Stmt) -> None:
-        """One step."""
+        """Execute one step."""
         match s:
             case p.Block(body=body):
                 for each in body:
@@ -126,14 +126,14 @@ class Run:
                 raise InternalError(f"the host has no step {type(s).__name__}")
 
     def _made(self, s: p.Allocate) -> Any:
-        """New memory."""
+        """Allocate an array."""
         n = self.value(s.count)
         if n > _NARROW and not self.wide:
             raise PositionOverflow
         return self.device.empty(n, np.dtype(s.array.type), s.zeroed) if n else None
 
     def value(self, e: p.Expr) -> int:
-        """An expression of sizes."""
+        """The value of an expression over sizes."""
         match e:
             case p.Value(value=value):
                 return int(value.real)
@@ -154,14 +154,14 @@ class Run:
                 return table_slots(self.value(size))
             case p.Binary(sign=sign, left=left, right=right):
                 return _BINARY[sign](self.value(left), self.value(right))
-        raise InternalError(f"the host cannot work out {e}")
+        raise InternalError(f"the host cannot evaluate {e}")
 
     def _numbers(self, name: str, index: int, count: int) -> list[int]:
         return self.device.numbers(self.arrays[name], index, count)
 
     def _launch(self, kernel: Kernel) -> None:
         if kernel.written <= self.ready and kernel.written:
-            return  # found before
+            return  # the inspector ran before
         x, y = self._grid(kernel)
         if x < 1 or y < 1:
             return
@@ -179,7 +179,7 @@ class Run:
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
         blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]
         x, y = min(blocks[0], _MOST_BLOCKS_X), min(blocks[1], _MOST_BLOCKS_Y)
-        if kernel.scratch:  # memory of their own for blocks that would only wait is wasted
+        if kernel.scratch:  # scratch for blocks that would only wait is wasted
             x = min(x, max(1, self.device.blocks * _USUAL_THREADS // kernel.threads))
         for s in kernel.scratch:
             units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit]
@@ -208,7 +208,7 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 
 
 def table_slots(keys: int) -> int:
-    """How many slots a table of so many keys has: a power of two, a quarter of which stay free."""
+    """The number of slots of a hash table: a power of two, with at least a quarter free."""
     slots = 32
     while slots * 3 < keys * 4:
         slots *= 2
@@ -216,11 +216,11 @@ def table_slots(keys: int) -> int:
 
 
 class NoRoom(Exception):
-    """A result outgrew the memory that it was given."""
+    """A result outgrew its memory."""
 
 
 def _check(status: int) -> None:
-    """Raise what the status of a call stands for."""
+    """Raise the error for a call's status."""
     if status == OK:
         return
     if status == BROKEN_BOUND:

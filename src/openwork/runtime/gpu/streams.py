@@ -1,4 +1,4 @@
-"""On whose stream a GPU works: CuPy's current one, or torch's where the arrays are torch's."""
+"""Which stream kernels run on: CuPy's current one, or torch's if the arrays are torch's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def callers_stream(of_torch: bool) -> AbstractContextManager[Any]:
-    """A block in which CuPy's current stream is the one that the caller works on.
+    """A block in which CuPy's current stream is the caller's.
 
-    Who gives tensors of torch works on torch's current stream, unless CuPy was told of another.
-    Memory for results is taken on that stream, too, and is given back to it.
+    For torch tensors that is torch's current stream, unless CuPy has another than its default.
+    Memory for results is allocated and freed on that stream, too.
     """
     if not of_torch:
         return nullcontext()
@@ -27,7 +27,7 @@ def callers_stream(of_torch: bool) -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True)
 class _Handle:
-    """A stream, as libraries hand them to each other."""
+    """A stream in the form that libraries exchange."""
 
     number: int
 
@@ -36,6 +36,6 @@ class _Handle:
 
 
 def torch_stream() -> int:
-    """The handle of torch's current stream; 0 for the one that CuPy begins with as well."""
+    """The handle of torch's current stream; 0 for the default stream, as in CuPy."""
     torch = sys.modules.get("torch")
     return 0 if torch is None else int(torch.cuda.current_stream().cuda_stream)

@@ -1,13 +1,13 @@
-"""What there is to know about the CPU before a compiler is asked."""
+"""Facts about the CPU, without asking a compiler."""
 
 from __future__ import annotations
 
 import platform
 from functools import cache
 
-# Intel's processors from Skylake to Cascade Lake, by model. Since a correction of 2019 they decode
-# code anew, each time, where a jump ends on or crosses a line of 32 bytes. By which of them happen
-# to lie there, the same loop took up to 1.4 times as long.
+# Intel processors from Skylake to Cascade Lake, by model. Since a microcode fix of 2019 (the jump
+# conditional code erratum) they do not cache decoded code where a jump crosses or ends on a 32-byte
+# boundary. Depending on alignment, the same loop took up to 1.4 times as long.
 _PICKY = frozenset({0x4E, 0x55, 0x5E, 0x8E, 0x9E, 0xA6})
 
 
@@ -17,7 +17,7 @@ def cpu_identity() -> str:
     facts = [platform.machine()]
     try:
         with open("/proc/cpuinfo") as lines:
-            # The first processor speaks for all: Linux reports what every core has.
+            # The first processor is enough: Linux reports the features that all cores share.
             for line in lines:
                 if not line.strip():
                     break
@@ -29,7 +29,7 @@ def cpu_identity() -> str:
 
 
 def jumps_are_picky(identity: str | None = None) -> bool:
-    """Whether jumps across lines of 32 bytes are slow on the CPU with this identity, or on ours.
+    """Whether jumps across 32-byte boundaries are slow on this CPU; ours by default.
 
     >>> jumps_are_picky("vendor_id : GenuineIntel\\ncpu family : 6\\nmodel : 85")
     True

@@ -1,9 +1,9 @@
 """Ctrl-C during a long kernel.
 
-Python answers SIGINT only between its own instructions, so a kernel would run to its end first.
-Around a long call we therefore put a handler in front of Python's: it raises a flag that kernels
-poll, then hands the signal on. The kernel returns early, and the KeyboardInterrupt that
-follows is Python's own.
+Python handles SIGINT only between its own instructions, so a kernel would run to its end first.
+Around a long call we therefore install a handler before Python's: it raises a flag that kernels
+poll, then forwards the signal. The kernel returns early, and the KeyboardInterrupt that follows is
+Python's own.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from openwork.runtime.host.support import support_library
 from openwork.runtime.limits import memory_left
 from openwork.runtime.memory import headroom
 
-# What kernels poll when nobody may stop them: without a compiler, on threads other than the main
-# one (which Python never interrupts), and in calls too short to be watched.
+# The flag that kernels poll when nothing may stop them: without a compiler, on threads other than
+# the main one (which Python never interrupts), and in calls too short to be watched.
 _quiet = ctypes.c_int32(0)
 QUIET = ctypes.addressof(_quiet)
 
@@ -30,7 +30,7 @@ class _Switch:
     """The handler and flag of the support library."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        # Through PyDLL, because giving up the interpreter's lock costs more than these calls.
+        # Through PyDLL, because releasing the GIL costs more than these calls.
         quick = ctypes.PyDLL(library._name, handle=library._handle)
         self.on = quick.ow_watch_begin
         self.off = quick.ow_watch_end
@@ -55,12 +55,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class watching:
-    """While the block runs, Ctrl-C raises the flag whose address `with` gives.
+    """While the block runs, Ctrl-C raises the flag whose address `with` returns.
 
-    On other threads than the main one the block is not watched, and the address is that of a flag
-    which stays down. Blocks may be nested. A block whose flag was raised always ends with an
-    exception, for a kernel that was stopped has no result: Python's KeyboardInterrupt, or, if the
-    program has a SIGINT handler of its own that raises nothing, one raised here.
+    Only the main thread is watched; elsewhere the address is that of a flag that stays down. Blocks
+    may be nested. A block whose flag was raised always ends with an exception, for a stopped kernel
+    has no result: Python's KeyboardInterrupt, or one raised here, if the program's own SIGINT
+    handler raises nothing.
     """
 
     __slots__ = ("_watched",)
@@ -73,9 +73,9 @@ class watching:
         switch = _switch or _find_switch()
         if switch is None:
             return QUIET
-        # Each level lowers the flag anew and puts the handler back if it is gone, so that a level
-        # whose end was cut short by an exception leaves nothing behind that could stop a kernel.
-        # Nothing below can be interrupted: Python looks for signals at calls and jumps back.
+        # Each level lowers the flag again and reinstalls a missing handler, so that a level whose
+        # exit was cut short by an exception leaves nothing behind that could stop a kernel.
+        # Nothing below can be interrupted: Python checks for signals at calls and backward jumps.
         if switch.on():
             self._watched = True
             _depth += 1
@@ -104,7 +104,7 @@ class watching:
 def stop_flag() -> int:
     """The address of the int32 flag that a kernel launched now should poll.
 
-    Ask for it at each launch: inside `watching()` on the main thread it is the flag that Ctrl-C
+    It may differ at each launch: inside `watching()` on the main thread it is the flag that Ctrl-C
     raises, everywhere else one that stays zero.
     """
     watched = _depth > 0 and get_ident() == _main
@@ -114,13 +114,13 @@ def stop_flag() -> int:
 def _find_switch() -> _Switch | None:
     global _switch
     library = support_library()
-    # The first library found serves for good: a flag must not move while a kernel polls it.
+    # The first library found stays: a flag must not move while a kernel polls it.
     if library is not None and _switch is None:
         _switch = _Switch(library)
     return _switch
 
 
-_SECONDS = 0.01  # between two looks
+_SECONDS = 0.01  # between two checks
 _RAISED = 2  # not 1, which means Ctrl-C
 
 
@@ -133,11 +133,11 @@ class Watch:
 
     @property
     def address(self) -> int:
-        """Where the flag is."""
+        """The address of the flag."""
         return ctypes.addressof(self._flag)
 
     def look(self, over: threading.Event) -> None:
-        """Look again and again, until it is over or memory runs short."""
+        """Check repeatedly, until the call is over or memory runs short."""
         kept = headroom()
         while not over.wait(_SECONDS):
             left = memory_left()
@@ -147,17 +147,17 @@ class Watch:
                 return
 
     def lower(self) -> None:
-        """Lower the flag, unless somebody else has raised it."""
+        """Lower the flag, unless Ctrl-C has raised it."""
         if self._flag.value == _RAISED:
             self._flag.value = 0
 
 
 @contextmanager
 def memory_watch(flag: int) -> Iterator[Watch]:
-    """While the block runs, the flag is raised that a kernel polls if memory runs short.
+    """While the block runs, stop the kernel if memory runs short, through the flag that it polls.
 
     Args:
-        flag: the address of the flag that Ctrl-C raises; one that stays down is left alone.
+        flag: the address of the flag that Ctrl-C raises; the one that stays down is not touched.
     """
     own = flag == QUIET
     watch = Watch(ctypes.c_int32(0) if own else ctypes.c_int32.from_address(flag))

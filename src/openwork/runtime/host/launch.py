@@ -25,9 +25,9 @@ from openwork.runtime.host.interrupt import memory_watch, stop_flag, watching
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.storage import Array
 
-# Below this many elements to look at, starting threads costs more than they give.
+# Below this many elements of work, starting threads costs more than it gains.
 SERIAL_BELOW = 20_000
-# Above this many iterations a call may take long enough for somebody to press Ctrl-C.
+# Above this many iterations a call may take long enough for a user to press Ctrl-C.
 WATCHED_ABOVE = 1_000_000
 
 
@@ -45,10 +45,10 @@ _free.restype = None
 
 
 class _Memory(ctypes.c_char * (sys.maxsize // 2)):  # type: ignore[misc]
-    """Memory that a kernel allocated, given back when the last array over it is gone.
+    """Memory that a kernel allocated, freed with the last array over it.
 
-    How long it is, only the array over it knows: a type for every length would take more time
-    than all the rest.
+    Only the array knows its length: a ctypes type per length would take more time than all the
+    rest.
     """
 
     def __del__(self) -> None:
@@ -83,15 +83,16 @@ class Executable:
         """Call the kernel.
 
         Args:
-            pointers: the addresses of all arguments; those of arrays to be made may be left out.
+            pointers: the addresses of all arguments; arrays that the kernel allocates may be
+                left out.
             extents: the extents of the index variables.
-            work: about how many elements will be looked at.
-            room: how many entries of a new result to make room for at first.
-            tight: all its entries may be more than memory can hold.
-            steps: about how many iterations its loops have at most, if that is not about `work`.
+            work: about how many elements the kernel accesses.
+            room: the first capacity of a new result, in entries.
+            tight: the whole result may not fit into memory.
+            steps: an upper estimate of loop iterations, if it differs from `work`.
 
         Returns:
-            The arrays that the kernel made, in the order of its arguments.
+            The arrays that the kernel allocated, in the order of its arguments.
         """
         sizes = self.sizes(threads_for(work), room, extents)
         arrays = self.frame(pointers)
@@ -102,15 +103,15 @@ class Executable:
         return self.collect(arrays, sizes) if self._made else []
 
     def sizes(self, threads: int, room: int, extents: Sequence[int]) -> Any:
-        """The sizes of a call; a kernel that makes no arrays only reads them."""
+        """The sizes of a call; a kernel that allocates no arrays only reads them."""
         return self._sizes(threads, room, *extents)
 
     def frame(self, pointers: Sequence[int]) -> Any:
-        """The arrays of a call, which may be used for another; not by two threads at a time."""
+        """The arrays of a call, reusable for another; not by two threads at a time."""
         return self._pointers(0, *pointers)
 
     def call(self, arrays: Any, sizes: Any, steps: float) -> None:
-        """Call the function, with an eye on Ctrl-C if it may take long."""
+        """Call the function; watch for Ctrl-C if it may take long."""
         if steps < WATCHED_ABOVE:
             arrays[0] = stop_flag()
             status = self._function(arrays, sizes)
@@ -122,7 +123,7 @@ class Executable:
             _refuse(status)
 
     def _call_with_care(self, arrays: Any, sizes: Any) -> None:
-        """Call the function, with an eye on Ctrl-C and on memory."""
+        """Call the function; watch for Ctrl-C and free memory."""
         with watching() as flag, memory_watch(flag) as memory:
             arrays[0] = memory.address
             status = self._function(arrays, sizes)
@@ -132,7 +133,7 @@ class Executable:
             _refuse(status)
 
     def collect(self, arrays: Any, sizes: Any) -> list[Array]:
-        """The arrays that a call has made."""
+        """The arrays that a call allocated."""
         made: list[Array] = []
         for n, (position, dtype) in enumerate(self._made, self._first_length):
             memory = _Memory.from_address(arrays[1 + position])
@@ -141,14 +142,14 @@ class Executable:
 
 
 def threads_for(work: float) -> int:
-    """How many threads a call is worth that looks at about `work` elements."""
+    """The number of threads for a call that accesses about `work` elements."""
     return 1 if work < SERIAL_BELOW else thread_count()
 
 
 def _refuse(status: int) -> None:
-    """Raise what a kernel's status means."""
+    """Raise the error for a kernel's status."""
     if status == NO_MEMORY:
-        raise MemoryError("the result needs more memory than there is")
+        raise MemoryError("the result does not fit into memory")
     if status == OVERFLOWED:
         raise PositionOverflow
     if status == BROKEN_BOUND:

@@ -1,4 +1,4 @@
-"""From C text to a loaded library: the one door between generated code and the process."""
+"""From C source to a loaded library: the only way generated code enters the process."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def load(
 ) -> ctypes.CDLL:
     """The library compiled from `source`: from memory, else from the cache, else from a compiler.
 
-    Calls into it release the interpreter's lock. Threads that ask for the same library at the same
-    time share one compilation.
+    Calls into it release the GIL. Threads that need the same library at the same time share one
+    compilation.
 
     Args:
         source: C that needs no header but the compiler's own.
-        associative: whether sums may be taken in another order.
+        associative: whether sums may be reassociated.
         optimize: the optimization level.
         sanitize: sanitizers to build in.
 
     Raises:
-        ToolchainError: E601 without a compiler, E602 if it refuses, E604 if the result
-            does not load.
+        ToolchainError: E601 without a compiler, E602 if it rejects the source, E604 if the
+            library does not load.
     """
     toolchain = find_toolchain()
     if toolchain is None:
@@ -76,7 +76,7 @@ def _open(request: _Request) -> ctypes.CDLL:
             return ctypes.CDLL(str(path))
         except OSError as error:
             problem = error
-            # Another process may have cleared the cache between the look and the load.
+            # Another process may have cleared the cache between lookup and load.
             if path.exists():
                 break
     raise ToolchainError(

@@ -1,8 +1,8 @@
-/* What Openwork itself needs in C: checks of arrays from outside, and the watch for Ctrl-C.
+/* Openwork's own C: validation of arrays from outside, and the watch for Ctrl-C.
  *
- * Both checks answer -1 when all is well and else the first index at fault. They first ask only
- * whether anything is wrong, in loops without a branch that compilers turn into vector code; the
- * place is looked for afterwards, and only if there is one to find. */
+ * Both checks return -1 if all is well, else the first index at fault. They first test only whether
+ * anything is wrong, in branch-free loops that compilers vectorize; the index is searched for
+ * afterwards, and only if there is a fault. */
 
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
@@ -10,10 +10,10 @@ typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 
-/* Coordinates are checked in pieces that stay in the cache between the two looks at them. */
+/* Coordinates are checked in chunks that stay in the cache between the two passes over them. */
 enum { PIECE = 1 << 14, TUPLES = 1 << 10, WORTH_THREADS = 1 << 17 };
 
-/* pos[0] == 0, pos never falls, pos[count] == last; there are count + 1 positions. */
+/* pos[0] == 0, pos never decreases, pos[count] == last; there are count + 1 positions. */
 #define CHECK_POSITIONS(NAME, POS)                                                             \
   int64_t NAME(const POS *pos, int64_t count, int64_t last) {                                  \
     POS falls = 0;                                                                             \
@@ -29,8 +29,8 @@ enum { PIECE = 1 << 14, TUPLES = 1 << 10, WORTH_THREADS = 1 << 17 };
 CHECK_POSITIONS(ow_check_positions_32, int32_t)
 CHECK_POSITIONS(ow_check_positions_64, int64_t)
 
-/* The largest of `count` coordinates, and for each but the first whether it falls against the one
- * before. Without a sign, negative ones are the largest. */
+/* The largest of `count` coordinates, and for each but the first whether it is below the one
+ * before. As unsigned integers, negative ones are the largest. */
 #define LARGER(a, b) ((a) < (b) ? (b) : (a))
 #define LOOK_AT(BITS, CRD, WORD)                                                               \
   static WORD largest_##BITS(const CRD *crd, int64_t count) {                                  \
@@ -61,8 +61,8 @@ CHECK_POSITIONS(ow_check_positions_64, int64_t)
 LOOK_AT(32, int32_t, uint32_t)
 LOOK_AT(64, int64_t, uint64_t)
 
-/* The first segment that begins at q or later. Where a segment begins, a fall is none: these are
- * unmarked among the `count` coordinates from `from` on. */
+/* The first segment that begins at q or later. A descent at the beginning of a segment is legal:
+ * its mark is cleared among the `count` coordinates from `from` on. */
 #define UNMARK_STARTS(BITS, POS)                                                               \
   static int64_t first_from_##BITS(const POS *pos, int64_t segments, int64_t q) {              \
     int64_t low = 0, high = segments;                                                          \
@@ -85,7 +85,7 @@ LOOK_AT(64, int64_t, uint64_t)
 UNMARK_STARTS(32, int32_t)
 UNMARK_STARTS(64, int64_t)
 
-/* Whether b falls against a. */
+/* Whether b may not follow a. */
 #define FALLS(a, b) ((b) < (a) || (unique && (b) == (a)))
 
 static int64_t at(const void *pos, int32_t wide, int64_t p) {
@@ -98,7 +98,7 @@ static int32_t begins(const void *pos, int32_t wide, int64_t segments, int64_t q
   return p < segments && at(pos, wide, p) == q;
 }
 
-/* The first bad coordinate, when it is known that there is one. */
+/* The first bad coordinate; there must be one. */
 #define LOCATE(NAME, CRD, WORD)                                                                \
   static __attribute__((cold)) int64_t NAME(const void *pos, int32_t wide, int64_t segments,   \
                                             const CRD *crd, int64_t count, WORD limit,         \
@@ -116,14 +116,14 @@ static int32_t begins(const void *pos, int32_t wide, int64_t segments, int64_t q
 LOCATE(locate_32, int32_t, uint32_t)
 LOCATE(locate_64, int64_t, uint64_t)
 
-/* Every one of the `count` coordinates in [0, extent); rising within each segment if `ordered`,
- * and without repeats if also `unique` (0 or 1); positions are int64 if `wide`, else int32.
- * Where a `source` is given, `crd` is first filled from there, a piece at a time.
+/* All `count` coordinates are in [0, extent); sorted within each segment if `ordered`, and without
+ * repeats if also `unique` (0 or 1); positions are int64 if `wide`, else int32. If a `source` is
+ * given, `crd` is first filled from it, chunk by chunk.
  *
- * Falls are marked over all neighbours as if there were one segment, then the marks at the first
- * coordinate of a segment are taken off again: a fall in the wrong place stays. This keeps the long
- * loop free of segments, which are often only a few coordinates long. Between two pieces, of which
- * the first may not be there yet, it is looked at in the end. */
+ * Descents are marked over all neighbours as if there were one segment, then the marks at the first
+ * coordinate of each segment are cleared: descents inside a segment remain. This keeps the long
+ * loop free of segments, which are often only a few coordinates long. Pairs across two chunks, of
+ * which the first may not be filled yet, are checked at the end. */
 #define CHECK_COORDINATES(BITS, CRD, WORD)                                                     \
   int64_t ow_check_coordinates_##BITS(const void *pos, int32_t wide, int64_t segments,         \
                                       CRD *crd, const CRD *source, int64_t count,              \
@@ -159,9 +159,9 @@ LOCATE(locate_64, int64_t, uint64_t)
 CHECK_COORDINATES(32, int32_t, uint32_t)
 CHECK_COORDINATES(64, int64_t, uint64_t)
 
-/* Entries that rise as tuples of the coordinates in `columns`, within each segment, none twice.
- * Neighbours are compared column by column, as vectors; only where one comes too late is it asked
- * whether a segment begins there. */
+/* Entries are sorted lexicographically by the coordinates in `columns` within each segment, without
+ * repeats. Neighbours are compared column by column, vectorized; only where one is out of order is
+ * it checked whether a segment begins there. */
 #define CHECK_TUPLES(BITS, CRD)                                                                \
   int64_t ow_check_tuples_##BITS(const void *pos, int32_t wide, int64_t segments,              \
                                  const CRD *const *columns, int32_t width, int64_t count,      \
@@ -192,11 +192,11 @@ CHECK_TUPLES(32, int32_t)
 CHECK_TUPLES(64, int64_t)
 
 /* The watch for Ctrl-C. While it is on, SIGINT raises `ow_stop`, which kernels poll, and is then
- * handed to whoever handled it before: Python, which raises KeyboardInterrupt by itself.
+ * forwarded to the previous handler: Python's, which raises KeyboardInterrupt itself.
  *
- * The record of sigaction(2) differs between C libraries, and their headers are not to be counted
- * on. All we need is common to them: the handler comes first. The rest (flags, mask) is kept as
- * Python set it, so a blocking call is interrupted exactly as it would be without us. */
+ * The struct of sigaction(2) differs between C libraries, and their headers may be missing. All we
+ * need is common to them: the handler comes first. The rest (flags, mask) stays as Python set it,
+ * so a blocking call is interrupted exactly as it would be without us. */
 typedef void (*handler_t)(int, void *, void *);
 typedef union {
   handler_t handler;
@@ -215,11 +215,11 @@ static void on_interrupt(int number, void *info, void *context) {
   before.handler(number, info, context);
 }
 
-/* Lower the flag and turn the watch on. 1 if it is on now, 0 if nobody would hear the signal: its
- * default is to end the process, and a process that ignores it does not want kernels to stop. */
+/* Lower the flag and turn the watch on. 1 if it is on now, 0 if SIGINT has no handler: the default
+ * is to end the process, and a process that ignores it does not want kernels to stop. */
 int32_t ow_watch_begin(void) {
 #if defined(__mips__)
-  return 0; /* the one ABI whose record begins with the flags */
+  return 0; /* the one ABI whose struct begins with the flags */
 #else
   action_t now;
   ow_stop = 0;
@@ -232,7 +232,7 @@ int32_t ow_watch_begin(void) {
 #endif
 }
 
-/* Turn the watch off, unless somebody has set another handler meanwhile. */
+/* Turn the watch off, unless another handler has been installed meanwhile. */
 void ow_watch_end(void) {
 #if !defined(__mips__)
   action_t now;

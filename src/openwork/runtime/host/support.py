@@ -1,7 +1,7 @@
-"""Checks of index arrays from outside, in compiled code where there is a compiler.
+"""Validation of index arrays from outside, compiled if there is a compiler.
 
-A kernel trusts its positions and coordinates, so each array is looked at once before any kernel
-may see it. Without a compiler the same questions are answered by NumPy, in the same words.
+Kernels trust positions and coordinates, so each array is checked once before any kernel reads it.
+Without a compiler NumPy does the same checks, with the same messages.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _CHECKS = {"positions": _POSITIONS, "coordinates": _COORDINATES, "tuples": _TUPL
 
 
 def support_library() -> ctypes.CDLL | None:
-    """The support library, compiled on first need; None where there is no compiler."""
+    """The support library, compiled on first use; None without a compiler."""
     toolchain = find_toolchain()
     return None if toolchain is None else _loaded(toolchain)
 
 
 def check_positions(pos: Integers, expected_last: int, *, array: str) -> None:
-    """Refuse positions that do not begin at 0, that fall, or that do not end at `expected_last`.
+    """Reject positions that do not begin at 0, that decrease, or do not end at `expected_last`.
 
     Args:
         pos: one more position than there are segments, int32 or int64.
-        expected_last: how many coordinates the positions share out.
+        expected_last: the number of coordinates.
         array: the name of the array in messages, such as `"A.indptr"`.
 
     Raises:
@@ -51,7 +51,7 @@ def check_positions(pos: Integers, expected_last: int, *, array: str) -> None:
     """
     _check_kind(pos, array)
     if len(pos) == 0:
-        raise DataError(f"{array} is empty, and even no segments need one position: 0", code="E501")
+        raise DataError(f"{array} is empty; even zero segments need one position: 0", code="E501")
     library = support_library()
     if library is None:
         index = _bad_position(pos, expected_last)
@@ -73,31 +73,31 @@ def check_coordinates(
     unique: bool = True,
     source: Integers | None = None,
 ) -> None:
-    """Refuse coordinates outside [0, `extent`), or in the wrong order within a segment.
+    """Reject coordinates outside [0, `extent`), or out of order within a segment.
 
     Args:
         crd: the coordinates, int32 or int64.
-        pos: segment p is `crd[pos[p]:pos[p + 1]]`; checked already, to the length of `crd`. None
-            makes all of `crd` one segment.
+        pos: segment p is `crd[pos[p]:pos[p + 1]]`; already checked against the length of `crd`.
+            None makes all of `crd` one segment.
         extent: the size of the mode.
         array: the name of the array in messages, such as `"A.indices"`.
-        ordered: coordinates of a segment must not fall.
-        unique: no coordinate may be twice in a segment. Where the order is free this takes a sort.
-        source: an array of the same type and length; `crd` is filled from it before it is checked,
-            piece by piece while a piece is in the cache.
+        ordered: coordinates of a segment must be sorted.
+        unique: no coordinate may repeat within a segment. Without `ordered` this takes a sort.
+        source: an array of the same type and length; `crd` is filled from it before the check,
+            chunk by chunk while a chunk is in the cache.
 
     Raises:
         DataError: E501 for the wrong kind of array, E503 or E504 with the index and the value.
     """
     _check_kind(crd, array)
     if source is not None and (source.dtype != crd.dtype or source.shape != crd.shape):
-        raise InternalError(f"{array} is to be filled from an array that is not like it")
+        raise InternalError(f"{array} is filled from an array of another type or length")
     pos = np.array([0, len(crd)]) if pos is None else np.ascontiguousarray(pos)
     _check_kind(pos, f"the positions of {array}")
     if len(pos) == 0 or pos[-1] != len(crd):
         last = pos[-1] if len(pos) else 0
         raise DataError(
-            f"{array} holds {len(crd)} coordinates, and its positions end at {last}", code="E501"
+            f"{array} holds {len(crd)} coordinates, but its positions end at {last}", code="E501"
         )
     library = support_library()
     if library is None:
@@ -117,11 +117,11 @@ def check_coordinates(
 
 
 def check_tuples(columns: Sequence[Integers], pos: Integers | None, *, array: str) -> None:
-    """Refuse entries that are not in the order of their coordinates, or are there twice.
+    """Reject entries that are not sorted by their coordinates, or duplicate.
 
     Args:
-        columns: for each mode, from the outermost on, the coordinate of every entry.
-        pos: the entries `pos[p]` to `pos[p + 1]` are a segment, within which there is an order;
+        columns: for each mode, from the outermost in, the coordinate of every entry.
+        pos: the entries `pos[p]` to `pos[p + 1]` are a segment, within which they are sorted;
             None makes all of them one.
         array: the name of the tensor in messages.
 
@@ -144,9 +144,9 @@ def check_tuples(columns: Sequence[Integers], pos: Integers | None, *, array: st
     if index < 0:
         return
     if twice:
-        raise DataError(f"entry {index} of {array} is there twice", code="E504")
+        raise DataError(f"entry {index} of {array} is a duplicate", code="E504")
     raise DataError(
-        f"entry {index} of {array} comes before the one it follows",
+        f"entry {index} of {array} is out of order: it belongs before entry {index - 1}",
         code="E504",
         hint="sort the entries, or let ow.tensor((coords, values), shape=...) do it",
     )
@@ -166,7 +166,7 @@ def _bad_tuple(columns: Sequence[Integers], pos: Integers) -> tuple[int, bool]:
 
 
 def _segments(pos: Integers) -> tuple[int, bool, int]:
-    """Positions as C takes them: where they are, whether they are wide, of how many segments."""
+    """Positions as C takes them: address, whether they are int64, number of segments."""
     return pos.ctypes.data, _WIDTHS[pos.dtype] == 64, len(pos) - 1
 
 
@@ -181,7 +181,7 @@ def _source() -> str:
 
 @lru_cache(maxsize=4)
 def _loaded(toolchain: Toolchain) -> ctypes.CDLL:
-    # -O2 compiles in half the time, and the loops that matter ask for vectors by themselves.
+    # -O2 compiles in half the time, and the loops that matter request vectorization themselves.
     library = load(_source(), optimize="-O2")
     for bits in _WIDTHS.values():
         for name, arguments in _CHECKS.items():
@@ -224,14 +224,14 @@ def _bad_coordinate(
 
 
 def _check_no_repeats(crd: Integers, pos: Integers, array: str) -> None:
-    """Refuse a coordinate that is twice in a segment, in whatever order they are."""
+    """Reject a coordinate that repeats within a segment, sorted or not."""
     segment = np.repeat(np.arange(len(pos) - 1), np.diff(pos))
     order = np.lexsort((crd, segment))  # stable: of two equal coordinates the first stays first
     same = (np.diff(crd[order]) == 0) & (np.diff(segment[order]) == 0)
     if same.any():
         index = int(order[1:][same].min())
         raise DataError(
-            f"{array}[{index}] is {crd[index]}, which is in its segment ({segment[index]}) before",
+            f"{array}[{index}] is {crd[index]}, which repeats in its segment ({segment[index]})",
             code="E504",
             hint="sum the duplicates first, or use a level that may repeat coordinates",
         )
@@ -240,11 +240,11 @@ def _check_no_repeats(crd: Integers, pos: Integers, array: str) -> None:
 def _refuse_position(pos: Integers, index: int, last: int, array: str) -> NoReturn:
     value = pos[index]
     if index == 0 and value != 0:
-        problem = "and positions begin at 0"
+        problem = "but positions begin at 0"
     elif index > 0 and value < pos[index - 1]:
-        problem = f"below {array}[{index - 1}], which is {pos[index - 1]}: positions never fall"
+        problem = f"below {array}[{index - 1}], which is {pos[index - 1]}: positions never decrease"
     else:
-        problem = f"and the last position is the number of coordinates, {last}"
+        problem = f"but the last position must be the number of coordinates, {last}"
     raise DataError(f"{array}[{index}] is {value}, {problem}", code="E502")
 
 
@@ -265,5 +265,5 @@ def _refuse_coordinate(
         hint = "sum the duplicates first, or use a level that may repeat coordinates"
     else:
         problem = f"below {before}, the coordinate before it in segment {segment}"
-        hint = "sort the coordinates of each segment, or use a level without order"
+        hint = "sort the coordinates of each segment, or use an unordered level"
     raise DataError(f"{array}[{index}] is {value}, {problem}", code="E504", hint=hint)

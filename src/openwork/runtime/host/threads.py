@@ -1,8 +1,8 @@
 """How many threads a kernel may use.
 
-A child made by `os.fork` always gets one. GNU OpenMP keeps the threads of its last parallel region
+After `os.fork` a child always gets one. GNU OpenMP keeps the threads of its last parallel region
 for the next; in a forked child they are gone, and a second parallel region would wait for them
-for ever. Processes that are spawned, or that replace themselves by `exec`, are not affected.
+forever. Processes that are spawned, or call `exec`, are not affected.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from openwork.runtime.limits import threads_left
 
 _chosen: int | None = None
 _forked = False
-# More threads than this for each CPU are a slip of the pen, and end the process where it may not
-# start them; but anybody may have so many.
+# More threads per CPU than this are a typing error, and end the process where it may not start
+# them; but so many threads are always allowed.
 _MOST_PER_CPU, _MOST_ANYWAY = 4, 256
 
 
 def thread_count() -> int:
     """The number of threads for the next kernel, at least 1.
 
-    In a child made by fork it is 1. Otherwise the first of these that is given: the
-    last `set_num_threads`, `OPENWORK_NUM_THREADS`, `OMP_NUM_THREADS`, the CPUs that this process
-    may run on. What the environment asks for beyond `most_threads()` is cut to that, with a
-    warning. Asking costs a few microseconds, so ask only for a kernel that is worth threads.
+    In a forked child it is 1. Otherwise it is the first of these that is set: the last
+    `set_num_threads`, `OPENWORK_NUM_THREADS`, `OMP_NUM_THREADS`, the CPUs that this process may
+    run on. Values of the environment above `most_threads()` are reduced to that, with a warning.
+    A call costs a few microseconds, so call it only for a kernel that is worth threads.
 
     Raises:
         ToolchainError: E605, when `OPENWORK_NUM_THREADS` is not a positive whole number.
@@ -49,8 +49,8 @@ def thread_count() -> int:
         if count is None:
             raise _refusal(f"OPENWORK_NUM_THREADS is {ours!r}")
         return _bounded("OPENWORK_NUM_THREADS", count)
-    # OMP_NUM_THREADS may list a number for each depth of nesting; the first is the outermost. It
-    # is not ours to police: like OpenMP itself, we pass over what cannot be read.
+    # OMP_NUM_THREADS may list a number for each nesting depth; the first is the outermost. It is
+    # not our variable: like OpenMP itself, we ignore what cannot be parsed.
     listed = os.environ.get("OMP_NUM_THREADS")
     theirs = _positive(listed.split(",")[0]) if listed else None
     return _available() if theirs is None else _bounded("OMP_NUM_THREADS", theirs)
@@ -75,18 +75,18 @@ def set_num_threads(count: SupportsIndex | None) -> None:
         raise _refusal(f"set_num_threads was given {count!r}")
     if number > most_threads():
         raise ToolchainError(
-            f"set_num_threads was given {number}, and this process may have {most_threads()}",
+            f"set_num_threads was given {number}, but this process may have {most_threads()}",
             code="E605",
-            hint=f"it has {_available()} CPUs, and more threads than CPUs only wait for each other",
+            hint=f"it has {_available()} CPUs; more threads than CPUs only wait for each other",
         )
     _chosen = number
 
 
 def most_threads() -> int:
-    """The largest number of threads that a kernel may be given.
+    """The largest number of threads for a kernel.
 
-    Four for each CPU of the machine, or 256 if that is more; fewer where control groups let this
-    process start fewer.
+    Four per CPU of the machine, or 256 if that is more; fewer where control groups limit this
+    process.
     """
     most = max(_MOST_ANYWAY, _MOST_PER_CPU * (os.cpu_count() or 1))
     return min(most, _startable())
@@ -94,18 +94,18 @@ def most_threads() -> int:
 
 @cache
 def _startable() -> int:
-    """How many threads the system lets this process start, this one included."""
+    """How many threads this process may have, this one included."""
     left = threads_left()
     return 1 + (maxsize - 1 if left is None else left)
 
 
 @cache
 def _bounded(variable: str, count: int) -> int:
-    """What a variable of the environment asks for, if it can be had."""
+    """The count of an environment variable, at most `most_threads()`."""
     most = most_threads()
     if count > most:
         warnings.warn(
-            f"E605: {variable} is {count}, and this process may have {most} threads: it gets those",
+            f"E605: {variable} is {count}, but this process may have {most} threads: it uses those",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -120,8 +120,8 @@ def _positive(text: str) -> int | None:
     return count if count > 0 else None
 
 
-_CURRENT = 0.05  # seconds for which the number of CPUs is taken to stay the same
-_asked: tuple[float, int] = (-inf, 1)  # when, and what the answer was
+_CURRENT = 0.05  # seconds for which the number of CPUs is cached
+_asked: tuple[float, int] = (-inf, 1)  # the time, and the number of CPUs then
 
 
 def _available() -> int:
@@ -137,9 +137,9 @@ def _available() -> int:
 
 def _refusal(what: str) -> ToolchainError:
     return ToolchainError(
-        f"{what}, and a number of threads is a whole number above zero",
+        f"{what}, but the number of threads must be a positive integer",
         code="E605",
-        hint="give 1 for serial kernels, or leave it out to use every CPU of this process",
+        hint="use 1 for serial kernels, or leave it out to use every CPU of this process",
     )
 
 

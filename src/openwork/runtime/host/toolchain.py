@@ -1,8 +1,8 @@
-"""Finding a C compiler, learning what it can do, and running it.
+"""Find a C compiler, probe its features, and run it.
 
-What a compiler can do is tried out, never guessed from its name: the flag for this very CPU, an
-OpenMP program that links and also loads, the faster rules for complex products. The answers are
-noted in the kernel cache, so that a second process starts no compiler to find them again.
+Features are probed, never guessed from a name: the flag for this CPU, an OpenMP program that links
+and loads, the faster rules for complex products. The kernel cache notes the answers, so that a
+second process runs no compiler to find them again.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _COMPLEX = "-fcx-fortran-rules"
 _SECONDS = 300.0
 _SHOWN_LINES = 12
 
-# What a compiler may learn from our environment. Variables that add flags, headers or libraries
-# behind our back (CFLAGS, CPATH, LIBRARY_PATH, LD_PRELOAD, ...) would change the compiled file
-# without changing its key, so they do not pass.
+# Environment variables that a compiler gets. Those that add flags, headers or libraries (CFLAGS,
+# CPATH, LIBRARY_PATH, LD_PRELOAD, ...) would change the compiled file without changing its key,
+# so they are not passed on.
 _PASSED = (
     *("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("SDKROOT", "DEVELOPER_DIR", "MACOSX_DEPLOYMENT_TARGET", "CONDA_BUILD_SYSROOT"),
     *("XDG_CACHE_HOME", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"),
 )
 
-# What a compiler says when nothing is wrong with the source, but it cannot be written.
+# A compiler's messages when the source is right, but the output cannot be written.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 _PROBE = """
@@ -66,11 +66,11 @@ int openwork_probe(int n) {
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler that works, and what it was found to accept."""
+    """A working C compiler, and what it accepts."""
 
     command: tuple[str, ...]
     kind: Kind
-    version: str  # all that `--version` says
+    version: str  # the whole output of `--version`
     cpu: str  # a digest of the features that the native flag turns on
     native: tuple[str, ...]  # the flags for this CPU, or nothing
     openmp: bool
@@ -82,8 +82,8 @@ class Toolchain:
         """The flags for one kernel.
 
         Args:
-            optimize: `-O3` for what users run; less for tests that compile much.
-            associative: whether sums may be taken in another order. NaN and Inf keep their meaning.
+            optimize: `-O3` for users; less for tests that compile much.
+            associative: whether sums may be reassociated. NaN and Inf keep their meaning.
             sanitize: names of sanitizers; a finding ends the process.
         """
         if optimize not in OPTIMIZE or not set(sanitize) <= set(SANITIZERS):
@@ -101,14 +101,14 @@ class Toolchain:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What is linked, after the source."""
+        """The libraries to link, after the source."""
         return _libraries(self.kind)
 
     def compile(self, folder: Path, flags: tuple[str, ...]) -> None:
-        """Make `kernel.so` from `source.c`, both in `folder`.
+        """Compile `source.c` to `kernel.so`, both in `folder`.
 
         Raises:
-            ToolchainError: E602, with the compiler's first words and where the source is kept.
+            ToolchainError: E602, with the compiler's first lines and where the source is kept.
         """
         problem = _compile(self.command, folder, flags, self.libraries)
         if problem is None:
@@ -123,7 +123,7 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One place where a compiler was looked for, and what was found: a compiler or a problem."""
+    """One place where a compiler may be, and what was found: a compiler or a problem."""
 
     name: str
     toolchain: Toolchain | None = None
@@ -133,7 +133,7 @@ class Candidate:
 def find_toolchain() -> Toolchain | None:
     """The compiler to use: `$OPENWORK_CC`, else cc, gcc, clang, else the ziglang package.
 
-    Returns None when there is none, in which case results come from the reference evaluator.
+    None if there is none; results then come from the reference evaluator.
 
     Raises:
         ToolchainError: E601, when `OPENWORK_CC` names something that is not a usable compiler.
@@ -157,7 +157,7 @@ def find_toolchain() -> Toolchain | None:
 
 
 def candidates() -> Iterator[Candidate]:
-    """Every place where a compiler is looked for, in order; each is tried when it is reached."""
+    """Every place where a compiler may be, in order; each is probed when it is reached."""
     asked = os.environ.get("OPENWORK_CC")
     if asked:
         yield _candidate(asked, _named_command(asked))
@@ -175,12 +175,12 @@ def candidates() -> Iterator[Candidate]:
 
 
 def no_toolchain() -> ToolchainError:
-    """The error for a caller that cannot do without a compiler."""
+    """The error for a caller that needs a compiler."""
     return ToolchainError("no C compiler was found", code="E601", hint=HOW_TO_GET_ONE)
 
 
-# In-process memory. `_found` is by what the environment asks for, `_probes` by the compiler's
-# files; a failure is remembered as its text, and only until the file changes.
+# In-process caches. `_found` is keyed by the environment's request, `_probes` by the compiler's
+# files; a failure is cached as its text, and only until the file changes.
 _found: dict[tuple[str, str], Toolchain] = {}
 _probes: dict[str, Toolchain | str] = {}
 
@@ -196,7 +196,7 @@ def _named_command(asked: str) -> tuple[str, ...] | None:
 
 
 def _ziglang() -> tuple[str, ...] | None:
-    """The compiler of the ziglang package: its program itself, without a Python around it."""
+    """The compiler of the ziglang package: its binary, without the Python wrapper."""
     spec = find_spec("ziglang")
     if spec is None or spec.origin is None:
         return None
@@ -219,7 +219,7 @@ def _candidate(name: str, command: tuple[str, ...] | None) -> Candidate:
 
 
 def _fingerprint(command: tuple[str, ...]) -> str:
-    """A digest that changes when the compiler, the CPU or our own demands change."""
+    """A digest that changes when the compiler, the CPU or our requirements change."""
     tried = (_BASE, _native_flags(), _jump_flags(), _OPENMP, _COMPLEX, _PROBE)
     facts: list[object] = [cache.ABI, cpu_identity(), command, tried]
     for path in map(shutil.which, command):
@@ -230,12 +230,12 @@ def _fingerprint(command: tuple[str, ...]) -> str:
 
 
 def _recall(command: tuple[str, ...], mark: str) -> Toolchain | None:
-    """What an earlier process noted about this very compiler."""
+    """What an earlier process noted about this compiler."""
     facts = cache.read_note(f"toolchain-{mark}")
     if facts is None:
         return None
     try:
-        # The command is not taken from the file: a note may say what we know, not what we run.
+        # The command is not taken from the file: a note must not decide what we run.
         return Toolchain(
             command=command,
             kind=cast(Kind, str(facts["kind"])),
@@ -250,7 +250,7 @@ def _recall(command: tuple[str, ...], mark: str) -> Toolchain | None:
 
 
 def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
-    """Try `command` out; what it can do, or why it cannot be used."""
+    """Probe `command`; what it can do, or why it cannot be used."""
     version = _run((*command, "--version"))
     if isinstance(version, str):
         return version
@@ -293,7 +293,7 @@ def _native_flags() -> tuple[tuple[str, ...], ...]:
 
 
 def _jump_flags() -> tuple[tuple[str, ...], ...]:
-    """Spellings of "no jump across a line of 32 bytes", where that makes a difference."""
+    """Spellings of "no jump across a 32-byte boundary", where that matters."""
     name = "-mbranches-within-32B-boundaries"
     return ((f"-Wa,{name}",), (name,), ()) if jumps_are_picky() else ((),)
 
@@ -310,12 +310,12 @@ def _accepted(
     """The most extras with which a small program compiles and loads, or why none does."""
     problem: str | None = None
     for extras in ((_OPENMP, _COMPLEX), (_COMPLEX,), (_OPENMP,), ()):
-        # -Werror, because a flag that is ignored with a warning is not a flag that works.
+        # -Werror, because a flag that is ignored with a warning does not work.
         flags = (*_BASE, *_extra(kind), *native, *extras, "-Werror", "-Wno-unknown-pragmas")
         problem = cache.in_scratch(partial(_tried, command, flags, _libraries(kind)))
         if problem is None:
             return extras
-    return f"it cannot make a library that loads: {problem}"
+    return f"it cannot build a library that loads: {problem}"
 
 
 def _tried(
@@ -329,7 +329,7 @@ def _tried(
 
 def _load_problem(path: Path) -> str | None:
     # The function is not called: a parallel region here would start threads in every process
-    # that only wanted to know, and libgomp's do not survive a fork.
+    # that probes, and libgomp's do not survive a fork.
     try:
         ctypes.CDLL(str(path)).openwork_probe  # noqa: B018
     except (OSError, AttributeError) as error:
@@ -338,9 +338,9 @@ def _load_problem(path: Path) -> str | None:
 
 
 def _extra(kind: Kind) -> tuple[str, ...]:
-    # Zig would first build a C library of its own, which takes many seconds, though all that
-    # generated code calls is in the process already; and at low optimization it calls a sanitizer
-    # that is not.
+    # Zig would first build its own C library, which takes many seconds, although the process
+    # already has all that generated code calls; and at low optimization it calls a sanitizer,
+    # which the process lacks.
     return ("-nostdlib", "-fno-sanitize=undefined") if kind == "zig" else ()
 
 
@@ -351,15 +351,15 @@ def _libraries(kind: Kind) -> tuple[str, ...]:
 def _compile(
     command: tuple[str, ...], folder: Path, flags: tuple[str, ...], libraries: tuple[str, ...]
 ) -> str | None:
-    """Compile the source in `folder`; the compiler's first words if it failed."""
-    # Names without their folder, so that the same source gives the same file everywhere.
+    """Compile the source in `folder`; the compiler's first lines if it failed."""
+    # Relative names, so that the same source gives the same file everywhere.
     files = ("-o", cache.LIBRARY, cache.SOURCE)
     answer = _run((*command, *flags, *files, *libraries), folder)
     return answer if isinstance(answer, str) else None
 
 
 def run_compiler(arguments: tuple[str, ...], folder: Path) -> str | None:
-    """Run a compiler in `folder`; its first words if it failed."""
+    """Run a compiler in `folder`; its first lines if it failed."""
     answer = _run(arguments, folder)
     return answer if isinstance(answer, str) else None
 
@@ -367,13 +367,13 @@ def run_compiler(arguments: tuple[str, ...], folder: Path) -> str | None:
 def _run(
     arguments: tuple[str, ...], folder: Path | None = None
 ) -> subprocess.CompletedProcess[str] | str:
-    """Run a compiler; its answer, or why there is none.
+    """Run a compiler; its output, or why it failed.
 
     Raises:
-        OSError: there is no room for what it writes.
+        OSError: the disk is full.
     """
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    if folder is not None:  # what it writes on the way goes where the library goes
+    if folder is not None:  # its temporary files go next to the library
         environment["TMPDIR"] = str(folder)
     try:
         answer = subprocess.run(

@@ -1,12 +1,12 @@
-// Rows of runs as dense blocks of HIGH x WIDE: the rows of a band are merged, block after block.
+// Compressed rows to dense blocks of HIGH x WIDE: the rows of a band are merged, block by block.
 //
-// The types are those of `moves.c`, and so is `stop`; how large the blocks are is known to the compiler.
+// Types and `stop` are as in `moves.c`; the size of the blocks is a compile-time constant.
 
 #define PARALLEL _Pragma("omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)")
 
 #define NONE ((CRD_IN)(((uint64_t)1 << (8 * sizeof(CRD_IN) - 1)) - 1))
 
-// Where each row of a band stands: at a position, before its end, and at a column, NONE at the end.
+// The state of each row of a band: its position, its end, and its column, NONE at the end.
 typedef struct {
   int64_t at[HIGH], end[HIGH];
   CRD_IN column[HIGH];
@@ -22,7 +22,7 @@ static inline void begin_band(Band *band, int64_t first, int64_t rows, const POS
   }
 }
 
-// The first column of the next block that any row has, or -1.
+// The first column of the next nonempty block of the band, or -1.
 static inline int64_t next_block(const Band *band) {
   CRD_IN least = NONE;
   for (int64_t r = 0; r < HIGH; r++) least = band->column[r] < least ? band->column[r] : least;
@@ -38,7 +38,7 @@ static inline int64_t within(const Band *band, int64_t r, int64_t column) {
   return band->column[r] < column + WIDE && band->column[r] != NONE;
 }
 
-// How many blocks each row of blocks has.
+// Count the blocks of each block row.
 void count_blocks(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
                   int64_t *restrict counts, int64_t threads, const volatile int32_t *stop) {
   const int64_t bands = (rows + HIGH - 1) / HIGH;
@@ -60,7 +60,7 @@ void count_blocks(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restri
   }
 }
 
-// The blocks themselves, in order.
+// Store the blocks, in order.
 void fill_blocks(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
                  const VALUE *restrict values, const POS *restrict out_pos,
                  CRD *restrict out_crd, VALUE *restrict out_values, const VALUE *restrict fill,

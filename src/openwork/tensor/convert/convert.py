@@ -1,4 +1,4 @@
-"""Conversion between formats: `convert` decides which way is taken, and says why."""
+"""Conversion between formats: `convert` chooses among five methods, and says why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openwork.tensor.convert.rows import by_rows, rows_reach
 # Runs the statement `B(i,j) = A(i,j)`: from the storage of A, and a format, to the storage of B.
 Assign = Callable[[Storage, Format], Storage]
 
-# Below so many entries, NumPy is done before a compiler would be.
+# Below this many entries, NumPy finishes before a compiler would.
 LEAST_ENTRIES = 1 << 18
 
 
@@ -28,24 +28,24 @@ def convert(
 ) -> Storage:
     """The same tensor in another format.
 
-    The first of these ways that leads there is taken:
+    The first of these methods that applies is used:
 
-    1. `gpu.py`, in a GPU's memory: cuSPARSE and CuPy know rows, columns and lists of entries.
-    2. `rows.py`: CSR, CSC and COO become other rows by C that counts. It is linear in the entries
+    1. `gpu.py`, in GPU memory: cuSPARSE and CuPy convert between CSR, CSC and COO.
+    2. `rows.py`: handwritten C converts CSR, CSC and COO by counting. It is linear in the entries
        and writes each of them once, which no order of loops does.
-    3. A statement, `B(i,j) = A(i,j)`: threads append to the result while they walk the source.
-       Only for callers that can compile one, which hand in `assign`.
+    3. A statement, `B(i,j) = A(i,j)`: threads iterate over the source and append to the result.
+       Only for callers that can compile one, which pass `assign`.
     4. `lists.py`: generated programs list the entries, sort them by counting, and pack them.
-    5. `pack.py`: NumPy does the same. It leads everywhere and needs no compiler.
+    5. `pack.py`: NumPy does the same. It always applies and needs no compiler.
 
-    A compiler takes longer than NumPy for few entries; so 3 and 4 are for `LEAST_ENTRIES` and more.
-    A GPU that knows neither 1 nor 3 leaves the conversion to the CPU.
+    For few entries a compiler takes longer than NumPy; so 3 and 4 need `LEAST_ENTRIES` or more.
+    If neither 1 nor 3 applies on a GPU, the CPU converts.
 
     Args:
         storage: the tensor.
         format: the format to convert it to.
-        exact: keep all that is stored. Otherwise, explicit zeros stay entries, but out of dense
-            levels only what differs from the fill is taken.
+        exact: keep everything that is stored. Otherwise explicit zeros stay entries, but dense
+            levels contribute only what differs from the fill value.
         assign: runs a statement that copies a tensor, if the caller can.
 
     >>> from openwork.format.formats import CSC, CSR
@@ -72,7 +72,7 @@ def convert(
         there = DeviceStorage.of(convert(gpu.host(), format, exact=exact))
         made = replace(there, of_torch=gpu.of_torch)
     if made is None and many and not (storage.format.is_dense and format.is_dense):
-        made = by_lists(storage, format, exact)  # NumPy turns dense arrays without a list
+        made = by_lists(storage, format, exact)  # NumPy transposes dense arrays without a list
     if made is None:
         made = by_numpy(storage, format, exact)
     made.borrowed = storage.borrowed  # arrays that both formats have are shared
@@ -80,10 +80,10 @@ def convert(
 
 
 def _by_statement(storage: Storage, format: Format, assign: Assign) -> Storage | None:
-    """`storage` in another format by a statement, if one leads there, or to rows on the way.
+    """`storage` in another format by a statement, if one can do it, perhaps by way of CSR or CSC.
 
-    Rows are a stop on the way to what is sorted otherwise, or has blocks or padding: `rows.py`
-    and cuSPARSE take them from there.
+    These are an intermediate step to formats with another order, with blocks or padding: `rows.py`
+    and cuSPARSE do the rest.
     """
     source, on_gpu = storage.format, isinstance(storage, DeviceStorage)
     if storage.fill != 0:
@@ -107,7 +107,7 @@ def _by_statement(storage: Storage, format: Format, assign: Assign) -> Storage |
 
 
 def _is_walked(format: Format) -> bool:
-    """Whether loops meet all entries in order, and nothing that nobody asked for."""
+    """Whether loops visit all entries in order, and nothing but entries."""
     levels = format.levels
     if format.tiled or levels[-1].stuffs:
         return False
@@ -115,18 +115,18 @@ def _is_walked(format: Format) -> bool:
 
 
 def _is_appended(format: Format) -> bool:
-    """Whether a result is built by appending, the levels being dense or compressed."""
+    """Whether a result is built by appending: its levels are dense or compressed."""
     kinds = [(level.full and not level.arrays) or level.appends for level in format.levels]
     return not format.tiled and not format.is_dense and all(kinds) and format.levels[-1].appends
 
 
 def convert_blocks(storage: Storage, format: Format) -> Storage:
-    """The tensor with two modes for each that is stored in blocks, in the `format` of that.
+    """The tensor in `format`, with two modes for each mode that is stored in blocks.
 
-    Blocks may reach beyond the shape. What is stored there is no entry, and as long as the modes
-    are whole this can be seen: so they are taken apart after the conversion.
+    Blocks may reach beyond the shape; elements there are no entries. Only unsplit modes show
+    this, so they are split after the conversion.
     """
-    # The modes once those in blocks are taken apart.
+    # The modes after those in blocks are split.
     modes = sorted(storage.format.parts, key=lambda part: (part[0], part[1] or 0))
     order = tuple(modes[mode][0] for mode in format.order)
     found = convert(storage, Format(format.levels, order, storage.format.tiles), exact=True)
@@ -134,5 +134,5 @@ def convert_blocks(storage: Storage, format: Format) -> Storage:
     shape = tuple(extents[part] for part in modes)
     order = tuple(modes.index(part) for part in found.format.parts)
     if order != format.order:
-        raise InternalError(f"{storage.format!r} cannot be seen as {format!r}")
+        raise InternalError(f"{storage.format!r} cannot be viewed as {format!r}")
     return replace(found, shape=shape, format=format)

@@ -1,4 +1,4 @@
-"""Conversions of cuSPARSE, on arrays: CuPy's matrices look at their indices, and wait for the GPU.
+"""cuSPARSE conversions on plain arrays: CuPy's matrices check their indices and synchronize.
 
 For 32-bit indices, on CuPy's current stream.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 from openwork.runtime.gpu.cuda import Cuda
 
-ELEMENTS = {"f": 0, "d": 1, "F": 4, "D": 5}  # NumPy's letters of types, and CUDA's numbers
-_VALUES_TOO, _FROM_ZERO, _IN_ORDER = 1, 0, 1  # what is moved, where indices begin, and how
+ELEMENTS = {"f": 0, "d": 1, "F": 4, "D": 5}  # NumPy's type characters, and CUDA's type numbers
+_VALUES_TOO, _FROM_ZERO, _IN_ORDER = 1, 0, 1  # copy values too; zero-based indices; algorithm
 
 
 def row_of_each(pos: Any, entries: int) -> Any:
@@ -25,7 +25,7 @@ def row_of_each(pos: Any, entries: int) -> Any:
 
 
 def transposed(pos: Any, crd: Any, values: Any, extent: int) -> tuple[Any, Any, Any]:
-    """Where the columns of a matrix begin, of which there are `extent`; their rows, and values."""
+    """CSR as CSC, with `extent` columns: positions, coordinates, values."""
     library, handle = _library()
     cp, count, entries = Cuda().cp, int(pos.size) - 1, int(crd.size)
     if not entries:

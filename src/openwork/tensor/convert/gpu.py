@@ -1,6 +1,6 @@
-"""Conversions on a GPU between rows, columns and lists, and from dense arrays, by CuPy.
+"""Conversions on a GPU between CSR, CSC and COO, and from dense arrays, by CuPy.
 
-cuSPARSE does them where it knows the element type, else they are sorted and counted.
+cuSPARSE does them if it supports the element type, else a sort.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from openwork.tensor.convert.rows import is_rows, rows_of
 
 
 def _reaches(source: Format, format: Format) -> bool:
-    """Whether both are rows, or one of them is and the other is the list of its entries; or a dense
-    array becomes one of these.
+    """Whether both are CSR or CSC, or one of them is and the other is its COO; or a dense array
+    becomes one of these.
     """
     if source.is_dense:
         return is_rows(format) or _is_list(format)
@@ -35,7 +35,7 @@ def _is_list(format: Format) -> bool:
 
 
 def by_cupy(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
-    """The same tensor in another format; None if CuPy does not lead there."""
+    """The same tensor in another format; None if CuPy cannot convert to it."""
     source = storage.format
     if not _reaches(source, format) or (source.is_dense and storage.fill != 0):
         return None
@@ -49,7 +49,7 @@ def by_cupy(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
 
 
 def _found(storage: DeviceStorage, order: tuple[int, ...]) -> DeviceStorage:
-    """A list of the elements of a dense array that are not 0."""
+    """The nonzeros of a dense array as COO."""
     cp, stored = Cuda().cp, storage.format.order
     array = storage.values.reshape(tuple(storage.shape[mode] for mode in stored))
     array = array.transpose([stored.index(mode) for mode in order])
@@ -63,13 +63,13 @@ def _found(storage: DeviceStorage, order: tuple[int, ...]) -> DeviceStorage:
 
 
 def _ends(count: int, width: Any) -> Any:
-    """Where a list begins and ends; made on the GPU, which need not wait for it."""
+    """The positions of a list, [0, count]; created on the GPU, without synchronizing."""
     cp = Cuda().cp
     return cp.arange(0, count + 1, count, dtype=width) if count else cp.zeros(2, dtype=width)
 
 
 def _is_known(storage: DeviceStorage) -> bool:
-    """Whether cuSPARSE knows the types of the indices and values of rows."""
+    """Whether cuSPARSE supports the types of the indices and values."""
     pos, crd, values = rows_of(storage)
     return values.dtype.char in cusparse.ELEMENTS and pos.dtype == crd.dtype == np.int32
 
@@ -83,7 +83,7 @@ def _rows(storage: DeviceStorage) -> Any:
 
 
 def _listed(storage: DeviceStorage, format: Format) -> DeviceStorage:
-    """CSR as COO: with the row of each entry beside it."""
+    """CSR as COO: adds the row of each entry."""
     pos, crd, values = rows_of(storage)
     width = index_dtype(storage.shape[format.order[0]] - 1)
     ends = _ends(crd.size, pos.dtype)
@@ -114,6 +114,6 @@ def _transposed(storage: DeviceStorage, format: Format) -> DeviceStorage:
     first = cp.zeros(count + 1, dtype=pos.dtype)
     if crd.size:
         first[1:] = cp.cumsum(cp.bincount(crd, minlength=count))
-    width = index_dtype(extent - 1)  # rows that append have coordinates of the usual width
+    width = index_dtype(extent - 1)  # the same width as in results that append
     arrays = {"pos": first, "crd": row[order].astype(width)}
     return replace(storage, format=format, levels=({}, arrays), values=values[order])

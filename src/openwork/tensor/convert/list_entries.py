@@ -1,8 +1,8 @@
-"""The entries of a tensor as a list: programs that walk all levels by their formulas.
+"""The entries of a tensor as a list: programs that iterate over all levels by their formulas.
 
 A list has an array of coordinates for each mode, and one of values, in storage order. The positions
-of the outermost level are cut into parts, which threads take: one program counts the entries of
-each part, and another stores them from where the part begins in the list.
+of the outermost level are partitioned among threads: one program counts the entries of each part,
+and another stores them from the part's first place in the list on.
 
     for each part
       to = firsts[part];
@@ -51,13 +51,13 @@ from openwork.program.nodes import (
 CUT, CUTS = Name("cut"), Name("cuts")
 FIRSTS, COUNTS = Array("firsts", "int64"), Array("counts", "int64")
 _TO = Name("to")
-# How many iterations pass between two looks at the interrupt flag.
+# Iterations between two polls of the interrupt flag.
 _POLLS = 1024
 
 
 @dataclass(frozen=True)
 class View:
-    """What the formulas of a level are evaluated over: its arrays, its extent and its parents."""
+    """The inputs of a level's formulas: its arrays, its extent and its parents."""
 
     arrays: dict[str, Array]
     extent: Expr
@@ -71,7 +71,7 @@ class View:
 
     @property
     def parents(self) -> Expr:
-        """How many places the level above has."""
+        """The number of positions of the level above."""
         count: Expr = Value(1)
         for level, view in self.above:
             count = level.children(view, count)
@@ -111,20 +111,20 @@ def arguments(arrays: Sequence[Array], role: str) -> tuple[Argument, ...]:
 
 
 def part_of(first: Expr, count: Expr) -> tuple[Expr, Expr]:
-    """Where a part of `count` positions from `first` on begins and ends."""
+    """The first position of a part of `count` positions from `first` on, and its end."""
     return first + count * CUT / CUTS, first + count * (CUT + 1) / CUTS
 
 
 def over_parts(*body: Stmt) -> For:
-    """A loop over all parts, of which threads take one after another."""
+    """A parallel loop over all parts, with a dynamic schedule."""
     return For(CUT, Value(0), CUTS, block(*body), parallel=True, chunk=1, polls=1)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What decides the programs: the format, the types of all arrays, and what is left out.
+    """What the programs depend on: the format, the types of all arrays, and what is dropped.
 
-    `drops`: entries that are this value are left out. `overhangs`: blocks reach beyond the shape.
+    `drops`: entries of this value are dropped. `overhangs`: blocks reach beyond the shape.
     """
 
     format: Format
@@ -136,7 +136,7 @@ class Listing:
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """The levels as formulas see them."""
+        """The levels as inputs of their formulas."""
         return views(self.format, "A", [dict(level) for level in self.widths])
 
     @property
@@ -150,18 +150,18 @@ class Listing:
 
     @property
     def sizes(self) -> tuple[Name, ...]:
-        """What the programs are called with: parts, extents of levels, extents of modes."""
+        """The sizes that the programs take: parts, extents of levels, extents of modes."""
         extents = [extent_of(n) for n in range(len(self.format.levels))]
         return (CUTS, *extents, *(size_of(mode) for mode in range(self.format.ndim)))
 
     def counting(self) -> Program:
-        """How many entries each part has."""
+        """Counts the entries of each part."""
         body = over_parts(*self._part(Value(0), stores=False), Store(COUNTS, CUT, _TO))
         given = (*arguments(self._operands, "operand"), *arguments([COUNTS], "result"))
         return Program(given, self.sizes, block(body), f"count the entries of {self.format}")
 
     def storing(self) -> Program:
-        """The entries of each part, from where it begins."""
+        """Stores the entries of each part."""
         body = over_parts(*self._part(Load(FIRSTS, CUT), stores=True))
         crd, values = list_of("L", self.types, self.dtype)
         given = arguments([*self._operands, FIRSTS], "operand")
@@ -201,7 +201,7 @@ class Listing:
         return [For(position, lo, hi, block(*head, *body), polls=0 if n else _POLLS)]
 
     def _entry(self, known: list[Expr], place: Expr, stores: bool) -> list[Stmt]:
-        """What is done with the entry at `place`."""
+        """Count or store the entry at `place`."""
         value = Load(self._values, place)
         coords, conditions = self._modes(known), list[Expr]()
         if self.overhangs:

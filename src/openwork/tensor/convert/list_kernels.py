@@ -1,7 +1,7 @@
 """Lists of entries in compiled code: from any storage, sorted, and packed into levels.
 
-`None` means that there is no compiler, or that the program would not be linear: somebody else has
-to do the work.
+`None` means that there is no compiler, or that the program would not be linear: the caller must use
+another method.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from openwork.tensor.convert.pack_entries import Packing, appended, located, sin
 from openwork.tensor.convert.sort_entries import Key, Marking, Sorting
 from openwork.trace import Trace
 
-# Parts for each thread, so that all have work until the end.
+# Parts per thread, for load balance.
 _EACH = 16
-# The least number of entries that is worth a part.
+# The fewest entries that are worth a part.
 _LEAST = 1 << 12
 
 
 @dataclass(frozen=True)
 class Entries:
-    """A list: coordinates by mode, values, and what they are sorted by; None if by nothing.
+    """A list: coordinates by mode, values, and the sort keys; None if it is unsorted.
 
-    `borrowed`: the arrays are those of a tensor.
+    `borrowed`: the arrays belong to a tensor.
     """
 
     crd: tuple[Array, ...]
@@ -58,14 +58,14 @@ class Entries:
 
 
 def keys_of(format: Format) -> tuple[Key, ...]:
-    """What the entries of a format are sorted by."""
+    """The sort keys of a format's entries."""
     return tuple(
         Key(mode, part, 0 if part is None else format.tiles[mode]) for mode, part in format.parts
     )
 
 
 def listed(storage: Storage, drops: bool) -> Entries | None:
-    """All entries of a storage; if it `drops`, without those that are the fill."""
+    """All entries of a storage; with `drops`, without those equal to the fill."""
     format = storage.format
     if not format.levels or storage.dtype.name not in CTYPES:
         return None
@@ -93,7 +93,7 @@ def listed(storage: Storage, drops: bool) -> Entries | None:
 
 
 def _one_nan(fill: Number) -> Number:
-    """The fill; all NaNs as the same one, so that a program for it is found again."""
+    """The fill; all NaNs become the same object, so that the program cache finds them."""
     return fill if fill == fill else nan
 
 
@@ -107,13 +107,13 @@ def _is_list(storage: Storage) -> bool:
 
 
 def sorted_by(entries: Entries, want: Sequence[Key], shape: Sequence[int]) -> Entries | None:
-    """The list in another order, if it takes a time linear in its entries."""
+    """The list in another order, if sorting is linear in its entries."""
     passes = passes_to(entries.keys, tuple(want))
     count = len(entries.values)
     groups: list[tuple[Key, ...]] = [(key,) for key in passes]
     near = len(passes) > 1 and passes_to(entries.keys, passes[:-1]) == ()
     if near and prod(_extent(key, shape) for key in passes) <= count:
-        groups = [passes]  # sorted by all but the last of them, entries stay near where they were
+        groups = [passes]  # sorted by all keys but the last: entries move little
     if sum(prod(_extent(key, shape) for key in group) for group in groups) > 2 * count + 1024:
         return None
     for group in reversed(groups):
@@ -135,10 +135,10 @@ def _counted(entries: Entries, keys: tuple[Key, ...], extents: Sequence[int]) ->
 
 
 def passes_to(have: tuple[Key, ...] | None, want: tuple[Key, ...]) -> tuple[Key, ...]:
-    """By which of the first keys of `want` to sort what is sorted by `have`.
+    """The first keys of `want` by which to sort a list that is sorted by `have`.
 
-    After sorting by them, from the last to the first, equal ones are in the old order; so that is
-    to be the order by the keys that are left.
+    The sort is stable and goes from the last key to the first, so entries with equal keys keep the
+    old order. That must be the order by the remaining keys.
 
     >>> rows, columns = Key(0), Key(1)
     >>> passes_to((rows, columns), (columns, rows)) == (columns,)
@@ -153,7 +153,7 @@ def passes_to(have: tuple[Key, ...] | None, want: tuple[Key, ...]) -> tuple[Key,
         return want
 
     def fine(keys: Sequence[Key]) -> list[Key]:
-        """A mode as its block and where it is in there, if there are blocks."""
+        """Keys with each mode split into block and offset, if there are blocks."""
         found: list[Key] = []
         for key in keys:
             tile = tiles.get(key.mode, 0)
@@ -170,7 +170,7 @@ def passes_to(have: tuple[Key, ...] | None, want: tuple[Key, ...]) -> tuple[Key,
 
 
 def diagonals(entries: Entries, modes: tuple[int, int], shape: Sequence[int]) -> Array:
-    """Whether there is an entry at column - row + rows, for all that there can be."""
+    """For each possible diagonal, column - row + rows, whether it has an entry."""
     rows, columns = (int(shape[mode]) for mode in modes)
     count = len(entries.values)
     cuts = min(_cuts(count), threads_for(count))
@@ -193,10 +193,9 @@ def packed(
     fill: Number,
     known: Mapping[int, Mapping[str, Array]] | None = None,
 ) -> Storage:
-    """The storage that holds a list in the right order, without duplicates.
+    """The storage of a sorted list without duplicates.
 
-    `format` is one that `Packing` suits; `known`: the arrays of levels whose places follow from
-    them.
+    `format` is one that `Packing` suits; `known`: the arrays of levels that are located by formula.
     """
     count, dtype = len(entries.values), entries.values.dtype
     plan = Packing(format, (), entries.types, dtype.name)
@@ -225,7 +224,7 @@ def packed(
 
 
 def _firsts(plan: Packing, entries: Entries, cuts: int, extents: Sequence[int]) -> Array:
-    """At which position each part begins, for each level where they are counted."""
+    """The first position of each part, for each level whose positions are counted."""
     counts = np.zeros((cuts, len(plan.counted)), np.int64)
     if plan.counted:
         nothing = (0,) * len(extents)
@@ -239,7 +238,7 @@ def _firsts(plan: Packing, entries: Entries, cuts: int, extents: Sequence[int]) 
 def _arrays(
     level: Level, extent: int, parents: int, total: int, known: dict[str, Array]
 ) -> tuple[dict[str, Array], int]:
-    """The arrays of a level, and how many places it has: `total` if it is appended to."""
+    """The arrays of a level, and its number of positions: `total` if it is appended to."""
     places = parents
     if appended(level):
         known["pos"] = allocate(parents + 1, index_dtype(total))
@@ -257,12 +256,12 @@ def _arrays(
 
 
 def _is_zero(fill: Number) -> bool:
-    """Whether memory of zeros holds the fill everywhere; not so for the zero with a sign."""
+    """Whether zeroed memory is the fill; false for negative zero."""
     return not any(np.asarray(fill).tobytes())
 
 
 def _shared(plan: Packing, entries: Entries, levels: list[dict[str, Array]], count: int) -> bool:
-    """A list of coordinates with the arrays of the list, if they are of the right types."""
+    """Share the arrays of the list with a COO result, if their types are right."""
     format = plan.format
     first, *others = format.levels
     if format.tiled or not (appended(first) and plan.each(0) and all(map(single, others))):
@@ -303,7 +302,7 @@ def _store(
 def _compiled(
     plan: Listing | Marking | Packing | Sorting, which: str
 ) -> tuple[Program, Executable]:
-    """One of the programs of a plan, loaded."""
+    """A program of a plan, compiled and loaded."""
     program: Program = getattr(plan, which)()
     verify(program)
     program, source = to_c(program, Trace(dumps=False))
@@ -313,12 +312,12 @@ def _compiled(
 def _run(
     program: tuple[Program, Executable], pointers: Sequence[int], sizes: Sequence[int]
 ) -> None:
-    """Call a program whose work is about that of its largest size."""
+    """Call a program; its largest size estimates its work."""
     program[1].run(pointers, sizes, float(max(sizes)), 0)
 
 
 def _cuts(count: int) -> int:
-    """How many parts there are."""
+    """The number of parts."""
     return max(1, min(threads_for(count) * _EACH, count // _LEAST))
 
 

@@ -1,8 +1,8 @@
-"""Conversions through a list of entries, by programs that the formulas of levels give.
+"""Conversions through a list of entries, by programs generated from the levels' formulas.
 
-Any storage is listed; the list is sorted by counting, unless it is in the right order; and it is
-packed into levels. Levels whose arrays do not follow from a single walk along the list get them
-first; runs side by side are made of rows.
+The entries are listed, sorted by counting unless they are in order, and packed into levels. Levels
+whose arrays do not follow from one pass over the list get them first; interleaved runs (ELL, SELL)
+are built from CSR.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from openwork.tensor.convert.rows import by_rows, is_rows, rows_reach
 
 
 def by_lists(storage: Storage, format: Format, exact: bool) -> Storage | None:
-    """`storage` in another format, given a compiler; None if lists do not lead there.
+    """`storage` in another format, given a compiler; None if lists cannot produce it.
 
-    Out of levels that store more than was asked for, only what differs from the fill is taken,
-    unless the pattern is to be `exact`.
+    Levels that store more than entries contribute only what differs from the fill, unless the
+    pattern is `exact`.
     """
     source, rows = storage.format, _rows_like(format)
     if not _is_unique(source) or not _has_way(format):
         return None
     drops = source.levels[-1].stuffs and not exact
     if rows is not None and is_rows(source) and source.order != format.order:
-        storage = by_rows(storage, rows) or storage  # rows are turned faster than lists
+        storage = by_rows(storage, rows) or storage  # CSR is transposed faster than lists
     entries = listed(storage, drops)
     if entries is not None:
         entries = sorted_by(entries, keys_of(format), storage.shape)
@@ -46,21 +46,21 @@ def by_lists(storage: Storage, format: Format, exact: bool) -> Storage | None:
 
 
 def _is_unique(format: Format) -> bool:
-    """Whether no entry is there twice: what repeats coordinates has single entries below it."""
+    """Whether there are no duplicates: below a level that repeats coordinates are singletons."""
     levels = format.levels
     first = next((n for n, level in enumerate(levels) if not level.unique), len(levels))
     return bool(levels) and levels[-1].unique and all(map(single, levels[first + 1 :]))
 
 
 def _rows_like(format: Format) -> Format | None:
-    """Rows of runs in the order of a matrix without blocks."""
+    """CSR or CSC, in the order of a matrix format without blocks."""
     if format.ndim != 2 or format.tiled:
         return None
     return Format([Dense, Compressed], format.order)
 
 
 def _has_way(format: Format) -> bool:
-    """Whether a list can be packed into a format, by formulas or through rows."""
+    """Whether a list can be packed into a format, by formulas or by way of CSR."""
     rows = _rows_like(format)
     framed = any(level in (Range, Diagonals) for level in format.levels)
     if framed:
@@ -88,7 +88,7 @@ def _packed(entries: Entries, storage: Storage, format: Format) -> Storage | Non
 
 
 def _range(rows: Storage) -> Mapping[str, Array]:
-    """Where the runs of a range begin, and at which coordinates, for rows of runs."""
+    """The arrays of a range level, from CSR: where its runs begin, and at which coordinates."""
     pos, crd = rows.levels[1]["pos"], rows.levels[1]["crd"]
     some = np.flatnonzero(np.diff(pos))
     lo, hi = np.zeros((2, len(pos) - 1), np.int64)
@@ -101,7 +101,7 @@ def _range(rows: Storage) -> Mapping[str, Array]:
 
 
 def _diagonals(entries: Entries, shape: tuple[int, ...], format: Format) -> Mapping[str, Array]:
-    """The diagonals that have an entry, and the number of each that there could be."""
+    """The nonempty diagonals, and the index of each possible one among them."""
     rows, extent = (shape[mode] for mode in format.order)
     marks = diagonals(entries, (format.order[0], format.order[1]), shape)
     offset = np.flatnonzero(marks) - rows

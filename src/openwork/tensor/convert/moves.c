@@ -1,20 +1,20 @@
-// Moving entries from one storage to another, in parallel and in time linear in their number.
+// Moves entries from one storage to another, in parallel and in time linear in their number.
 //
-// The types are given by whoever compiles this: POS_IN, CRD_IN for the positions and coordinates
-// that are read, POS, CRD for those that are written, VALUE, an element of the right size, and KEY,
-// which holds a row and a column within a group. Where `stop` is raised, as by Ctrl-C, everything is
-// left where it is: nobody will look at it.
+// `moves.py` defines the types: POS_IN, CRD_IN for the positions and coordinates that are read, POS,
+// CRD for those that are written, VALUE, an element of the right size, and KEY, which holds a row
+// and a column within a group. If `stop` is raised, as by Ctrl-C, the results are incomplete and are
+// never read.
 
 #define PARALLEL _Pragma("omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)")
 #define DYNAMIC _Pragma("omp parallel for schedule(dynamic, 256) num_threads((int)threads) if (threads > 1)")
 
-// Numbers from `begin` to below `end`, in runs between which it is looked whether to stop.
+// Iterates from `begin` to below `end`, polling `stop` between chunks.
 enum { RUN = 1 << 14 };
 #define RUNS(n, begin, end)                                                                        \
   for (int64_t n##_next = (begin), n##_end = (end), n = n##_next; n##_next < n##_end && !*stop;)   \
     for (n##_next = n##_end - n > RUN ? n + RUN : n##_end; n < n##_next; n++)
 
-// Where part `part` of `parts` begins, if all parts are to have equally many entries.
+// The first row of part `part` of `parts` with about equally many entries.
 static int64_t cut(const POS_IN *pos, int64_t rows, int64_t part, int64_t parts) {
   const int64_t goal = (int64_t)pos[rows] / parts * part;
   int64_t begin = 0, end = rows;
@@ -41,7 +41,7 @@ static void starts(POS *counts, POS *pos, int64_t n, int64_t threads) {
   pos[n] = sum;
 }
 
-// Rows of runs as columns of runs. `counts` has threads * columns zeros.
+// CSR to CSC. `counts` has threads * columns zeros.
 void transpose(int64_t rows, int64_t columns, const POS_IN *restrict pos,
                const CRD_IN *restrict crd, const VALUE *restrict values, POS *restrict out_pos,
                CRD *restrict out_crd, VALUE *restrict out_values, POS *restrict counts,
@@ -67,7 +67,7 @@ void transpose(int64_t rows, int64_t columns, const POS_IN *restrict pos,
   }
 }
 
-// Whether most rows have columns further apart than `near`, by a sample of them.
+// Whether most rows span more than `near` columns, by a sample of them.
 int64_t is_scattered(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
                      int64_t near) {
   int64_t far = 0, seen = 0;
@@ -81,8 +81,8 @@ int64_t is_scattered(int64_t rows, const POS_IN *restrict pos, const CRD_IN *res
   return 2 * far > seen;
 }
 
-// An entry on its way: `key` is its row, and below that its column among those of a group. A key of
-// 32 bits makes an entry with a value of 64 a quarter smaller, and its way is paid by the byte.
+// An entry in transit: `key` is its row, and in the low bits its column within a group. A 32-bit
+// key makes an entry with a 64-bit value a quarter smaller, and bandwidth is the limit.
 typedef struct __attribute__((packed, aligned(4))) {
   KEY key;
   VALUE value;
@@ -90,7 +90,7 @@ typedef struct __attribute__((packed, aligned(4))) {
 
 int64_t entry_size(void) { return sizeof(Entry); }
 
-// Entries that are in groups of `1 << shift` columns, as `ends` says, into their columns.
+// Scatters entries, grouped by `1 << shift` columns as `ends` says, into their columns.
 static void settle(int64_t columns, POS *restrict out_pos, CRD *restrict out_crd,
                    VALUE *restrict out_values, const POS *restrict ends,
                    const Entry *restrict spare, int64_t shift, int64_t threads, const volatile int32_t *stop) {
@@ -102,11 +102,11 @@ static void settle(int64_t columns, POS *restrict out_pos, CRD *restrict out_crd
     const int64_t first = group << shift;
     const int64_t last = (group + 1) << shift < columns ? (group + 1) << shift : columns;
     const int64_t begin = ends[group], end = ends[group + 1];
-    // Where a column begins is kept one place too early, and so is right when it is full.
+    // The start of a column is stored one place early, so that it is right once the column is full.
     POS *at = out_pos + 1 + first;
     for (int64_t c = 0; c < last - first; c++) at[c] = 0;
     for (int64_t p = begin; p < end; p++) {
-      // The group will be written all over; now its memory can be asked for in order.
+      // The whole group will be written: touch its memory in order.
       if (!(p & 7)) {
         __builtin_prefetch(&out_values[p], 1);
         __builtin_prefetch(&out_crd[p], 1);
@@ -129,8 +129,8 @@ static void settle(int64_t columns, POS *restrict out_pos, CRD *restrict out_crd
   out_pos[0] = 0;
 }
 
-// The same for entries that are scattered: they are first brought near to each other, in groups of
-// `1 << shift` columns. `counts` has threads * groups zeros, `spare` a place for each entry.
+// The same for scattered entries: they are first partitioned into groups of `1 << shift` columns.
+// `counts` has threads * groups zeros, `spare` a place for each entry.
 void transpose_scattered(int64_t rows, int64_t columns, const POS_IN *restrict pos,
                          const CRD_IN *restrict crd, const VALUE *restrict values,
                          POS *restrict out_pos, CRD *restrict out_crd, VALUE *restrict out_values,
@@ -195,7 +195,7 @@ static void sort_row(CRD *crd, VALUE *values, int64_t n, CRD *spare, VALUE *spar
   }
 }
 
-// Sort each row. Returns 1 if a coordinate is twice in a row, -1 if there is no memory, else 0.
+// Sort each row. Returns 1 if a row has a duplicate, -1 if memory runs out, else 0.
 static int64_t sort_rows(int64_t rows, const POS *restrict pos, CRD *restrict crd,
                          VALUE *restrict values, int64_t threads, const volatile int32_t *stop) {
   int64_t repeated = 0, failed = 0;
@@ -222,12 +222,12 @@ static int64_t sort_rows(int64_t rows, const POS *restrict pos, CRD *restrict cr
   return failed ? -1 : repeated;
 }
 
-// Where part `part` of `parts` of so many entries begins.
+// The first entry of part `part` of `parts`.
 static int64_t share(int64_t entries, int64_t part, int64_t parts) {
   return part == parts ? entries : entries / parts * part;
 }
 
-// Entries in any order as rows of runs, each sorted. `counts` has threads * rows zeros.
+// Entries in any order to CSR with sorted rows. `counts` has threads * rows zeros.
 int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
                     const CRD_IN *restrict column, const VALUE *restrict values,
                     POS *restrict pos, CRD *restrict crd, VALUE *restrict out_values,
@@ -252,7 +252,7 @@ int64_t gather_rows(int64_t rows, int64_t entries, const CRD_IN *restrict row,
   return sort_rows(rows, pos, crd, out_values, threads, stop);
 }
 
-// Whether most entries are in rows further than `near` from the one before, by a sample of them.
+// Whether most entries are more than `near` rows from the one before, by a sample of them.
 int64_t jumps_about(int64_t entries, const CRD_IN *restrict row, int64_t near) {
   int64_t far = 0, seen = 0;
   for (int64_t p = entries / 257 + 1; p < entries; p += entries / 257 + 1, seen++) {
@@ -291,7 +291,7 @@ int64_t gather_scattered(int64_t rows, int64_t entries, const CRD_IN *restrict r
   return sort_rows(rows, pos, crd, out_values, threads, stop);
 }
 
-// Where each row begins in a list of entries that is sorted by rows, whose values are copied.
+// Where each row begins in a list of entries sorted by rows; also copies the values.
 void runs_of_list(int64_t rows, int64_t entries, const CRD_IN *restrict row,
                   const VALUE *restrict values, POS *restrict pos, VALUE *restrict out_values,
                   int64_t threads, const volatile int32_t *stop) {
@@ -309,7 +309,7 @@ void runs_of_list(int64_t rows, int64_t entries, const CRD_IN *restrict row,
   }
 }
 
-// The row of each entry, and a copy of its value.
+// CSR to COO: the row of each entry, and a copy of its value.
 void list_of_runs(int64_t rows, const POS_IN *restrict pos, const VALUE *restrict values,
                   CRD *restrict row, VALUE *restrict out_values, int64_t threads, const volatile int32_t *stop) {
   PARALLEL
@@ -324,8 +324,8 @@ void list_of_runs(int64_t rows, const POS_IN *restrict pos, const VALUE *restric
   }
 }
 
-// Runs side by side, in slices of `height` with the longest one's room for each. `place` is where
-// each row goes if they are sorted, and 0 else. What is left over is filled.
+// CSR to interleaved runs (ELL, SELL): slices of `height` rows, padded to the longest one. `place`
+// is where each row goes if they are sorted, else 0. Padding is filled.
 void spread(int64_t rows, const POS_IN *restrict pos, const CRD_IN *restrict crd,
             const VALUE *restrict values, const int64_t *restrict place,
             const POS *restrict slice, int64_t height, CRD *restrict out_crd,

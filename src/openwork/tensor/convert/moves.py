@@ -1,7 +1,7 @@
-"""Moving entries from one storage to another, in compiled code for the types at hand.
+"""Moves entries from one storage to another, in C compiled for the types at hand.
 
-Each function takes and gives NumPy arrays; `None` means that there is no compiler, or that the
-values are of a size that no register has, and that somebody else has to do the work.
+Each function takes and returns NumPy arrays; `None` means that there is no compiler, or that no
+register holds such a value, and that the caller must use another method.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from openwork.runtime.storage import Array
 
 Rows = tuple[Array, Array, Array]  # positions, coordinates, values
 
-# Below so many entries, starting threads costs more than they save.
+# Below this many entries, starting threads costs more than it saves.
 _SERIAL_BELOW = 1 << 15
-# So many columns can be written to at once, as the cache has lines for each.
+# The cache has lines for this many columns that are written concurrently.
 _FEW_COLUMNS = 1 << 12
-# Fewer entries than this, wherever they go, are in a cache.
+# Fewer entries than this fit into a cache, wherever they go.
 _MANY_ENTRIES = 1 << 17
-# Rows whose columns reach further than this have entries that no cache keeps together.
+# Rows that span more columns than this defeat the cache.
 _NEAR = 1 << 14
-# How many entries are brought near each other at least, and how many groups there are at most.
+# The fewest entries of a group, and the most groups, of a partition.
 _GROUP, _MOST_GROUPS = 1 << 12, 512
-# A row, and a column within a group, take 32 bits up to here.
+# Up to this product, a row and a column within a group fit into 32 bits.
 _LARGEST_KEY = 2**32
-# Blocks above these sizes go another way: a row of each is kept on the stack, and elements of a
-# block are counted in 32 bits.
+# Larger blocks are converted otherwise: a row of each is kept on the stack, and elements of a block
+# are counted in 32 bits.
 _HIGHEST, _LARGEST_BLOCK = 1 << 10, 1 << 24
 _VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "struct pair"}
 
 
 def transposed(rows: Rows, columns: int) -> Rows | None:
-    """Rows of runs as columns of runs; the entries of each column in the order of the rows."""
+    """CSR as CSC; the entries of each column in the order of the rows."""
     pos, crd, values = rows
     count = len(pos) - 1
     out_pos = allocate(columns + 1, index_dtype(len(crd)))
@@ -77,9 +77,9 @@ def _transpose_scattered(given: tuple[Array, ...], columns: int) -> None:
 def _in_groups(
     given: tuple[Array, ...], pos: Array, crd: Array, rows: int, columns: int
 ) -> tuple[Any, tuple[Array, ...], int, int]:
-    """The library that brings entries near to each other, in groups of their columns.
+    """The library that partitions entries into groups of columns.
 
-    Also the arrays for that, two to the power of what columns a group has, and the threads.
+    Also its arrays, the binary logarithm of the columns per group, and the number of threads.
     """
     values, out_pos, out_crd = given[2:5]
     shift = 0
@@ -89,7 +89,7 @@ def _in_groups(
     wide = rows << shift > _LARGEST_KEY
     move = _compiled(pos, crd, values, out_pos, out_crd, key="uint64_t" if wide else "uint32_t")
     if move is None:
-        raise InternalError("there was a compiler a moment ago")
+        raise InternalError("the compiler has disappeared")
     threads = _threads(len(crd), groups)
     counts = np.zeros(threads * groups, dtype=out_pos.dtype)
     ends = np.empty(groups + 1, dtype=out_pos.dtype)
@@ -98,7 +98,7 @@ def _in_groups(
 
 
 def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -> Rows | None:
-    """Entries in any order as rows of runs; None also if a coordinate is there twice."""
+    """Entries in any order as CSR; None also if there are duplicates."""
     if row.dtype != column.dtype or row.dtype not in (np.dtype("int32"), np.dtype("int64")):
         row, column = row.astype(np.int64), column.astype(np.int64)
     rows, columns = shape
@@ -125,7 +125,7 @@ def gathered(row: Array, column: Array, values: Array, shape: tuple[int, int]) -
 
 
 def runs_of_list(row: Array, values: Array, rows: int) -> tuple[Array, Array] | None:
-    """Where each row begins in a list that is sorted by rows, and a copy of the values."""
+    """Where each row begins in a list sorted by rows, and a copy of the values."""
     pos = allocate(rows + 1, index_dtype(len(row)))
     move = _compiled(pos, row, values, pos, row)
     if move is None:
@@ -154,7 +154,7 @@ def list_of_runs(rows: Rows, dtype: Any) -> tuple[Array, Array] | None:
 def spread(
     rows: Rows, place: Array | None, slices: tuple[Array, int], dtype: Any, fill: Any
 ) -> tuple[Array, Array] | None:
-    """Runs side by side: slices begin where the first of `slices` says, and are so many high."""
+    """CSR as interleaved runs (ELL, SELL); `slices`: where each slice begins, and its height."""
     pos, crd, values = rows
     begin, height = slices
     count = int(begin[-1])
@@ -163,7 +163,7 @@ def spread(
     if move is None:
         return None
     made = allocate(count, values.dtype)
-    last = int(begin[-2]) if len(begin) > 1 else 0  # it may have places for rows that are not there
+    last = int(begin[-2]) if len(begin) > 1 else 0  # it may have places for rows beyond the last
     out_crd[last:] = 0
     made[last:] = fill
     nothing = np.full(1, fill, values.dtype)
@@ -177,10 +177,10 @@ def spread(
 
 
 def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows | None:
-    """Rows of runs as rows of dense blocks."""
+    """CSR as rows of dense blocks."""
     pos, crd, values = rows
     high, wide = block
-    if columns > np.iinfo(crd.dtype).max:  # the last number stands for the end of a row
+    if columns > np.iinfo(crd.dtype).max:  # the largest integer marks the end of a row
         return None
     if high > _HIGHEST or high * wide > _LARGEST_BLOCK:
         return None
@@ -207,14 +207,14 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
 
 
 def _run(function: Any, *arguments: Any) -> int:
-    """What `function` answers, which Ctrl-C stops."""
+    """The result of `function`, which Ctrl-C stops."""
     with watching() as flag:
         status: int = function(*arguments, ctypes.c_void_p(flag))
     return status
 
 
 def _threads(entries: int, counters: int) -> int:
-    """As many threads as pay: each has counters of its own."""
+    """The number of threads worth starting: each has its own counters."""
     if entries < _SERIAL_BELOW:
         return 1
     return max(1, min(thread_count(), entries // max(1, counters // 4)))

@@ -1,4 +1,4 @@
-"""Entries in storage order: sorting by the levels' coordinates, and adding up duplicates."""
+"""Entries in storage order: sorting by the levels' coordinates, and summing duplicates."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def in_order(columns: Sequence[Array], extents: Sequence[int]) -> tuple[Array | 
 
     Args:
         columns: the coordinates of the entries, one array per level, the outermost first.
-        extents: one more than the largest coordinate that each level may have.
+        extents: the extent of each level.
 
     Returns:
-        The order is None when the entries are sorted already.
+        The order is None if the entries are sorted already.
 
     >>> in_order([np.array([1, 0, 1])], [2])
     (array([1, 0, 2]...), True)
@@ -41,7 +41,7 @@ def in_order(columns: Sequence[Array], extents: Sequence[int]) -> tuple[Array | 
 
 
 def _key(columns: Sequence[Array], extents: Sequence[int]) -> Array | None:
-    """One number per entry that sorts like its coordinates, where 64 bits are enough."""
+    """One integer per entry that sorts like its coordinates, if 64 bits are enough."""
     if prod(extents) > _LARGEST_KEY:
         return None
     key = columns[0].astype(np.int64)
@@ -74,7 +74,7 @@ def _sort(columns: Sequence[Array], extents: Sequence[int], key: Array | None) -
 
 
 def _counting_order(column: Array, extent: int) -> Array:
-    """The stable order that sorts `column`, counted as SciPy does to transpose one row."""
+    """The stable order that sorts `column`, by SciPy's transpose of a single row, which counts."""
     ends = np.array([0, len(column)])
     row = sparse.csr_array((np.arange(len(column)), column, ends), shape=(1, extent))
     return cast(Array, row.tocsc().data)
@@ -94,7 +94,7 @@ def first_of_each(columns: Sequence[Array]) -> Array:
 
 
 def add_up(values: Array, first: Array) -> Array:
-    """The sum of each run of `values`; a run starts where `first` says so. Booleans are or-ed.
+    """The sum of each run of `values`; a run starts where `first` is true. Booleans are or-ed.
 
     >>> add_up(np.array([1.0, 2.0, 4.0]), np.array([True, False, True]))
     array([3., 4.])

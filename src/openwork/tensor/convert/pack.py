@@ -1,6 +1,6 @@
 """From coordinates to levels and back, in NumPy: packing, unpacking, dense arrays.
 
-Everything here asks levels for their properties, arrays and formulas, never for their names.
+Levels are known by their properties, arrays and formulas, never by their names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from openwork.tensor.convert.moves import gathered
 from openwork.tensor.convert.order import add_up, first_of_each, in_order
 from openwork.tensor.convert.rows import as_rows, is_rows
 
-# The most bytes that arrays of a level take for each place above it, while it is packed.
+# The most bytes per parent position that packing a level takes.
 _BYTES_EACH = 16
 
 
@@ -62,7 +62,7 @@ def pack(
 
 
 def _columns(coords: Array, format: Format) -> list[Array]:
-    """The coordinate that each level stores: the mode's, its block, or the one in the block."""
+    """The coordinate that each level stores: the mode's, its block's, or that within the block."""
     columns = []
     for mode, part in format.parts:
         tile = format.tiles[mode]
@@ -77,7 +77,7 @@ def check_order(format: Format, order: int) -> None:
     """Refuse a format for another number of modes."""
     if format.ndim != order:
         raise FormatError(
-            f"{format!r} stores {format.ndim} modes, and the tensor has {order}",
+            f"{format!r} stores {format.ndim} modes, but the tensor has {order}",
             code="E401",
             hint=f"for example format=ow.CSF({order}), or ow.dense({order})",
         )
@@ -86,14 +86,14 @@ def check_order(format: Format, order: int) -> None:
 def _pack_rows(
     coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
 ) -> Storage:
-    """A matrix with rows (or columns) of runs, in linear time."""
+    """CSR or CSC, in linear time."""
     outer, inner = format.order
     fill = number(fill, as_dtype(values.dtype))
     check_memory(_BYTES_EACH * shape[outer], f"{format!r} of shape {shape}")
     rows = gathered(coords[outer], coords[inner], values, (shape[outer], shape[inner]))
     if rows is not None:
         return as_rows(rows, shape, format, fill)
-    # Some entries are there twice, or there is no compiler: SciPy counts and adds up.
+    # There are duplicates, or no compiler: SciPy counts and sums.
     triplets = sparse.coo_array(
         (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])
     )
@@ -105,12 +105,12 @@ def _pack_rows(
 
 
 def narrow(array: Array, largest: int) -> Array:
-    """`array` in the index width that numbers up to `largest` get."""
+    """`array` in the index type for integers up to `largest`."""
     return np.ascontiguousarray(array, dtype=index_dtype(largest))
 
 
 def _told_apart(levels: Sequence[Level], n: int) -> int:
-    """The level whose coordinates tell the positions of level `n` apart: itself, or one below."""
+    """The level whose coordinates distinguish the positions of level `n`: itself, or one below."""
     if levels[n].unique:
         return n
     sparse = [m for m in range(n, len(levels)) if not levels[m].full]
@@ -126,7 +126,7 @@ def _pack_sorted(
 ) -> Storage:
     """Build the levels, outermost first, for entries in storage order without duplicates.
 
-    `parent` is the place of each entry on the level above, and `first` marks the entries whose
+    `parent` is the position of each entry on the level above, and `first` marks the entries whose
     coordinates on the levels so far differ from those of the entry before.
     """
     count = len(values)
@@ -165,7 +165,7 @@ def _pack_sorted(
 
 
 def unpack(storage: Storage) -> tuple[Array, Array]:
-    """The coordinates, of shape (order, entries), and values of all that is stored.
+    """The coordinates, of shape (order, entries), and values of all stored entries.
 
     Entries come in storage order. In a dense level every coordinate is an entry.
 
@@ -182,8 +182,8 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
 def by_numpy(storage: Storage, format: Format, exact: bool) -> Storage:
     """The same tensor in another format: unpacked, sorted and packed.
 
-    Out of levels that store more than was asked for, only what differs from the fill is taken,
-    unless the pattern is to be `exact`.
+    Levels that store more than entries contribute only what differs from the fill, unless the
+    pattern is `exact`.
     """
     if storage.format.is_dense and not exact:
         return from_dense(to_dense(storage), format, storage.fill)
@@ -195,7 +195,7 @@ def by_numpy(storage: Storage, format: Format, exact: bool) -> Storage:
 
 
 def to_dense(storage: Storage) -> Array:
-    """The tensor written out; no copy is made of what is dense already."""
+    """The tensor as a dense array; one that is dense already is not copied."""
     if storage.format.plain:
         extents = [storage.shape[mode] for mode in storage.format.order]
         axes = [storage.format.level_of(mode) for mode in range(len(extents))]
@@ -209,7 +209,7 @@ def to_dense(storage: Storage) -> Array:
 
 
 def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
-    """The storage of a dense array; sparse levels take only what differs from `fill`.
+    """The storage of a dense array; sparse levels store only what differs from `fill`.
 
     >>> from openwork.format.formats import CSR
     >>> from_dense(np.array([[0.0, np.nan], [3.0, 0.0]]), CSR).values
@@ -229,7 +229,7 @@ def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
 
 
 def differs(values: Array, fill: Number) -> Array:
-    """Where `values` are not `fill`; a NaN is the same as a NaN."""
+    """Where `values` differ from `fill`; NaN equals NaN."""
     if fill != fill:
         return cast(Array, values == values)
     return cast(Array, values != fill)

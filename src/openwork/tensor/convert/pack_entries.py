@@ -1,10 +1,10 @@
-"""From a sorted list of entries to levels: programs that append, and that look places up.
+"""From a sorted list of entries to levels: programs that append, or locate positions.
 
-The list is cut into parts, which threads take. An entry differs from the one before it from some
-level on: at each level that is appended to, from there on, it has a new position. One program
-counts the new positions of each part, and another stores coordinates, where runs begin, and values.
-Other levels have a place for each coordinate, by formula: dense ones, and those whose arrays are
-known already. Both do what the `pack` of those levels says; a level with another is left to it.
+The list is partitioned among threads. An entry differs from the one before it from some level on:
+there, and at each level below that is appended to, it gets a new position. One program counts the
+new positions of each part; another stores coordinates, where runs begin, and values. Other levels
+locate each coordinate by formula: dense ones, and those whose arrays are known already. Both do the
+same as the levels' own `pack`; a level that packs otherwise is left to it.
 """
 
 from __future__ import annotations
@@ -65,19 +65,19 @@ def appended(level: Level) -> bool:
 
 
 def single(level: Level) -> bool:
-    """Whether a level has a coordinate at the place of its parent, and nothing else."""
+    """Whether a level is a singleton: one coordinate at the position of its parent."""
     return type(level).pack is type(Singleton).pack
 
 
 def located(level: Level) -> bool:
-    """Whether a formula says where each coordinate is, given the arrays that do not grow."""
+    """Whether a formula locates each coordinate, given arrays that do not grow."""
     known = [type(each).pack for each in (Dense, Bitmap, Range, Diagonals)]
     return type(level).pack in known and (level.locates or level.finds)
 
 
 @dataclass(frozen=True)
 class Packing:
-    """What decides the programs: the format, and the types of all arrays.
+    """What the programs depend on: the format, and the types of all arrays.
 
     `types`: of the coordinates of the list, by mode; `widths`: of the arrays of each level.
     """
@@ -89,9 +89,9 @@ class Packing:
 
     @staticmethod
     def suits(format: Format) -> bool:
-        """Whether levels are appended to, are looked up, or repeat what is above them.
+        """Whether all levels are appended to, located, or singletons.
 
-        Below a level that repeats coordinates there is a list, with one position for each entry.
+        Below a level that repeats coordinates there is a list, with one position per entry.
         """
         once = False
         for level in format.levels:
@@ -106,11 +106,11 @@ class Packing:
 
     @cached_property
     def appends(self) -> list[int]:
-        """The levels that are appended to."""
+        """The levels that are appended to, by number."""
         return [n for n, level in enumerate(self.format.levels) if appended(level)]
 
     def each(self, n: int) -> bool:
-        """Whether every entry has a position of its own at level `n`."""
+        """Whether every entry has its own position at level `n`."""
         levels = self.format.levels
         return any(not level.unique for level in levels[: n + 1]) or all(
             single(level) for level in levels[n + 1 :]
@@ -118,24 +118,24 @@ class Packing:
 
     @cached_property
     def counted(self) -> list[int]:
-        """The levels whose positions have to be counted."""
+        """The levels whose positions must be counted."""
         return [n for n in self.appends if not self.each(n)]
 
     @property
     def in_order(self) -> bool:
-        """Whether the values of the list are those of the tensor as they are."""
+        """Whether the values of the list can be used unchanged."""
         levels = self.format.levels
         last = max((n for n, level in enumerate(levels) if not single(level)), default=-1)
         return last in self.appends
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """The levels as formulas see them."""
+        """The levels as inputs of their formulas."""
         return views(self.format, "R", [dict(level) for level in self.widths])
 
     @property
     def sizes(self) -> tuple[Name, ...]:
-        """What the programs are called with: parts, entries, extents, parents of levels."""
+        """The sizes that the programs take: parts, entries, extents, parents of levels."""
         levels = range(len(self.format.levels))
         return (CUTS, ENTRIES, *map(extent_of, levels), *(self._parents(n) for n in levels))
 
@@ -152,7 +152,7 @@ class Packing:
     # -- counting -------------------------------------------------------------------------------
 
     def counting(self) -> Program:
-        """How many new positions each part has, at each level where they are counted."""
+        """Counts the new positions of each part, at each level where they are counted."""
         lo, hi = part_of(Value(0), ENTRIES)
         totals = {n: Name(f"n{n + 1}") for n in self.counted}
         steps: list[Stmt] = []
@@ -182,7 +182,7 @@ class Packing:
     # -- storing --------------------------------------------------------------------------------
 
     def storing(self) -> Program:
-        """Everything that the levels hold, and the values."""
+        """Stores the arrays of all levels, and the values."""
         lo, hi = part_of(Value(0), ENTRIES)
         first, last = Name("lo"), Name("hi")
         head: list[Stmt] = [Declare(first, lo, True), Declare(last, hi, True)]
@@ -210,7 +210,7 @@ class Packing:
         return Program(given_made, self.sizes, block(code), f"pack {self.format}")
 
     def _made(self, n: int) -> list[str]:
-        """The arrays of a level that the program stores; others are known before."""
+        """The arrays of a level that the program stores; others are known already."""
         level = self.format.levels[n]
         if appended(level):
             return ["crd", "pos"]
@@ -233,7 +233,7 @@ class Packing:
         return expr(level.find(view, parent, coordinate)[0])
 
     def _resumed(self, p: Expr) -> list[Stmt]:
-        """The parents of the entry before a part."""
+        """The parents of the last entry before a part."""
         code: list[Stmt] = []
         place: Expr = Value(0)
         for n, level in enumerate(self.format.levels[: max(self.appends) + 1]):
@@ -271,7 +271,7 @@ class Packing:
         return code
 
     def _append(self, n: int, parent: Expr, coordinate: Expr) -> list[Stmt]:
-        """A new position at level `n`, if there is one; with the beginnings of runs up to it."""
+        """Append a new position at level `n`, if there is one, and begin the runs up to it."""
         position = _P if self.each(n) else self._count(n)
         code: list[Stmt] = []
         if n:

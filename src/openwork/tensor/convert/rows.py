@@ -1,4 +1,4 @@
-"""Conversions of rows of runs (CSR, CSC) and lists (COO) in C, linear in the number of entries."""
+"""Conversions of CSR, CSC and COO in C, linear in the number of entries."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def rows_of(storage: Storage) -> Rows:
 
 
 def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage:
-    """A storage around the arrays of rows."""
+    """CSR or CSC with these arrays."""
     pos, crd, values = rows
     arrays = {"pos": pos, "crd": crd}
     return Storage(shape, format, values.dtype, ({}, arrays), values, fill)
 
 
 def rows_reach(source: Format, format: Format) -> bool:
-    """Whether C for rows leads from one format to another, given a compiler."""
+    """Whether `by_rows` converts from one format to the other, given a compiler."""
     if format.ndim != 2 or not (is_rows(source) or source.levels == _LISTED):
         return False
     if is_rows(format) or format.levels in (_LISTED, LIL.levels):
@@ -58,7 +58,7 @@ def rows_reach(source: Format, format: Format) -> bool:
 
 
 def by_rows(storage: Storage, format: Format) -> Storage | None:
-    """`storage` in another format; None if C for rows does not lead there."""
+    """`storage` in another format; None if this method does not apply."""
     if not rows_reach(storage.format, format):
         return None
     rows = rows_of(storage) if is_rows(storage.format) else _listed_rows(storage)
@@ -89,7 +89,7 @@ def by_rows(storage: Storage, format: Format) -> Storage | None:
 
 
 def _listed_rows(storage: Storage) -> Rows | None:
-    """A sorted list of coordinates as rows of runs: only where they begin has to be found."""
+    """Sorted COO as CSR: only the positions must be found."""
     count = storage.shape[storage.format.order[0]]
     row, column = storage.levels[0]["crd"], storage.levels[1]["crd"]
     found = runs_of_list(row, storage.values, count)
@@ -97,7 +97,7 @@ def _listed_rows(storage: Storage) -> Rows | None:
 
 
 def _listed(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage | None:
-    """Rows of runs as a list of coordinates."""
+    """CSR as COO."""
     found = list_of_runs(rows, index_dtype(shape[format.order[0]] - 1))
     if found is None:
         return None
@@ -110,10 +110,10 @@ def _listed(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
 def _side_by_side(
     rows: Rows, shape: tuple[int, ...], format: Format, fill: Number
 ) -> Storage | None:
-    """Rows of runs as runs that lie beside one another, perhaps sorted by length."""
+    """CSR as interleaved runs (ELL, SELL), perhaps sorted by length."""
     outer, inner = format.levels
     if not isinstance(inner, SideBySide):
-        raise InternalError(f"{format!r} has no runs side by side")
+        raise InternalError(f"{format!r} has no interleaved runs")
     count, extent = (shape[mode] for mode in format.order)
     lengths, place = np.diff(rows[0]), None
     above: Mapping[str, Array] = {}

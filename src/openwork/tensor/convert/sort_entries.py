@@ -1,8 +1,8 @@
-"""A list of entries sorted by counting: a program that is linear in entries and keys.
+"""A counting sort of a list of entries: a program that is linear in entries and keys.
 
-Entries with equal keys stay in order, so that lists are sorted by several keys in turn, the last
-first; or by all of them at once, as the digits of one number, where entries then stay near to where
-they were. Each part of the list has counters of its own.
+The sort is stable, so lists are sorted by several keys one after another, the last first; or by all
+of them in one pass, as digits of one number, if entries then stay near to where they were. Each
+part of the list has its own counters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _P = Name("p")
 
 @dataclass(frozen=True)
 class Key:
-    """What a list is sorted by: a mode, or in which block of it (part 0), or where in one (1)."""
+    """A sort key: the coordinate of a mode, its block (part 0), or its offset in the block (1)."""
 
     mode: int
     part: int | None = None
@@ -55,7 +55,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Sorting:
-    """What decides the program: the keys, and the types of the list and of the counters."""
+    """What the program depends on: the keys, and the types of the list and of the counters."""
 
     keys: tuple[Key, ...]
     types: tuple[str, ...]
@@ -64,8 +64,8 @@ class Sorting:
 
     @property
     def sizes(self) -> tuple[Name, ...]:
-        """What the program is called with: parts, entries, how many numbers the keys can make, and
-        how many each of them can be."""
+        """The sizes that the program takes: parts, entries, the number of combined keys, and the
+        extent of each key."""
         return CUTS, ENTRIES, KEYS, *map(extent_of, range(len(self.keys)))
 
     def _number(self, crd: list[Array]) -> Expr:
@@ -76,7 +76,7 @@ class Sorting:
         return number
 
     def program(self) -> Program:
-        """Count the keys of each part; where do they begin; bring each entry to its place."""
+        """Count the keys of each part, take prefix sums, scatter the entries."""
         crd, values = list_of("L", self.types, self.dtype)
         to_crd, to_values = list_of("S", self.types, self.dtype)
         counts = Array("counts", self.width)
@@ -116,7 +116,7 @@ ROWS, DIAGONALS = Name("rows"), Name("diagonals")
 
 @dataclass(frozen=True)
 class Marking:
-    """What decides the program: the modes of rows and columns, and the types of the list."""
+    """What the program depends on: the modes of rows and columns, and the types of the list."""
 
     modes: tuple[int, int]
     types: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the arrays of a tensor look like side by side: cells, runs and padding, for drawings."""
+"""The arrays of a tensor as cells, runs and padding, for drawings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ MOST_CELLS = 24
 
 @dataclass(frozen=True)
 class Runs:
-    """How the places of a level fall into runs, as far as they are shown.
+    """The runs of a level, as far as they are shown.
 
-    `owner`: for each place the number of the run it is in, or -1. `ends`: how many runs (or
-    slices of runs) end before a place; `breaks`: the places where something lesser ends.
+    `owner`: for each position the number of its run, or -1. `ends`: how many runs (or slices of
+    runs) end before a position; `breaks`: the positions where a row of a block, or a column of a
+    slice, ends.
     """
 
     owner: Array
@@ -31,7 +32,7 @@ class Runs:
 class Row:
     """One array: its first cells, and how many there are in all.
 
-    `targets`: for each cell the place among the children that it points to, or -1.
+    `targets`: for each cell the child position that it points to, or -1.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Row:
 
     @property
     def more(self) -> int:
-        """How many cells are not shown."""
+        """The number of cells that are not shown."""
         return self.size - len(self.cells)
 
 
@@ -89,7 +90,7 @@ def _title(storage: Storage, n: int) -> str:
 
 
 def _stored(storage: Storage) -> list[Array | None]:
-    """For each level which places hold an entry; None where all do. The rest is padding."""
+    """For each level which positions hold an entry; None if all do. The rest is padding."""
     format = storage.format
     found: list[Array | None] = [None] * len(format.levels)
     if all(level.compact for level in format.levels):
@@ -108,7 +109,7 @@ def _stored(storage: Storage) -> list[Array | None]:
 
 
 def _inside(storage: Storage) -> Array:
-    """Which of the first values are within the shape: from their places up to the root."""
+    """Which of the first values are within the shape, by their coordinates up to the root."""
     places = np.arange(min(storage.values.size, MOST_CELLS))
     format = storage.format
     coords = np.zeros((len(storage.shape), len(places)), dtype=np.int64)
@@ -130,7 +131,7 @@ def _row(fact: ArrayFact, array: Array, runs: Runs, there: Array | None) -> Row:
     if fact.per == "child" or fact.holds == "coordinates":
         known = runs.owner[: len(cells)]
         owner[: len(known)] = known
-        tells = there is None or fact.holds == "numbers"  # such as bits, that say what is padding
+        tells = there is None or fact.holds == "numbers"  # such as bits, which mark padding
         padding = none if tells or there is None else tuple(map(bool, ~there[: len(cells)]))
         shown = ("." if pad else cell for cell, pad in zip(cells, padding, strict=True))
         return Row(fact.name, tuple(shown), array.size, _ints(owner), padding, runs)
@@ -149,7 +150,7 @@ def _ints(array: Array) -> tuple[int, ...]:
 
 
 def _texts(array: Array) -> tuple[str, ...]:
-    """The first elements as NumPy would write them, in a common precision."""
+    """The first elements as NumPy prints them, in a common precision."""
     head = array[:MOST_CELLS]
     if head.dtype.kind in "fc":
         return tuple(np.array2string(element, precision=4) for element in head)
@@ -171,7 +172,7 @@ def _runs(storage: Storage, n: int, above: Runs) -> Runs:
     runs = Runs(owner, Counter(map(int, ends[ends <= shown])))
     kinds = storage.format.parts[n - 1 : n + 1] if n else ()
     if len(kinds) == 2 and kinds[0][1] == kinds[1][1] == 1 and level.full:
-        # The rows of a block end where the block does not.
+        # A row of a block ends inside the block.
         blocks = Counter({at * view.extent: count for at, count in above.ends.items()})
         breaks = frozenset(runs.ends) - frozenset(blocks)
         return Runs(above.owner[np.arange(shown) // view.extent], blocks, breaks)
@@ -179,7 +180,7 @@ def _runs(storage: Storage, n: int, above: Runs) -> Runs:
 
 
 def _strided(level: Level, view: SimpleNamespace, count: int) -> Runs:
-    """Runs that lie beside one another. A break wherever the next entries of all runs follow."""
+    """Interleaved runs. A break before the next entries of all runs."""
     shown = min(count, MOST_CELLS)
     owner, column = np.full((2, shown), -1)
     parents = np.arange(view.parents)
@@ -189,7 +190,7 @@ def _strided(level: Level, view: SimpleNamespace, count: int) -> Runs:
         places = np.asarray(level.place(view, runs, runs * 0 + step))
         near = places < shown
         owner[places[near]], column[places[near]] = runs[near], step
-    for place in np.flatnonzero(owner < 0):  # room for runs after the last one
+    for place in np.flatnonzero(owner < 0):  # padding for runs beyond the last
         owner[place], column[place] = owner[place - 1], column[place - 1]
     whole = Counter({count: 1} if count else {})
     if len(parents) == 1:

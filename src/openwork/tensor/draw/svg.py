@@ -1,4 +1,4 @@
-"""A drawing in SVG of what a tensor's arrays hold: boxes, in the colour of the run they are in."""
+"""A tensor's arrays drawn in SVG: boxes, in the colour of their run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openwork.tensor.draw.text import summary, type_of
 _LEFT, _TOP, _HEIGHT, _LETTER, _GAP, _MARGIN = 76, 52, 24, 7.3, 10, 14
 
 _HUES = (0.58, 0.08, 0.36, 0.92, 0.16, 0.75, 0.5, 0.0)
-# How text, notes, page and lines look, and how light and how full the boxes and their edges are.
+# Colours of text, notes, page and lines, and lightness and saturation of boxes and their edges.
 _LIGHT = ("#1d2330", "#667085", "#ffffff", "#98a2b3", (0.90, 0.70), (0.45, 0.55))
 _DARK = ("#e6e9ef", "#98a2b3", "#181b22", "#5b6474", (0.24, 0.45), (0.60, 0.50))
 
@@ -49,7 +49,7 @@ _STYLE = f"""\
 
 @dataclass(frozen=True)
 class _Placed:
-    """A row with the place of each of its boxes."""
+    """A row with the coordinates of its boxes."""
 
     row: Row
     lefts: tuple[float, ...]
@@ -62,7 +62,7 @@ class _Placed:
 
 
 def draw_svg(storage: Storage, name: str) -> str:
-    """The type and the arrays of each level as a picture that needs nothing else.
+    """The type and the arrays of each level as a self-contained picture.
 
     A run has one colour in all arrays; padding is dashed; arrows lead from positions to the first
     entry of the run.
@@ -96,7 +96,7 @@ def draw_svg(storage: Storage, name: str) -> str:
 
 
 def _placed(part: Part, top: float) -> list[_Placed]:
-    """Where the boxes of a level go: rows below one another, with room for arrows between."""
+    """The layout of a level's boxes: rows below one another, with room for arrows between."""
     placed = []
     for row in part.rows:
         width = max([2.4, *(len(cell) + 1.0 for cell in row.cells)]) * _LETTER

@@ -1,4 +1,4 @@
-"""A drawing in text of what a tensor's arrays hold."""
+"""A tensor's arrays drawn as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(storage: Storage, name: str) -> str:
     """The type, and the arrays of each level. Long arrays are cut short.
 
     A bar ends each run of children, or slice of runs; a colon the rows of a block, and the columns
-    of a slice. A point is padding, which nobody reads.
+    of a slice. A point is padding, which is never read.
 
     >>> import numpy as np
     >>> from openwork.tensor.convert.pack import from_dense
@@ -55,7 +55,7 @@ def type_of(storage: Storage) -> str:
 
 
 def _listed(row: Row) -> str:
-    """The cells in a row, with a bar after each run that ends among them."""
+    """The cells of a row, with a bar after each run."""
     parts: list[str] = []
     for n in range(len(row.cells) + 1):
         ends = row.runs.ends[n] if row.runs else 0

@@ -1,1 +1,1 @@
-"""The door: arrays of NumPy, SciPy, torch and CuPy come in checked and go out owned."""
+"""Import and export: arrays of NumPy, SciPy, torch and CuPy, validated on entry, owned on exit."""

@@ -1,7 +1,7 @@
-"""Storage as what other libraries hold: SciPy's and CuPy's matrices, arrays, torch's tensors.
+"""Export to other libraries: SciPy and CuPy matrices, arrays, torch tensors.
 
-Arrays are shared where the caller asks for it, or where nothing that the other library does to them
-can break a tensor: the values of dense ones.
+Arrays are shared if the caller asks for it, or if no change to them can break a tensor: the values
+of dense ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from openwork.tensor.exchange.torch import dense_to_torch, sparse_to_torch
 
 
 def to_array(storage: Storage) -> Any:
-    """A dense tensor as an array of NumPy's, or CuPy's on a GPU; shared, if it lies as one does."""
+    """A dense tensor as a NumPy array, or a CuPy array on a GPU; shared if the layout allows."""
     if isinstance(storage, DeviceStorage) and not storage.format.plain:
         storage = convert(storage, dense(storage.format.ndim), exact=True)
     return to_dense(storage)
@@ -31,17 +31,17 @@ def to_array(storage: Storage) -> Any:
 
 def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
     """`storage` as a SciPy array of the same kind: CSR, CSC, BSR (with blocks that divide the
-    shape), DIA; any other matrix as COO. SciPy's methods work in place, so that the arrays are
-    copies, unless they are to be shared."""
+    shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays are copies
+    unless `share`."""
     if len(storage.shape) != 2:
         raise FormatError(
-            f"{name} has {len(storage.shape)} modes, and SciPy's matrices have two",
+            f"{name} has {len(storage.shape)} modes, but SciPy matrices have two",
             code="E404",
             hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
         )
     if not storage.format.is_dense and storage.fill != 0:
         raise FormatError(
-            f"absent entries of {name} are {storage.fill}, and SciPy's are 0",
+            f"absent entries of {name} are {storage.fill}, but SciPy's are 0",
             code="E404",
             hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
         )
@@ -65,14 +65,14 @@ def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
 
 
 def _is_bsr(storage: Storage) -> bool:
-    """Whether SciPy and torch would have the same blocks: they let none reach beyond the shape."""
+    """Whether SciPy and torch have such blocks: theirs never reach beyond the shape."""
     tiles = storage.format.tiles
     blocks = len(tiles) == 2 and all(tiles) and storage.format == BSR(*tiles)
     return blocks and not storage.overhangs
 
 
 def to_cupy(storage: Storage, name: str, share: bool) -> Any:
-    """An array, or a CSR or CSC matrix, of CuPy's, on the current GPU."""
+    """A CuPy array, or a CuPy CSR or CSC matrix, on the current GPU."""
     there = DeviceStorage.of(storage)
     if storage.format.is_dense:
         return to_array(there)
@@ -80,10 +80,10 @@ def to_cupy(storage: Storage, name: str, share: bool) -> Any:
 
 
 def _cupy_matrix(storage: DeviceStorage, name: str) -> Any:
-    """CSR and CSC as the matrices of CuPy around the arrays of `storage`."""
+    """CSR and CSC as CuPy matrices over the arrays of `storage`."""
     if storage.format not in (CSR, CSC) or storage.fill != 0:
         raise FormatError(
-            f"{name} is {storage.format!r}, and CuPy's matrices are CSR and CSC, of zeros beside",
+            f"{name} is {storage.format!r}, but CuPy's matrices are CSR or CSC with absent zeros",
             code="E404",
             hint="convert it: .to(ow.CSR)",
         )
@@ -94,19 +94,19 @@ def _cupy_matrix(storage: DeviceStorage, name: str) -> Any:
         return make((storage.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
     except ValueError as error:
         raise FormatError(
-            f"{name} cannot become a matrix of CuPy: {error}",
+            f"{name} cannot become a CuPy matrix: {error}",
             code="E404",
-            hint="its elements are bool, float32, float64, complex64 or complex128: .astype(...)",
+            hint="CuPy has bool, float32, float64, complex64 and complex128: use .astype(...)",
         ) from None
 
 
 def to_torch(storage: Storage, name: str, share: bool) -> Any:
-    """A tensor of torch's, where `storage` is."""
+    """A torch tensor on the device of `storage`."""
     if storage.format.is_dense:
         return dense_to_torch(to_array(storage), name)
     if storage.fill != 0:
         raise FormatError(
-            f"absent entries of {name} are {storage.fill}, and torch's are 0",
+            f"absent entries of {name} are {storage.fill}, but torch's are 0",
             code="E404",
             hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
         )
@@ -118,6 +118,6 @@ def to_torch(storage: Storage, name: str, share: bool) -> Any:
 
 
 def to_coo(storage: Storage) -> tuple[Any, Any]:
-    """The coordinates and values of all that is stored, in arrays of their own."""
+    """The coordinates and values of all stored entries, copied."""
     coords, values = unpack(storage)
     return coords, values.copy() if values is storage.values else values

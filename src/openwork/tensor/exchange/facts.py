@@ -1,4 +1,4 @@
-"""What a kernel depends on besides the operation: how each operand is stored, and of what."""
+"""What a kernel depends on besides the operation: each operand's format and element type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openwork.runtime.storage import Storage
 class Facts:
     """Format, element type, and the value of absent entries. Equal facts share kernels.
 
-    `key` is the fill, or a word for a NaN, which would not equal itself. The hash is kept, since
+    `key` is the fill, or a string for NaN, which does not equal itself. The hash is cached, since
     every eager operation looks up its kernel by the facts of its operands.
     """
 
@@ -38,12 +38,12 @@ class Facts:
 
 
 def facts_for(format: Format, dtype: DType, fill: Number = 0) -> Facts:
-    """The facts of a tensor whose absent entries are `fill`, taken as a `dtype`."""
+    """The facts of a tensor whose absent entries are `fill`, as a `dtype`."""
     held = number(fill, dtype)
     return Facts(format, dtype, held if held == held else "nan")
 
 
 def facts_of(storage: Storage) -> Facts:
-    """The facts of a tensor that `storage` holds."""
+    """The facts of a storage."""
     fill = storage.fill
     return Facts(storage.format, storage.dtype, fill if fill == fill else "nan")

@@ -1,6 +1,6 @@
-"""Arrays and matrices of CuPy and torch in a GPU's memory, as storage, checked there.
+"""CuPy and torch arrays and matrices in GPU memory as storage, validated on the GPU.
 
-Others are known by their protocols: CUDA's array interface, or DLPack.
+Others are recognized by protocol: the CUDA array interface, or DLPack.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from openwork.runtime.gpu.cuda import DeviceStorage, cupy, is_on_gpu
 from openwork.runtime.gpu.streams import callers_stream
 from openwork.tensor.exchange.torch import is_torch, layout_of, plain
 
-_CUDA = 2  # what DLPack calls it
+_CUDA = 2  # DLPack's number for it
 
 
 def is_gpu_object(obj: Any) -> bool:
@@ -32,7 +32,7 @@ def _has_dlpack(obj: Any) -> bool:
 
 
 def _compressed(obj: Any) -> tuple[Format, Any, Any, Any] | None:
-    """The format and the arrays of a compressed matrix of CuPy or torch."""
+    """The format and the arrays of a compressed CuPy or torch matrix."""
     module = type(obj).__module__
     if module.startswith("cupyx.scipy.sparse") and getattr(obj, "format", "") in ("csr", "csc"):
         return (CSR if obj.format == "csr" else CSC), obj.indptr, obj.indices, obj.data
@@ -42,7 +42,7 @@ def _compressed(obj: Any) -> tuple[Format, Any, Any, Any] | None:
 
 
 def _of_torch(obj: Any) -> tuple[Format, Any, Any, Any]:
-    """A sparse tensor of torch's; coordinates become rows, by torch."""
+    """A sparse torch tensor; torch converts COO to CSR."""
     layout, ordinary = layout_of(obj), obj.ndim == 2 and not obj.dense_dim()
     if ordinary and layout == "sparse_coo":
         obj, layout = obj.coalesce().to_sparse_csr(), "sparse_csr"
@@ -51,18 +51,18 @@ def _of_torch(obj: Any) -> tuple[Format, Any, Any, Any]:
     if ordinary and layout == "sparse_csc":
         return CSC, obj.ccol_indices(), obj.row_indices(), obj.values()
     raise FormatError(
-        f"a tensor of torch on a GPU cannot become a tensor: it is {layout}, of {obj.ndim} modes",
+        f"a torch tensor on a GPU cannot become a tensor: it is {layout}, of {obj.ndim} modes",
         code="E405",
-        hint="matrices can in torch.sparse_csr, sparse_csc and sparse_coo; others by .cpu()",
+        hint="use a matrix in torch.sparse_csr, sparse_csc or sparse_coo, or .cpu()",
     )
 
 
 def from_gpu(obj: Any, name: str, share: bool) -> DeviceStorage:
-    """The storage that shares the values of `obj`; its index arrays, too, if they are to be shared.
+    """The storage that shares the values of `obj`, and with `share` its index arrays.
 
     Raises:
-        DataError: E502 to E504 if index arrays break what they promise.
-        FormatError: E405 for a tensor of torch that has no place here.
+        DataError: E502 to E504 if index arrays are invalid.
+        FormatError: E405 for a torch tensor of an unsupported layout.
     """
     cp, of_torch = cupy(), is_torch(obj)
     with callers_stream(of_torch):
@@ -84,7 +84,7 @@ def _taken(cp: Any, obj: Any, name: str, share: bool) -> DeviceStorage:
         return DeviceStorage(shape, format, as_dtype(values.dtype), ({},) * array.ndim, values)
     format, pos, crd, values = parts
     pos, crd, values = (cp.ascontiguousarray(_array(cp, a)) for a in (pos, crd, values))
-    if not share:  # copied before they are checked, so that nobody changes what was checked
+    if not share:  # copied before the check, so that checked arrays cannot change
         pos, crd = pos.copy(), crd.copy()
     shape = tuple(int(n) for n in obj.shape)
     _check(cp, name, format, pos, crd, values, shape)
@@ -94,7 +94,7 @@ def _taken(cp: Any, obj: Any, name: str, share: bool) -> DeviceStorage:
 
 
 def _array(cp: Any, obj: Any) -> Any:
-    """`obj` as an array of CuPy's."""
+    """`obj` as a CuPy array."""
     return cp.asarray(obj) if is_on_gpu(obj) else cp.from_dlpack(obj)
 
 
@@ -105,20 +105,20 @@ def _reversed(ndim: int) -> Format:
 def _check(
     cp: Any, name: str, format: Format, pos: Any, crd: Any, values: Any, shape: tuple[int, ...]
 ) -> None:
-    """What is asked of index arrays from outside, answered on the GPU."""
+    """Validate index arrays from outside on the GPU."""
     rows, columns = (shape[mode] for mode in format.order)
     if pos.size != rows + 1 or crd.size != values.size:
         raise DataError(f"{name} has arrays that do not fit its shape", code="E501")
     if int(pos[0]) != 0 or int(pos[-1]) != crd.size or bool((pos[1:] < pos[:-1]).any()):
         raise DataError(f"the positions of {name} do not rise from 0 to {crd.size}", code="E502")
     if crd.size and (int(crd.min()) < 0 or int(crd.max()) >= columns):
-        raise DataError(f"a coordinate of {name} is outside of its mode", code="E503")
+        raise DataError(f"a coordinate of {name} is outside its mode", code="E503")
     if crd.size > 1:
         starts = cp.zeros(crd.size + 1, dtype=bool)
-        starts[pos] = True  # a coordinate may fall where a row begins
+        starts[pos] = True  # a coordinate may decrease where a row begins
         if bool(((crd[1:] <= crd[:-1]) & ~starts[1:-1]).any()):
             raise DataError(
-                f"the coordinates of {name} are out of order, or come twice",
+                f"the coordinates of {name} are out of order, or have duplicates",
                 code="E504",
                 hint="sort them first: matrix.sort_indices(), matrix.sum_duplicates()",
             )

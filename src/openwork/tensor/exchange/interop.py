@@ -1,6 +1,6 @@
-"""NumPy, SciPy and other libraries' objects as storage, without copies where it can be.
+"""NumPy, SciPy and other libraries' objects as storage, without copies if possible.
 
-Nothing here changes an object of the caller's: SciPy's in-place sorting is never called on one.
+The caller's objects are never changed: SciPy's in-place sorting is not called on them.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ from openwork.tensor.exchange.validate import (
     truth_values,
 )
 
-# CSR has a position for each row. Beyond so many rows, and so many for each entry, that is a waste
-# which nobody asked for.
+# CSR has a position for each row. Beyond this many rows, and this many per entry, DCSR is the
+# default.
 _ROWS_IN_ANY_CASE, _ROWS_PER_ENTRY = 1 << 26, 16
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the caller wants the storage to be like; None leaves it to the object."""
+    """The properties that the caller wants; None leaves one to the object."""
 
     name: str
     format: Format | None = None
     dtype: DType | None = None
     fill: Number | None = None
     shape: tuple[int, ...] | None = None
-    share: bool = False  # index arrays too: the caller's stay in use, and must not change
+    share: bool = False  # use the caller's index arrays, which must not change
 
 
 def storage_from(obj: Any, wish: Wish) -> Storage:
-    """The storage that holds `obj`, as `wish` asks for it.
+    """The storage of `obj`, as `wish` describes it.
 
     Raises:
-        FormatError: E405 when `obj` is nothing that a tensor can be made of.
-        DataError: E501 to E505 when its arrays break what they promise.
+        FormatError: E405 when `obj` cannot become a tensor.
+        DataError: E501 to E505 when its arrays are invalid.
 
     >>> storage_from([[1, 0], [0, 2]], Wish("A", CSR)).values
     array([1, 2])
@@ -74,7 +74,7 @@ def storage_from(obj: Any, wish: Wish) -> Storage:
             storage = read(obj, wish)
             break
     else:
-        raise _no_tensor(obj, "it is neither numbers nor an array")
+        raise _no_tensor(obj, "it is neither a number nor an array")
     if wish.shape is not None and storage.shape != wish.shape:
         raise FormatError(
             f"{wish.name} has the shape {storage.shape}, not {wish.shape}", code="E405"
@@ -108,7 +108,7 @@ def _from_storage(obj: Any, wish: Wish) -> Storage:
 
 
 def from_numpy(array: Array, wish: Wish) -> Storage:
-    """A dense array: row- or column-major as it lies in memory, copied only if it is neither."""
+    """A dense array: row- or column-major as in memory, copied only if it is neither."""
     dtype = as_dtype(array.dtype)
     if dtype != array.dtype:  # the other byte order
         array = array.astype(dtype)
@@ -123,7 +123,7 @@ def from_numpy(array: Array, wish: Wish) -> Storage:
 
 def _from_array_like(obj: Any, wish: Wish) -> Storage:
     if isinstance(obj, np.ma.MaskedArray):
-        raise _no_tensor(obj, "a mask has no place in one", hint="fill it first: a.filled(0)")
+        raise _no_tensor(obj, "tensors have no masks", hint="fill it first: a.filled(0)")
     try:
         array = np.asarray(obj) if _has_array(obj, wish) else np.from_dlpack(obj)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -163,7 +163,7 @@ def from_coo(coords: object, values: object, wish: Wish) -> Storage:
     shape = wish.shape or ()
     made = as_values(values, "values")
     if made.ndim != 1:
-        raise DataError(f"values has {made.ndim} dimensions, and must have one", code="E505")
+        raise DataError(f"values has {made.ndim} dimensions, but must have one", code="E505")
     dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufc" else float)
     checked = check_coords(coords, shape, len(made))
     format = wish.format or usual(shape, len(made))
@@ -173,7 +173,7 @@ def from_coo(coords: object, values: object, wish: Wish) -> Storage:
 
 
 def usual(shape: tuple[int, ...], entries: int) -> Format:
-    """The format that entries given by coordinate get when nobody asks for another.
+    """The default format of entries given by coordinate.
 
     >>> usual((3, 4), 2), usual((2**31, 4), 2), usual((2, 3, 4), 2)
     (ow.CSR, ow.DCSR, ow.CSF(3))
@@ -184,10 +184,10 @@ def usual(shape: tuple[int, ...], entries: int) -> Format:
 
 
 def tell_of_rows(name: str, shape: tuple[int, ...], entries: int, calls: int) -> None:
-    """Say that a matrix is not stored as CSR; the caller is so many calls up."""
+    """Warn that a matrix is not stored as CSR; the user's code is `calls` frames up."""
     warnings.warn(
         f"{name} has {shape[0]} rows and {entries} entries: it is stored as DCSR, which takes no "
-        "room for rows without entries. Give format= to choose another.",
+        "space for empty rows. Pass format= to choose another.",
         RuntimeWarning,
         stacklevel=calls + 1,
     )
@@ -201,10 +201,10 @@ def _is_coo(obj: Any, wish: Wish) -> bool:
 
 
 def from_scipy(matrix: Any, wish: Wish) -> Storage:
-    """A SciPy sparse array or matrix. CSR, CSC, BSR, DIA and LIL stay what they are, and the first
-    three share their arrays; the rest becomes CSR or CSF.
+    """A SciPy sparse array or matrix. CSR, CSC, BSR, DIA and LIL keep their format, and the first
+    three share their arrays; others become CSR or CSF.
 
-    The columns of a row may come in any order and repeat: then a sorted copy is made.
+    If the columns of a row are unsorted or repeat, a sorted copy is made.
     """
     if matrix.format in ("csr", "csc"):
         return _from_compressed(matrix, wish)
@@ -218,7 +218,7 @@ def from_scipy(matrix: Any, wish: Wish) -> Storage:
 
 
 def _from_compressed(matrix: Any, wish: Wish) -> Storage:
-    """CSR or CSC with the arrays of `matrix`; in a vector of SciPy's there is but one row."""
+    """CSR or CSC with the arrays of `matrix`; a SciPy vector has only one row."""
     shape = check_shape(matrix.shape)
     format = CSF(1) if len(shape) == 1 else CSR if matrix.format == "csr" else CSC
     labels = {"pos": "indptr", "crd": "indices", "values": "data"}
@@ -226,7 +226,7 @@ def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     pos = as_index_array(matrix.indptr, labels["pos"])
     crd = as_index_array(matrix.indices, labels["crd"])
     values = np.asarray(matrix.data)
-    # SciPy may keep room for more entries than it has.
+    # SciPy's arrays may be longer than the number of entries.
     used = int(pos[-1]) if len(pos) else 0
     if 0 <= used < len(crd) and used <= len(values):
         crd, values = crd[:used], values[:used]
@@ -287,24 +287,24 @@ def from_levels(
     *,
     share: bool = False,
 ) -> Storage:
-    """The storage with exactly these arrays, once they have been checked.
+    """The storage with exactly these arrays, after validation.
 
     Args:
-        format: what the arrays claim to be.
+        format: the format of the arrays.
         shape: the extent of each mode.
-        levels: per level, a mapping such as `{"pos": ..., "crd": ...}`, or the arrays in the order
-            in which the level lists them; nothing for a dense level.
+        levels: per level, a mapping such as `{"pos": ..., "crd": ...}`, or the arrays in the
+            level's order; nothing for a dense level.
         values: one value per position of the last level.
-        name: what messages call the tensor.
+        name: the tensor's name in messages.
         fill: the value of absent entries.
-        share: keep the caller's index arrays instead of copies.
+        share: use the caller's index arrays instead of copies.
     """
     extents = check_shape(shape)
     given = list(levels)
     if format.ndim != len(extents) or len(format.levels) != len(given):
         raise DataError(
-            f"{format!r} has {format.ndim} modes and {len(format.levels)} levels, the shape "
-            f"{len(extents)} modes, and arrays of {len(given)} levels were given",
+            f"{format!r} has {format.ndim} modes and {len(format.levels)} levels, but the shape "
+            f"has {len(extents)} modes, and arrays of {len(given)} levels were given",
             code="E501",
         )
     made: list[dict[str, Array]] = []
@@ -333,7 +333,7 @@ def from_levels(
 def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
     """`storage` as the argument of a kernel that was compiled for `facts`.
 
-    Converted where nobody is surprised: never to a dense format, nor to a narrower type.
+    Converts only where that is cheap and exact: never to a dense format, nor to a narrower type.
     """
     given = facts_of(storage)
     both_sparse = not (facts.format.is_dense or given.format.is_dense)

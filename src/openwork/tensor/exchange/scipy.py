@@ -1,6 +1,6 @@
-"""SciPy's matrices that have a format here: blocks (BSR), diagonals (DIA), lists of rows (LIL).
+"""SciPy matrices in blocks (BSR), diagonals (DIA) and lists of rows (LIL), in the same format.
 
-Nothing here changes an object of the caller's.
+The caller's objects are never changed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from openwork.tensor.exchange.validate import (
 
 
 def from_bsr(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
-    """Blocks, with the arrays of `matrix`; if its rows are out of order, with a sorted copy."""
+    """BSR with the arrays of `matrix`; if its rows are unsorted, with a sorted copy."""
     rows, columns = map(int, matrix.blocksize)
     format = BSR(rows, columns)
     labels = {"pos": f"{name}.indptr", "crd": f"{name}.indices", "values": f"{name}.data"}
     pos = as_index_array(matrix.indptr, labels["pos"])
     crd = as_index_array(matrix.indices, labels["crd"])
     data = np.asarray(matrix.data)
-    # SciPy may keep room for more blocks than it has.
+    # SciPy's arrays may be longer than the number of blocks.
     used = int(pos[-1]) if len(pos) else 0
     if 0 <= used < len(crd) and used <= len(data):
         crd, data = crd[:used], data[:used]
@@ -44,7 +44,7 @@ def from_bsr(matrix: Any, name: str, fill: Number | None, share: bool) -> Storag
 
 
 def from_lil(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
-    """A list of entries for each row; SciPy's are Python objects, and are copied."""
+    """LIL: a list of entries for each row; SciPy's are Python objects, and are copied."""
     made = [np.fromiter(row, dtype=np.int64, count=len(row)) for row in matrix.rows]
     values = [np.asarray(row, dtype=matrix.dtype) for row in matrix.data]
     lengths = np.array([len(row) for row in made], dtype=np.int64)
@@ -88,7 +88,7 @@ def _checked(
 def admit_in_order(
     storage: Storage, name: str, labels: Mapping[str, str], share: bool = False
 ) -> Storage:
-    """`storage` admitted; sorted, and duplicates added up, where need be."""
+    """`storage` after validation; sorted, and duplicates summed, if needed."""
     try:
         return admit(storage, name, labels, share=share)
     except DataError as error:
@@ -99,22 +99,22 @@ def admit_in_order(
 
 
 def shared_values(values: Array) -> Array:
-    """Values as kernels take them, in the memory of the caller's where that is possible.
+    """Values as kernels take them, sharing the caller's memory if possible.
 
-    What is returned is never the caller's own object, whose shape and type can be assigned to.
+    The result is never the caller's own object, whose shape and type can be assigned to.
     """
     made = np.ascontiguousarray(values, dtype=as_dtype(values.dtype))
     return truth_values(made).view()
 
 
 def from_dia(matrix: Any, name: str, fill: Number | None, share: bool) -> Storage:
-    """Diagonals. SciPy stores an entry by its column, and here it is stored by its row."""
+    """Diagonals. SciPy stores an entry by its column; here it is stored by its row."""
     rows, columns = check_shape(matrix.shape)
     offsets = as_index_array(matrix.offsets, f"{name}.offsets").astype(np.int64)
     data = np.asarray(matrix.data)
     if data.ndim != 2 or len(data) != len(offsets):
         raise DataError(
-            f"{name}.data has {len(data)} diagonals, and {name}.offsets {len(offsets)}", code="E505"
+            f"{name}.data has {len(data)} diagonals, but {name}.offsets {len(offsets)}", code="E505"
         )
     order = np.argsort(offsets, kind="stable")
     inside = (offsets[order] > -rows) & (offsets[order] < columns) & (rows * columns > 0)
@@ -125,7 +125,7 @@ def from_dia(matrix: Any, name: str, fill: Number | None, share: bool) -> Storag
             f"{name}.offsets has {offsets[order[repeated[0]]]} more than once", code="E504"
         )
     dtype = as_dtype(data.dtype)
-    # Which diagonals a row meets follows from the offsets alone: let the level say it.
+    # Which diagonals cross a row follows from the offsets alone: the level computes it.
     at = np.maximum(0, -offsets[order])
     coords = np.array([at, at + offsets[order]])
     empty = pack(coords, np.zeros(len(order), dtype), (rows, columns), DIA, fill or 0)
@@ -140,7 +140,7 @@ def from_dia(matrix: Any, name: str, fill: Number | None, share: bool) -> Storag
 
 
 def _diagonal(storage: Storage, number: int, first: int, last: int) -> Any:
-    """Where the entries of a diagonal lie, of the rows from `first` up to below `last`."""
+    """The positions of a diagonal's entries in the rows from `first` up to below `last`."""
     level, arrays = storage.format.levels[1], SimpleNamespace(**storage.levels[1])
     return level.place(arrays, np.arange(first, last), number)
 

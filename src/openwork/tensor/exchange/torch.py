@@ -1,4 +1,4 @@
-"""torch's tensors, dense and sparse, as what NumPy and SciPy hold, and back; arrays are shared."""
+"""torch tensors, dense and sparse, to NumPy arrays and SciPy matrices, and back, without copies."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _COMPRESSED = {
 
 
 def is_torch(obj: object) -> bool:
-    """Whether `obj` is a tensor of torch; torch is not imported to know."""
+    """Whether `obj` is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(obj, getattr(torch, "Tensor", ()))
 
 
 def plain(tensor: Any) -> Any:
-    """`tensor` with its values as they lie in memory.
+    """`tensor` with conjugation and negation resolved.
 
     Raises:
-        FormatError: E405 if a gradient is asked for, which would be lost.
+        FormatError: E405 if it requires a gradient, which would be lost.
     """
     if tensor.requires_grad:
         raise FormatError(
-            "a tensor of torch requires a gradient, and none would come through",
+            "a torch tensor requires a gradient, which Openwork would lose",
             code="E405",
-            hint="give x.detach()",
+            hint="pass x.detach()",
         )
     return tensor.resolve_conj().resolve_neg()
 
@@ -47,8 +47,7 @@ def layout_of(tensor: Any) -> str:
 
 
 def as_known(obj: Any) -> Any:
-    """A tensor in main memory as an array of NumPy's, a matrix of SciPy's, or coordinates and
-    values.
+    """A tensor in main memory as a NumPy array, a SciPy matrix, or coordinates and values.
 
     Raises:
         TypeError, ValueError: for what neither of them can hold.
@@ -86,7 +85,7 @@ def torch_module() -> Any:
 
 
 def dense_to_torch(array: Any, name: str) -> Any:
-    """An array of NumPy's or CuPy's as a tensor that shares its memory."""
+    """A NumPy or CuPy array as a torch tensor that shares its memory."""
     torch = torch_module()
     try:
         if not isinstance(array, np.ndarray):
@@ -97,22 +96,22 @@ def dense_to_torch(array: Any, name: str) -> Any:
 
 
 def sparse_to_torch(storage: Storage, matrix: Any, name: str) -> Any:
-    """A sparse tensor as torch's CSR, CSC or BSR with the same arrays, or else as its COO.
+    """A sparse tensor as torch's CSR, CSC or BSR with the same arrays, or else as COO.
 
-    `matrix`: what SciPy makes of it, or coordinates and values; None on a GPU.
+    `matrix`: the SciPy matrix, or coordinates and values; None on a GPU.
     """
     torch = torch_module()
     if matrix is None:
         if storage.format not in (CSR, CSC):
-            hint = "take .to(ow.CSR) first, or .to('cpu')"
-            raise _not_held(name, f"on a GPU, {storage.format!r} has no place in it", hint)
+            hint = "convert it first: .to(ow.CSR), or .to('cpu')"
+            raise _not_held(name, f"on a GPU, torch has no {storage.format!r}", hint)
         arrays = storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
         kind = "csr" if storage.format == CSR else "csc"
     elif isinstance(matrix, tuple):
         coords, values = (dense_to_torch(np.asarray(a), name) for a in matrix)
         made = torch.sparse_coo_tensor(coords, values, storage.shape, check_invariants=False)
         try:
-            return made.coalesce()  # entries lie in the order of the format
+            return made.coalesce()  # entries are in the order of the format
         except RuntimeError as error:
             raise _not_held(name, str(error)) from None
     else:
@@ -123,4 +122,4 @@ def sparse_to_torch(storage: Storage, matrix: Any, name: str) -> Any:
 
 
 def _not_held(name: str, reason: str, hint: str | None = None) -> FormatError:
-    return FormatError(f"{name} cannot become a tensor of torch: {reason}", code="E404", hint=hint)
+    return FormatError(f"{name} cannot become a torch tensor: {reason}", code="E404", hint=hint)

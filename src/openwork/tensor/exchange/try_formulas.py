@@ -1,9 +1,9 @@
-"""The formulas of a level, tried out on arrays from outside: what kernels count on must follow.
+"""Evaluates a level's formulas on arrays from outside, to check what kernels rely on.
 
-A kernel reads the arrays of a level wherever its formulas lead. A level may have proven that
-arrays without faults lead nowhere else (`Level.proven`). For any other, every run is walked, in
-arrays that know their bounds: each entry has a place of its own, below its parent, and a coordinate
-within the extent; the properties that a level claims hold; lookups find just these entries.
+A kernel indexes the arrays of a level as its formulas say. A level may declare that `faults` is
+enough to keep them in bounds (`Level.proven`). For any other, every run is iterated over, with
+bounds checks: each entry has its own position, below its parent, and a coordinate within the
+extent; the declared properties hold; lookups find exactly these entries.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from openwork.format.levels import Level
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 
-# How many coordinates a level of a user's own is asked for, to know that it finds no others.
+# The most coordinates that are looked up in a user's level, to check that it finds no others.
 _MOST_LOOKUPS = 1 << 28
 _LOOKUPS_AT_ONCE = 1 << 20
-_BESIDE = (2, 4, 8, 16, 32, 64)  # how many runs vectors may take together
+_BESIDE = (2, 4, 8, 16, 32, 64)  # numbers of runs that a vector may process together
 
 
 def try_formulas(level: Level, a: SimpleNamespace, label: str, ordered: bool) -> None:
-    """Refuse arrays `a` with which the formulas of a level lead astray.
+    """Reject arrays `a` for which a level's formulas go out of bounds or break its properties.
 
     Args:
-        level: whose formulas they are.
-        a: the arrays by their names, with `extent` and `parents`; those of `lengths` are right.
-        label: what messages call them.
-        ordered: whether coordinates must be in order, and unique, where the level says so.
+        level: the level.
+        a: the arrays by name, with `extent` and `parents`; their lengths are checked already.
+        label: their name in messages.
+        ordered: whether coordinates must be sorted, and unique, if the level says so.
 
     Raises:
         DataError: E502 to E504.
@@ -44,7 +44,7 @@ def try_formulas(level: Level, a: SimpleNamespace, label: str, ordered: bool) ->
     counts = end - begin
     if len(counts) and (int(counts.min()) < 0 or int(counts.max()) > children):
         wrong = int(((counts < 0) | (counts > children)).argmax())
-        told = f"run {wrong} has {counts[wrong]} of {children} places"
+        told = f"run {wrong} has {counts[wrong]} of {children} positions"
         raise DataError(f"{label}: {told}", code="E502")
     check_memory(64 * int(counts.sum()), f"a check of {label}")
     run = np.repeat(parents, counts)
@@ -62,17 +62,17 @@ def try_formulas(level: Level, a: SimpleNamespace, label: str, ordered: bool) ->
     )
     refuse_first(
         (place < 0) | (place >= children),
-        lambda n: f"{label}: entry {at[n]} of run {run[n]} lies at {place[n]}, of {children}",
+        lambda n: f"{label}: entry {at[n]} of run {run[n]} is at position {place[n]} of {children}",
         "E502",
     )
     if len(np.unique(place)) != len(place):
-        raise DataError(f"{label}: two entries lie at one place", code="E502")
+        raise DataError(f"{label}: two entries have the same position", code="E502")
     above = level.parent(watched, at)
     if above is not None and (_numbers(above) != run).any():
-        raise DataError(f"{label}: entries lie below parents that are not theirs", code="E502")
+        raise DataError(f"{label}: parents of entries disagree with their runs", code="E502")
     kept = level.kept_at(watched, place)
     if kept is not None and (_numbers(kept) != found).any():
-        raise DataError(f"{label}: places keep coordinates that are not theirs", code="E502")
+        raise DataError(f"{label}: coordinates of entries disagree with their runs", code="E502")
     _check_beside(level, watched, (run, at, place), end, label)
     if ordered:
         _check_order(level, run, found, place, label)
@@ -89,19 +89,19 @@ def _run_bounds(level: Level, a: Any, parents: Array) -> tuple[Array, Array]:
 def _check_layout(
     level: Level, a: Any, children: int, runs: tuple[Array, Array, Array], label: str
 ) -> None:
-    """The properties of a level that say how its runs lie: full, compact, contiguous."""
+    """Check the properties of a level's layout: full, compact, contiguous."""
     begin, end, place = runs
     positions = np.concatenate([[0], end])
     problem = None
     if level.full and (end - begin != a.extent).any():
         problem = f"a run does not have all {a.extent} coordinates"
     elif level.compact and len(place) != children:
-        problem = f"{children} places hold {len(place)} entries"
+        problem = f"{children} positions hold {len(place)} entries"
     elif level.contiguous and ((positions[:-1] != begin).any() or (np.diff(place) != 1).any()):
-        problem = "runs do not lie one after another"
+        problem = "runs are not contiguous"
     elif level.boundaries and level.contiguous:
         told = getattr(a, level.boundaries)[np.arange(a.parents + 1)]
-        problem = "runs lie elsewhere than positions say" if (told != positions).any() else None
+        problem = "runs are not where the positions say" if (told != positions).any() else None
     if problem is not None:
         raise DataError(f"{label}: {problem}", code="E502")
 
@@ -109,7 +109,7 @@ def _check_layout(
 def _check_beside(
     level: Level, a: Any, entries: tuple[Array, Array, Array], end: Array, label: str
 ) -> None:
-    """Where a level says that runs lie side by side, they do."""
+    """Check that runs are interleaved as the level says."""
     count = max((n for n in _BESIDE if level.abreast(n)), default=0)
     if not count:
         return
@@ -118,7 +118,7 @@ def _check_beside(
     together = (run % count != count - 1) & (run + 1 < a.parents) & (at < end[following])
     run, at, place = (each[together] for each in (run, at, place))
     if (_numbers(level.place(a, run + 1, at)) != place + 1).any():
-        raise DataError(f"{label}: runs do not lie side by side", code="E502")
+        raise DataError(f"{label}: runs are not interleaved", code="E502")
 
 
 def _numbers(found: Any) -> Array:
@@ -131,7 +131,7 @@ def refuse_first(wrong: Array, message: Callable[[int], str], code: str) -> None
 
 
 def _check_order(level: Level, run: Array, found: Array, place: Array, label: str) -> None:
-    """Coordinates of a run that rise, and none of them twice."""
+    """Check that the coordinates of a run are sorted, and unique."""
     if not level.ordered:
         sort = np.lexsort((found, run))
         run, found, place = run[sort], found[sort], place[sort]
@@ -143,14 +143,14 @@ def _check_order(level: Level, run: Array, found: Array, place: Array, label: st
 
 
 def _check_lookups(level: Level, a: Any, entries: tuple[Array, Array, Array], label: str) -> None:
-    """A lookup of any coordinate finds its entry where it lies, and no other."""
+    """Check that a lookup of any coordinate finds its entry, and no other."""
     run, found, place = entries
     lookups = a.parents * a.extent
     if lookups > _MOST_LOOKUPS:
         raise FormatError(
-            f"{label}: {lookups} lookups are too many to try them all",
+            f"{label}: {lookups} lookups are too many to check",
             code="E401",
-            hint=f"if `faults` of {level} leaves nothing to be found by them, say proven = True",
+            hint=f"if `faults` of {level} checks everything, declare proven = True",
         )
     sort = np.lexsort((found, run))
     keys, where = (run * a.extent + found)[sort], place[sort]
@@ -166,14 +166,14 @@ def _check_lookups(level: Level, a: Any, entries: tuple[Array, Array, Array], la
         key, told = key[there], np.broadcast_to(_numbers(told), there.shape)[there]
         at = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
         if len(key) and (not len(keys) or (keys[at] != key).any() or (where[at] != told).any()):
-            raise DataError(f"{label}: a lookup finds what no run has there", code="E502")
+            raise DataError(f"{label}: a lookup finds an entry that no run has", code="E502")
         raised += len(key)
     if raised != len(keys):
         raise DataError(f"{label}: a lookup does not find every entry", code="E502")
 
 
 class _Watched:
-    """An array that formulas may read within its bounds only; NumPy counts from the end, too."""
+    """An array that formulas may read within bounds only; negative indices are errors."""
 
     def __init__(self, array: Array, label: str) -> None:
         self._array, self._label = array, label
@@ -184,7 +184,7 @@ class _Watched:
         if wrong.any():
             value = int(at[wrong][0]) if at.ndim else int(at)
             raise DataError(
-                f"{self._label} has {len(self._array)} entries, and entry {value} is asked for",
+                f"{self._label} has {len(self._array)} entries, but a formula reads entry {value}",
                 code="E502",
             )
         return self._array[index].astype(np.int64)
@@ -199,14 +199,14 @@ def _watched(level: Level, a: SimpleNamespace, label: str) -> SimpleNamespace:
 
 
 def children_of(level: Level, a: SimpleNamespace) -> int:
-    """How many places the level has."""
+    """The number of positions of the level."""
     try:
         with np.errstate(over="raise"):
             count = int(level.children(a, np.int64(a.parents)))
     except FloatingPointError as error:
         raise DataError(
-            f"a level {level} with these arrays has more places than 64 bits can count", code="E501"
+            f"a level {level} with these arrays has more positions than 64 bits count", code="E501"
         ) from error
     if count < 0:
-        raise DataError(f"a level {level} with these arrays has {count} places", code="E501")
+        raise DataError(f"a level {level} with these arrays has {count} positions", code="E501")
     return count

@@ -1,10 +1,10 @@
-"""The door for arrays from outside: what they promise is checked once, before a kernel sees them.
+"""Validation of arrays from outside, once, before any kernel reads them.
 
 Kernels trust positions and coordinates, so whatever comes from a user, a file, a pickle or a shared
-buffer passes here. A level states what its arrays must be like (`ArrayFact`, `lengths`, `faults`);
-what follows from its formulas (places within the values, coordinates within the shape, in order,
-none twice) is checked for every level in the same way. The long loops are compiled code in
-`runtime.support`.
+buffer is checked here. A level declares its invariants (`ArrayFact`, `lengths`, `faults`); those
+that follow from its formulas (positions within the values, coordinates within the shape, sorted and
+unique) are checked for every level in the same way. The long loops are compiled code in
+`runtime.host.support`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.exchange.try_formulas import children_of, refuse_first, try_formulas
 
 _LARGEST_NUMBER = 2**63 - 1
-# Loops add the length of a piece to a coordinate, and must not leave 64 bits by that.
+# Loops add the length of a tile to a coordinate, which must not overflow 64 bits.
 LARGEST_EXTENT = 2**62
 
 
 def admit(
     storage: Storage, name: str, labels: Mapping[str, str] | None = None, *, share: bool = False
 ) -> Storage:
-    """`storage` from outside as one of ours: with index arrays of its own, checked and locked.
+    """`storage` from outside as a trusted one: its index arrays copied, checked and read-only.
 
-    The arrays are copied first and then checked, so that nobody can change what was checked. The
-    values are shared: whatever they become, a kernel stays within its arrays.
+    The arrays are copied before they are checked, so that checked arrays cannot change. The values
+    are shared: whatever they become, a kernel stays in bounds.
 
     Args:
-        storage: arrays that are NumPy's, but otherwise as they came.
-        name: what messages call the tensor.
+        storage: NumPy arrays, otherwise unchecked.
+        name: the tensor's name in messages.
         labels: see `validate`.
-        share: keep the caller's index arrays, who promises not to change them.
+        share: use the caller's index arrays, which must not change.
     """
     if share:
         validate(storage, name, labels)
@@ -72,14 +72,14 @@ def validate(
     ordered: bool = True,
     sources: Mapping[int, Array] | None = None,
 ) -> None:
-    """Refuse a storage whose arrays break the promises of its format.
+    """Reject a storage whose arrays break the invariants of its format.
 
     Args:
-        storage: arrays that are NumPy's, but otherwise as they came.
-        name: what messages call the tensor.
-        labels: what the user calls the arrays, such as `{"pos": "indptr"}`; left out, an array is
-            called by its level.
-        ordered: whether coordinates must be in order, and unique, where their level says so.
+        storage: NumPy arrays, otherwise unchecked.
+        name: the tensor's name in messages.
+        labels: the user's names of the arrays, such as `{"pos": "indptr"}`; by default an array is
+            named after its level.
+        ordered: whether coordinates must be sorted, and unique, if their level says so.
         sources: by level, coordinates that are copied into the storage as they are checked.
 
     Raises:
@@ -114,27 +114,27 @@ def _view(level: Level, arrays: Mapping[str, Array], extent: int, parents: int) 
     wanted = {fact.name for fact in level.arrays}
     if set(arrays) != wanted:
         raise DataError(
-            f"a level {level} has {_listed(wanted)}, and {_listed(arrays)} was given", code="E501"
+            f"a level {level} has {_listed(wanted)}, but {_listed(arrays)} was given", code="E501"
         )
     return SimpleNamespace(extent=extent, parents=parents, **arrays)
 
 
 def _check_arrays(level: Level, a: SimpleNamespace, labels: Mapping[str, str]) -> int:
-    """What a level says of its arrays: lengths, rising positions, and whatever else it asks.
+    """Check what a level declares of its arrays: lengths, increasing positions, `faults`.
 
-    Returns how many places it then has.
+    Returns its number of positions.
     """
     facts = {fact.name: fact for fact in level.arrays}
     for name, fact in facts.items():
         if fact.per == "parent" and len(getattr(a, name)) != a.parents + fact.extra:
             raise DataError(
-                f"{labels[name]} has {len(getattr(a, name))} entries, and "
-                f"{a.parents + fact.extra} are needed: one for each of {a.parents} parents, and "
+                f"{labels[name]} has {len(getattr(a, name))} entries, but needs "
+                f"{a.parents + fact.extra}: one for each of {a.parents} parents, and "
                 f"{fact.extra} more",
                 code="E501",
             )
     own = (f.name for f in level.arrays if f.per == "own")
-    for name in own:  # one after another, as a length may stand in the array before
+    for name in own:  # in order, as a length may be in the array before
         _check_length(getattr(a, name), level.lengths(a, a.parents)[name], labels[name])
     children = next((f.name for f in level.arrays if f.per == "child"), None)
     for name, fact in facts.items():
@@ -152,7 +152,7 @@ def _check_arrays(level: Level, a: SimpleNamespace, labels: Mapping[str, str]) -
 
 def _check_length(array: Array, wanted: int, label: str) -> None:
     if array.ndim != 1 or len(array) != wanted:
-        raise DataError(f"{label} has {len(array)} entries, and {wanted} are needed", code="E501")
+        raise DataError(f"{label} has {len(array)} entries, but needs {wanted}", code="E501")
 
 
 # Coordinates
@@ -167,9 +167,9 @@ def _lists_coordinates(level: Level) -> bool:
 def _check_list(
     level: Level, a: SimpleNamespace, label: str, ordered: bool, source: Array | None
 ) -> None:
-    """Coordinates in a list: within their extent, rising along each run."""
+    """Check listed coordinates: within their extent, sorted along each run."""
     pos = getattr(a, level.boundaries) if level.boundaries else None
-    # Runs of a single entry have no order; as parts of tuples they are looked at in the end.
+    # Runs of a single entry have no order; as parts of tuples they are checked at the end.
     rises, unique = (ordered and pos is not None and fact for fact in (level.ordered, level.unique))
     crd = a.crd if a.crd.dtype in (INT32, INT64) else a.crd.astype(INT32)
     check_coordinates(crd, pos, a.extent, array=label, ordered=rises, unique=unique, source=source)
@@ -179,7 +179,7 @@ def _check_list(
 
 
 def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
-    """Entries lie within the shape, also in blocks at its edge, and no two have one place in it."""
+    """Check that entries are within the shape, also in blocks at its edge, and unique."""
     format = storage.format
     for mode, (tile, extent) in enumerate(zip(format.tiles, storage.shape, strict=True)):
         if tile and extent % tile and not format.levels[format.parts.index((mode, 1))].full:
@@ -190,7 +190,7 @@ def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
     in_order = all(level.ordered for level in format.levels[first:])
     lists = all(map(_lists_coordinates, format.levels[first:]))
     if in_order and lists and all(level.boundaries is None for level in format.levels[first + 1 :]):
-        # Entries of a run are tuples of coordinates, a list for each of them.
+        # Entries of a run are tuples of coordinates, one array per mode.
         boundaries = format.levels[first].boundaries
         pos = None if boundaries is None else storage.levels[first][boundaries]
         check_tuples([arrays["crd"] for arrays in storage.levels[first:]], pos, array=name)
@@ -203,7 +203,7 @@ def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
 
 
 def _check_edge(storage: Storage, mode: int, name: str) -> None:
-    """Of the last blocks of a mode: coordinates within them that are within the shape, too."""
+    """Check that the entries of a mode's last blocks are within the shape."""
     format, extent = storage.format, storage.shape[mode]
     outer, inner = format.parts.index((mode, 0)), format.parts.index((mode, 1))
     last = extent // format.tiles[mode]
@@ -216,7 +216,7 @@ def _check_edge(storage: Storage, mode: int, name: str) -> None:
         column >= extent % format.tiles[mode],
         lambda n: (
             f"an entry of {name} is at {last * format.tiles[mode] + int(column[n])} of mode {mode},"
-            f" which has the extent {extent}: its block reaches over the edge"
+            f" which has extent {extent}: its block reaches over the edge"
         ),
         "E503",
     )
@@ -226,7 +226,7 @@ def _check_values(values: Array, entries: int, label: str) -> None:
     if values.ndim != 1 or len(values) != entries:
         size = "x".join(map(str, values.shape)) or "no"
         raise DataError(
-            f"{label} has {size} elements, and the levels have {entries} entries", code="E505"
+            f"{label} has {size} elements, but the levels have {entries} entries", code="E505"
         )
 
 
@@ -238,7 +238,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def truth_values(array: Array) -> Array:
-    """`array`, with bools that are 0 or 1 in memory: others can come from files and other types.
+    """`array`, with bools that are 0 or 1 in memory: files and views may hold others.
 
     >>> truth_values(np.array([0, 1, 7], np.uint8).view(bool)).view(np.uint8)
     array([0, 1, 1], dtype=uint8)
@@ -252,8 +252,8 @@ def truth_values(array: Array) -> Array:
 def as_index_array(array: object, label: str, wide: bool = False) -> Array:
     """An index array as kernels take it: one dimension, contiguous, signed integers.
 
-    Positions are `wide`, of 32 bits at least; coordinates may be narrower.
-    No copy is made of an array that is all of this.
+    Positions are `wide`, of at least 32 bits; coordinates may be narrower.
+    An array that is all of this is not copied.
 
     >>> as_index_array([0, 2, 5], "A.indptr")
     array([0, 2, 5])
@@ -285,14 +285,14 @@ def as_values(values: object, label: str) -> Array:
 
 
 def check_shape(shape: object) -> tuple[int, ...]:
-    """A shape as a tuple of integers, or the reason why it is none.
+    """A shape as a tuple of integers, checked.
 
     >>> check_shape(3), check_shape([2, np.int64(5)])
     ((3,), (2, 5))
     """
     extents = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     if any(isinstance(extent, bool | np.bool) for extent in extents):
-        raise ShapeError(f"{shape!r} is not a shape: a bool is no extent", code="E205")
+        raise ShapeError(f"{shape!r} is not a shape: a bool is not an extent", code="E205")
     try:
         checked = tuple(operator.index(extent) for extent in extents)
     except TypeError as error:

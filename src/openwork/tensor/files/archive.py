@@ -1,6 +1,6 @@
-"""NumPy archives, .npz: SciPy's layouts of sparse matrices, and one of ours for all other tensors.
+"""NumPy archives, .npz: SciPy's layouts of sparse matrices, and our own for all other tensors.
 
-Nothing is unpickled, and no array is unpacked before its header agrees with the size of its member.
+Nothing is unpickled, and no array is decompressed before its header agrees with its member's size.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from openwork.tensor.tensor import Tensor
 
 _VERSION = 1
 _MOST_MEMBERS = 1000
-# How an array is stored begins with this, whatever wrote it; nothing else is taken for a header.
+# The magic bytes of an array, whatever wrote it; nothing else is accepted as a header.
 _MAGIC = b"\x93NUMPY"
-# Types as `numpy.save` writes them. NumPy takes other letters, some of them with a warning.
+# Types as `numpy.save` writes them. NumPy reads other characters too, some with a warning.
 _HEADER = re.compile(
     rb"\{'descr': '([<>|=]?[biufcSU][0-9]{1,4})', 'fortran_order': (True|False), "
     rb"'shape': \(([0-9, ]*)\),? ?\}\s*\Z"
@@ -47,15 +47,15 @@ _MOST_MODES = 64
 
 
 def read_archive(source: Source, request: Request) -> Tensor:
-    """The tensor in an archive that SciPy or Openwork has written."""
+    """The tensor in an archive written by SciPy or Openwork."""
     with zipfile.ZipFile(source.seekable()) as archive:
         members = archive.infolist()
         if len(members) > _MOST_MEMBERS:
-            raise source.fault(f"{len(members)} members are none of a tensor")
+            raise source.fault(f"a tensor does not have {len(members)} members")
         sizes = {info.filename.removesuffix(".npy"): info for info in members}
         if len(sizes) != len(members):
-            raise source.fault("an array is there twice")
-        check_memory(sum(info.file_size for info in members), f"{source.name}, unpacked,")
+            raise source.fault("an array is duplicated")
+        check_memory(sum(info.file_size for info in members), f"{source.name}, decompressed,")
         arrays = {name: _read_array(source, archive, info) for name, info in sizes.items()}
     if "openwork" in arrays:
         return _from_ours(source, arrays, request)
@@ -63,12 +63,12 @@ def read_archive(source: Source, request: Request) -> Tensor:
 
 
 def _read_array(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
-    """One array, whose header has to agree with the size that the archive states."""
+    """One array, whose header must agree with the size that the archive states."""
     with archive.open(info) as member:
         shape, by_columns, dtype = _read_header(source, member, info.filename)
         size, held = prod(shape) * dtype.itemsize, info.file_size - member.tell()
         if size != held:
-            raise source.fault(f"{info.filename} claims {size} bytes of data, and has {held}")
+            raise source.fault(f"{info.filename} claims {size} bytes of data, but has {held}")
         data = np.frombuffer(member.read(size), dtype=dtype)
     return data.reshape(shape, order="F" if by_columns else "C")
 
@@ -80,7 +80,7 @@ def _read_header(source: Source, member: IO[bytes], name: str) -> tuple[tuple[in
     text = member.read(length) if length <= _LONGEST_HEADER else b""
     match = _HEADER.match(text)
     if magic != _MAGIC or version not in _VERSIONS or match is None:
-        raise source.fault(f"{name} is no array of plain numbers: {shown(text)}")
+        raise source.fault(f"{name} is not an array of plain numbers: {shown(text)}")
     words = match[3].replace(b" ", b"").rstrip(b",")
     shape = [int(word or b"-1") for word in words.split(b",")] if words else []
     dtype = np.dtype(match[1].decode())
@@ -91,7 +91,7 @@ def _read_header(source: Source, member: IO[bytes], name: str) -> tuple[tuple[in
 
 def _wanted(source: Source, arrays: Mapping[str, Array], name: str) -> Array:
     if name not in arrays:
-        hint = "an archive of other arrays is read with numpy.load, and given to ow.tensor"
+        hint = "read an archive of other arrays with numpy.load, and pass them to ow.tensor"
         raise source.fault(f"it has no array {name!r}", hint=hint)
     return arrays[name]
 
@@ -106,7 +106,7 @@ def _integers(source: Source, arrays: Mapping[str, Array], name: str) -> Array:
 def _text(source: Source, arrays: Mapping[str, Array], name: str) -> str:
     array = _wanted(source, arrays, name)
     if array.ndim != 0 or array.dtype.kind not in "SU":
-        raise source.fault(f"{name!r} is not a text")
+        raise source.fault(f"{name!r} is not a string")
     value = array.item()
     return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
 
@@ -140,7 +140,7 @@ def _from_scipys(source: Source, arrays: Mapping[str, Array], request: Request) 
         pair: Any = (data, _integers(source, arrays, "offsets"))
         return from_object(sparse.dia_array(pair, shape=shape), request)  # type: ignore[arg-type]
     if format not in _RUNS:
-        raise source.fault(f"SciPy's format {format!r} is none of {', '.join(_RUNS)}, coo, dia")
+        raise source.fault(f"SciPy's format {format!r} is not one of {', '.join(_RUNS)}, coo, dia")
     if format == "bsr" and (data.ndim != 3 or 0 in data.shape[1:]):
         raise source.fault(f"blocks of shape {data.shape[1:]}")
     runs = (data, _integers(source, arrays, "indices"), _integers(source, arrays, "indptr"))
@@ -180,8 +180,8 @@ def _from_ours(source: Source, arrays: Mapping[str, Array], request: Request) ->
 
 
 def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
-    """Check that a tensor can be written, and return what writes it."""
-    made = BytesIO()  # an archive is written back and forth, which a packed stream cannot do
+    """Check that a tensor can be written, and return its writer."""
+    made = BytesIO()  # an archive needs a seekable stream, which a compressed one is not
     if source.order == 2 and (source.fill == 0 or source.format.is_dense):
         sparse.save_npz(made, source.to_scipy())
     else:

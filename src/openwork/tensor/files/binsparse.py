@@ -1,7 +1,7 @@
 """Binsparse files, .bsp.h5: arrays in an HDF5 file, and a descriptor in JSON that explains them.
 
-See https://graphblas.org/binsparse-specification; the pre-defined formats of vectors and matrices
-are read and written. The package h5py does the reading, and is asked for only here.
+See https://graphblas.org/binsparse-specification; the predefined formats of vectors and matrices
+are read and written. Only this module needs the package h5py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _UNPACKED_ANYWAY = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class _Descriptor:
-    """What the JSON text says, once it has been seen to be possible."""
+    """The contents of the JSON descriptor, validated."""
 
     format: str
     shape: tuple[int, ...]
@@ -94,15 +94,15 @@ def _describe(source: Source, text: object) -> _Descriptor:
     told = json.loads(text)
     told = told.get("binsparse", told) if isinstance(told, dict) else told
     if not isinstance(told, dict):
-        raise source.fault("its descriptor is no JSON object")
+        raise source.fault("its descriptor is not a JSON object")
     version = told.get("version", _VERSION)
     if not isinstance(version, str) or version.split(".")[0] not in _MAJOR:
-        raise source.fault(f"its version is {str(version)[:40]!r}, and {_VERSION} is known")
+        raise source.fault(f"its version is {str(version)[:40]!r}, but {_VERSION} is supported")
     format, types = told.get("format"), told.get("data_types")
     format = _OTHER_NAMES.get(format, format) if isinstance(format, str) else None
     if format not in _ARRAYS:
         known = ", ".join((*_ARRAYS, *_OTHER_NAMES))
-        raise source.fault(f"the format {str(told.get('format'))[:40]!r} is none of {known}")
+        raise source.fault(f"the format {str(told.get('format'))[:40]!r} is not one of {known}")
     if not isinstance(types, dict) or not all(isinstance(name, str) for name in types.values()):
         raise source.fault("its descriptor has no data_types")
     shape, stored = told.get("shape"), told.get("number_of_stored_values")
@@ -115,9 +115,9 @@ def _describe(source: Source, text: object) -> _Descriptor:
     structure = told.get("structure")
     match = _STRUCTURE.match(structure) if isinstance(structure, str) else None
     if structure not in (None, "general") and match is None:
-        raise source.fault(f"the structure {str(structure)[:40]!r} is none of those defined")
+        raise source.fault(f"the structure {str(structure)[:40]!r} is not defined")
     if match and (len(shape) != 2 or shape[0] != shape[1]):
-        raise source.fault(f"{structure}, and not square: {'x'.join(map(str, shape))}")
+        raise source.fault(f"{structure}, but not square: {'x'.join(map(str, shape))}")
     half = (match[1].replace("_", "-"), match[2]) if match else None
     return _Descriptor(format, tuple(shape), stored, types, half, told.get("fill") is True)
 
@@ -131,38 +131,38 @@ def _is_count(value: object) -> bool:
 
 
 def _array(source: Source, h5py: Any, file: Any, name: str, types: Mapping[str, str]) -> Array:
-    """An array of the file itself, of the type that the descriptor names, with all its data."""
+    """An array within the file, of the type that the descriptor names, with all its data."""
     link = file.get(name, getlink=True)
     if link is None:
         raise source.fault(f"it has no array {name}")
     data = file[name] if isinstance(link, h5py.HardLink) else None
     if not isinstance(data, h5py.Dataset) or data.is_virtual or data.external:
-        raise source.fault(f"{name} is no array within the file")
+        raise source.fault(f"{name} is not an array within the file")
     type_name = types.get(name, "")
     dtype, modifiers = _type(source, name, type_name)
     native = "complex" in modifiers and data.dtype.kind == "c"
     if data.ndim != 1 or not (data.dtype.newbyteorder("=") == dtype or native):
         shape = "x".join(map(str, data.shape))
         wanted = shown(type_name.encode())
-        raise source.fault(f"{name} is {shape} of {data.dtype}, and not {wanted}")
+        raise source.fault(f"{name} is {shape} of {data.dtype}, not {wanted}")
     size = data.size * data.dtype.itemsize
     if size > max(_UNPACKED_ANYWAY, _MOST_SHRUNK * data.id.get_storage_size()):
-        raise source.fault(f"{name} claims {data.size} elements, for which it has no data")
+        raise source.fault(f"{name} claims {data.size} elements, but has no data for them")
     check_memory(size, f"{name} of {source.name}")
     made = np.asarray(data[()]).astype(data.dtype.newbyteorder("="), copy=False)
     if "complex" in modifiers and not native:
         if made.size % 2:
-            raise source.fault(f"{name} holds an odd number of parts of complex numbers")
+            raise source.fault(f"{name} holds an odd number of real and imaginary parts")
         made = made.view(np.result_type(made.dtype, np.complex64))
     if "bint8" in type_name:
         made = made != 0
     if "iso" in modifiers and made.size != 1:
-        raise source.fault(f"{name} has {made.size} values, and one that all share is needed")
+        raise source.fault(f"{name} has {made.size} values, but must have one that all share")
     return made
 
 
 def _type(source: Source, name: str, text: str) -> tuple[Any, tuple[str, ...]]:
-    """The element type of an array as it is stored, and what modifies it."""
+    """The stored element type of an array, and its modifiers."""
     match = _TYPE.match(text)
     plain = match and ("uint8" if match[3] == "bint8" else match[3])
     if match is None or plain not in SUPPORTED or plain == "bool":
@@ -184,8 +184,8 @@ def _assembled(
     count = prod(shape) if indices is None else indices.size
     iso = told.types["values"].startswith("iso")
     if values.size != (1 if iso else count) or told.stored not in (None, count):
-        stated = "" if told.stored is None else f", and {told.stored} are stated"
-        raise source.fault(f"{values.size} values for {count} places{stated}")
+        stated = "" if told.stored is None else f", but {told.stored} are stated"
+        raise source.fault(f"{values.size} values for {count} positions{stated}")
     if iso:
         check_memory(count * values.itemsize, source.name)
         values = np.full(count, values[0])
@@ -212,7 +212,7 @@ def _whole(source: Source, half: Any, symmetry: str, side: str, name: str | None
     if outside.any():
         n = int(outside.argmax())
         entry = f"({coords[0, n]}, {coords[1, n]})"
-        raise source.fault(f"entry {entry} is not in the {side} triangle, the only one it holds")
+        raise source.fault(f"entry {entry} is not in the {side} triangle, the only one stored")
     format = stored.format
     return tensor(expanded(coords, values, symmetry), format, name, shape=stored.shape)
 
@@ -265,11 +265,11 @@ _WRITTEN = {
 
 
 def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
-    """Check that a vector or matrix can be written, and return what writes it."""
+    """Check that a vector or matrix can be written, and return its writer."""
     h5py = _h5py()
     if source.order not in (1, 2):
         raise FormatError(
-            f"{source.name} has {source.order} modes, and binsparse files of vectors and matrices "
+            f"{source.name} has {source.order} modes, but binsparse files of vectors and matrices "
             "are written",
             code="E404",
             hint="use .npz or .tns",
@@ -293,7 +293,7 @@ def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None
         told["fill"], types["fill_value"] = True, str(source.dtype)
         if source.dtype.kind in "bc":
             raise FormatError("absent entries that are not 0 must be real", code="E404")
-    made = BytesIO()  # HDF5 is written back and forth, which a packed stream cannot do
+    made = BytesIO()  # HDF5 needs a seekable stream, which a compressed one is not
     with h5py.File(made, "w") as file:
         file.attrs["binsparse"] = json.dumps({"binsparse": told})
         for name, array in arrays.items():
@@ -302,7 +302,7 @@ def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None
 
 
 def _index_arrays(source: Tensor, format: str) -> dict[str, Array]:
-    """The arrays of the levels under their names here; the root's positions go without saying."""
+    """The arrays of the levels under their names here; the root's positions are implicit."""
     levels = source.storage.levels
     inner = levels[-1]
     known = {"indices_0": levels[0].get("crd"), "indices_1": inner.get("crd")}

@@ -1,4 +1,4 @@
-"""From what a file holds to a tensor: what the caller wants of it, and what is too much to ask."""
+"""From the contents of a file to a tensor, as the caller requests it and memory allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openwork.tensor.tensor import Tensor
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller of `read` asks for; None leaves it to the file."""
+    """The properties that the caller of `read` wants; None leaves one to the file."""
 
     format: Format | None = None
     name: str | None = None
@@ -28,7 +28,7 @@ class Request:
     def of(
         cls, format: Format | str | None, name: str | None, dtype: object, shape: object
     ) -> Request:
-        """The request that the arguments of a call make."""
+        """The request from the arguments of a call."""
         return cls(
             None if format is None else as_format(format),
             name,
@@ -38,10 +38,10 @@ class Request:
 
 
 def check_extents(source: Source, shape: tuple[int, ...], request: Request) -> None:
-    """Refuse a format whose outer dense levels cannot be held, before any entry is read."""
+    """Refuse a format whose outer dense levels do not fit into memory, before reading entries."""
     format = request.format
     if format is None or format.ndim != len(shape):
-        return  # chosen to suit the shape, or refused later in words of its own
+        return  # chosen to suit the shape, or refused later with its own message
     levels = zip(format.levels, format.order, strict=True)
     rows = 1
     for level, mode in levels:
@@ -54,7 +54,7 @@ def check_extents(source: Source, shape: tuple[int, ...], request: Request) -> N
 def from_entries(
     source: Source, coords: Array, values: Array, shape: tuple[int, ...], request: Request
 ) -> Tensor:
-    """The tensor with these entries; of those with the same coordinates the values are summed."""
+    """The tensor with these entries; duplicates are summed."""
     check_extents(source, shape, request)
     format = request.format or usual(shape, len(values))
     if request.format is None and format == DCSR:
@@ -63,5 +63,5 @@ def from_entries(
 
 
 def from_object(obj: object, request: Request) -> Tensor:
-    """The tensor that holds what an array, a SciPy matrix or another tensor holds."""
+    """The tensor with the contents of an array, a SciPy matrix or another tensor."""
     return tensor(obj, request.format, request.name, request.dtype)

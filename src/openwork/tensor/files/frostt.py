@@ -1,4 +1,4 @@
-"""FROSTT files, .tns: an entry a line, coordinates counted from 1, the value last.
+"""FROSTT files, .tns: one entry per line, one-based coordinates, the value last.
 
 Files that begin with the number of modes and the extents, or with the word sptensor, are read too.
 """
@@ -29,7 +29,7 @@ _SHAPE = re.compile(rb"#\s*shape:((?:\s+[0-9]{1,19})+)\s*\Z")
 
 @dataclass(frozen=True)
 class _Header:
-    """What the lines before the first entry say."""
+    """The contents of the lines before the first entry."""
 
     modes: int | None
     shape: tuple[int, ...] | None = None
@@ -39,7 +39,7 @@ class _Header:
 
 def read_frostt(source: Source, request: Request) -> Tensor:
     """The tensor in a FROSTT file; without a header its extents are the largest coordinates."""
-    # Doubles do not hold every integer of 64 bits; but what is cast to them may be written as 2.0.
+    # Doubles do not hold every 64-bit integer; but integers may be written as 2.0.
     field = _EXACT.get(request.dtype.name) if request.dtype is not None else None
     if field is not None:
         try:
@@ -54,9 +54,9 @@ def _read_as(field: str, source: Source, request: Request) -> Tensor:
     shape = request.shape if request.shape is not None else header.shape
     modes = header.modes if header.modes is not None else shape and len(shape)
     if not modes:
-        raise source.fault("it holds no entry", source.line, "give its extents: shape=(...)")
+        raise source.fault("it holds no entry", source.line, "pass its extents: shape=(...)")
     if shape is not None and len(shape) != modes:
-        raise source.fault(f"it has {modes} modes, and the shape {len(shape)}", header.line)
+        raise source.fault(f"it has {modes} modes, but the shape {len(shape)}", header.line)
     limits = shape if shape is not None else (LARGEST_EXTENT,) * modes
     layout = Layout(limits, field, comment="#")
     coords, values = read_rows(source, layout, header.entries, header.line)
@@ -66,7 +66,7 @@ def _read_as(field: str, source: Source, request: Request) -> Tensor:
 
 
 def _read_header(source: Source) -> _Header:
-    """How many modes there are, and what else is said before the first entry."""
+    """The number of modes, and what else precedes the first entry."""
     shape: tuple[int, ...] | None = None
     named = 0
     while (line := source.read_line()) is not None:
@@ -85,7 +85,7 @@ def _read_header(source: Source) -> _Header:
     source.unread(line)
     modes = len(words) - 1
     if modes > _MOST_MODES:
-        reason = f"{modes} modes, and {_MOST_MODES} are the most"
+        reason = f"{modes} modes, but at most {_MOST_MODES} are supported"
         raise source.fault(reason, source.line + 1)
     return _Header(modes, shape, line=named)
 
@@ -94,7 +94,7 @@ def _read_orders(source: Source, word: bytes) -> _Header:
     """A line with the number of modes, then one with the extents."""
     modes = _count(source, word, "modes")
     if not 1 <= modes <= _MOST_MODES:
-        raise source.fault(f"{modes} modes, and there are from 1 to {_MOST_MODES}", source.line)
+        raise source.fault(f"{modes} modes, but 1 to {_MOST_MODES} are supported", source.line)
     extents = _next_words(source, "extents")
     if len(extents) != modes:
         raise source.fault(f"{len(extents)} extents for {modes} modes", source.line)
@@ -128,14 +128,14 @@ def _count(source: Source, word: bytes, what: str) -> int:
 
 
 def write_frostt(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
-    """Check that a tensor can be written, and return what writes it."""
+    """Check that a tensor can be written, and return its writer."""
     if source.dtype.kind == "c":
-        raise FormatError(".tns has no place for complex numbers", code="E404", hint="use .mtx")
+        raise FormatError(".tns cannot hold complex numbers", code="E404", hint="use .mtx")
     if source.order == 0:
-        raise FormatError(".tns has no place for a tensor without modes", code="E404")
+        raise FormatError(".tns cannot hold a tensor without modes", code="E404")
     if source.fill != 0 and not source.format.is_dense:
         raise FormatError(
-            f"absent entries of {source.name} are {source.fill}, and in .tns they are 0",
+            f"absent entries of {source.name} are {source.fill}, but in .tns they are 0",
             code="E404",
             hint="use .npz",
         )

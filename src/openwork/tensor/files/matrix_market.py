@@ -1,4 +1,4 @@
-"""Matrix Market files, .mtx: a banner, a line of sizes, then an entry a line.
+"""Matrix Market files, .mtx: a banner, a line of sizes, then one entry per line.
 
 Matrices and vectors; coordinate and array; all fields and symmetries, which are expanded.
 """
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-from scipy import io, sparse
+import scipy
+from scipy import sparse
 
 from openwork.errors import FormatError
 from openwork.runtime.storage import Array
@@ -36,10 +37,10 @@ _MOST_DIGITS = 25
 
 @dataclass(frozen=True)
 class _Header:
-    """What the first lines of a file say about the rest."""
+    """The contents of the first lines of a file."""
 
     shape: tuple[int, ...]
-    entries: int  # that the file holds, of a symmetric matrix those of one triangle
+    entries: int  # of the file: for a symmetric matrix, those of one triangle
     array: bool
     field: str
     symmetry: str
@@ -75,25 +76,25 @@ def _read_header(source: Source) -> _Header:
 
 
 def _check_banner(source: Source, words: list[str]) -> list[str]:
-    """The four words of the banner, each one of those that exist."""
+    """The four words of the banner, checked."""
     named = [_OTHER_NAMES.get(word, word) for word in words]
     allowed = (*_WORDS, ("field", FIELDS), ("symmetry", TRIANGLES))
     for (what, known), word in zip(allowed, named, strict=False):
         if word not in known:
-            reason = f"{shown(word.encode())} is no {what}"
+            reason = f"{shown(word.encode())} is not a known {what}"
             raise source.fault(reason, 1, f"it is one of {', '.join(known)}")
     if len(named) != len(allowed):
         raise source.fault(
-            f"the banner has {len(named)} words after the first, and needs {len(allowed)}: "
+            f"the banner has {len(named)} words after the first, but needs {len(allowed)}: "
             "object, format, field, symmetry",
             1,
         )
     kind, layout, field, symmetry = named
     wrong = None
     if field == "pattern" and layout == "array":
-        wrong = "an array of a pattern would have no values"
+        wrong = "a pattern cannot be an array: it would have no values"
     elif field == "pattern" and symmetry in ("skew-symmetric", "hermitian"):
-        wrong = f"a pattern has no values that could be {symmetry}"
+        wrong = f"a pattern cannot be {symmetry}: it has no values"
     elif field == "unsigned-integer" and symmetry == "skew-symmetric":
         wrong = "unsigned integers cannot be skew-symmetric"
     elif kind == "vector" and symmetry != "general":
@@ -104,7 +105,7 @@ def _check_banner(source: Source, words: list[str]) -> list[str]:
 
 
 def _read_sizes(source: Source, kind: str, array: bool, field: str, symmetry: str) -> _Header:
-    """The first line that is no comment has the extents and the number of entries."""
+    """The extents and the number of entries, from the first line that is no comment."""
     names = ["rows", "columns"] if kind == "matrix" else ["length"]
     names += [] if array else ["entries"]
     line = source.read_line()
@@ -115,13 +116,13 @@ def _read_sizes(source: Source, kind: str, array: bool, field: str, symmetry: st
     words = line.split()
     if len(words) != len(names):
         raise source.fault(
-            f"{shown(line)} is no line of sizes, which has {', '.join(names)}", source.line
+            f"{shown(line)} is not a line of sizes, which has {', '.join(names)}", source.line
         )
     sizes = [_size(source, *pair) for pair in zip(words, names, strict=True)]
     shape = tuple(sizes) if array else tuple(sizes[:-1])
     if symmetry != "general" and shape[0] != shape[1]:
         raise source.fault(
-            f"a {symmetry} matrix is square, and this one is {shape[0]}x{shape[1]}", source.line
+            f"a {symmetry} matrix is square, but this one is {shape[0]}x{shape[1]}", source.line
         )
     entries = _array_entries(shape, symmetry) if array else sizes[-1]
     return _Header(shape, entries, array, field, symmetry, source.line)
@@ -144,7 +145,7 @@ def _array_entries(shape: tuple[int, ...], symmetry: str) -> int:
 
 
 def _as_dense(values: Array, header: _Header) -> Array:
-    """An array file lists columns from the first to the last; of a triangle, from the diagonal."""
+    """A dense matrix from an array file: column by column; a triangle, from the diagonal on."""
     if len(header.shape) == 1:
         return values
     if header.symmetry == "general":
@@ -157,19 +158,19 @@ def _as_dense(values: Array, header: _Header) -> Array:
 
 
 def write_market(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
-    """Check that a matrix can be written, and return what writes it."""
+    """Check that a matrix can be written, and return its writer."""
     if symmetry not in TRIANGLES:
         raise FormatError(
-            f"{symmetry!r} is no symmetry", code="E404", hint=f"one of {', '.join(TRIANGLES)}"
+            f"{symmetry!r} is not a symmetry", code="E404", hint=f"one of {', '.join(TRIANGLES)}"
         )
     whole = source.format.is_dense and source.order == 2 and symmetry == "general"
     matrix: Any = source.to_numpy() if whole else source.to_scipy()
     matrix = matrix.astype(_WRITTEN.get(matrix.dtype.name, matrix.dtype), copy=False)
     if not whole:
         matrix = folded(sparse.coo_array(matrix), symmetry, source.name)
-    return lambda stream: io.mmwrite(stream, matrix, symmetry=symmetry)  # type: ignore[arg-type]
+    # SciPy loads scipy.io when it is first asked for, which importing Openwork should not.
+    return lambda stream: scipy.io.mmwrite(stream, matrix, symmetry=symmetry)  # type: ignore[arg-type]
 
 
-# The text of a float32 is that of its exact value as a double, so that it is the same read as
-# either.
+# A float32 is written as its exact value in double, so that it reads the same as either type.
 _WRITTEN = {"bool": "int8", "float32": "float64", "complex64": "complex128"}

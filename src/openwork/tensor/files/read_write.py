@@ -1,4 +1,4 @@
-"""`read` and `write`: the kinds of files there are, told apart by the endings of their names."""
+"""`read` and `write`: the file types, by file name extension."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Writer = Callable[[Tensor, str], Callable[[Any], None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: the endings of its names, and who reads and writes it.
+    """A file type: its extensions, reader and writer.
 
-    The writer checks the tensor before a file is opened, and returns what fills it.
+    The writer checks the tensor before a file is opened, and returns a function that fills it.
     """
 
     name: str
@@ -56,27 +56,27 @@ def read(
     dtype: object = None,
     shape: object = None,
 ) -> Tensor:
-    """The tensor in a file, whose kind its ending tells; `.gz` after it says that it is packed.
+    """Read a tensor from a file; the extension says the type, and `.gz` that it is compressed.
 
     Args:
         path: the file.
-        format: how to store the tensor; left out, CSR for matrices and CSF for more modes, and
+        format: how to store the tensor; by default CSR for matrices and CSF for more modes, and
             dense for a file that holds a dense matrix.
-        name: what statements and messages call it; left out, T1, T2, ...
-        dtype: the element type; left out, the file's.
-        shape: the extents of a .tns file that does not tell; left out, the largest coordinates.
+        name: the name in statements and messages; by default T1, T2, ...
+        dtype: the element type; by default the file's.
+        shape: the extents, for a .tns file without them; by default the largest coordinates.
 
     Raises:
-        DataError: E506 when the file is not there or not what its name says, with the number of the
-            line at fault if it is text.
+        DataError: E506 when the file does not exist or is invalid, with the number of the line at
+            fault if it is text.
     """
     file = Path(path)
     kind = _BY_ENDING.get(_ending(file))
     if kind is None:
         raise DataError(
-            f"{file.name} has no ending that Openwork reads",
+            f"{file.name} has no extension that Openwork reads",
             code="E506",
-            hint=f"the endings are {_USUAL}, and .gz after each",
+            hint=f"the extensions are {_USUAL}, each also with .gz",
         )
     request = Request.of(format, name, dtype, shape)
     with explained(file.name), Source(file) as source:
@@ -89,25 +89,25 @@ def read(
 
 
 def write(path: str | os.PathLike[str], source: Tensor, symmetry: str = "general") -> None:
-    """Write a tensor to a file of the kind that its ending tells; `.gz` after it packs the file.
+    """Write a tensor to a file; the extension says the type, and `.gz` compresses it.
 
     Args:
-        path: the file; one that is there already is replaced.
-        source: the tensor. A dense one leaves its zeros out of .tns and .npz.
+        path: the file; an existing one is replaced.
+        source: the tensor. In .tns and .npz the zeros of a dense one are omitted.
         symmetry: for matrices in .mtx and .rb: "symmetric", "skew-symmetric" or "hermitian" writes
-            only what is on and below the diagonal, if the rest follows from it.
+            only the entries on and below the diagonal, if the rest follows from them.
 
     Raises:
-        FormatError: E404 when that kind of file cannot hold the tensor.
+        FormatError: E404 when that type of file cannot hold the tensor.
         DataError: E506 when the file cannot be written.
     """
     file = Path(path)
     kind = _BY_ENDING.get(_ending(file))
     if kind is None:
         raise FormatError(
-            f"{file.name} has no ending that Openwork writes",
+            f"{file.name} has no extension that Openwork writes",
             code="E404",
-            hint=f"the endings are {_USUAL}, and .gz after each",
+            hint=f"the extensions are {_USUAL}, each also with .gz",
         )
     fill = kind.write(source, symmetry)
     with explained(file.name, "write"), Target(file) as target:

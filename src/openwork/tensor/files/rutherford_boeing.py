@@ -1,6 +1,6 @@
 """Rutherford-Boeing and Harwell-Boeing files: a header of four or five lines, then columns.
 
-What they hold besides one assembled matrix (right-hand sides, element matrices) is not read.
+Only one assembled matrix is read, no right-hand sides or element matrices.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_boeing(source: Source, request: Request) -> Tensor:
 
 
 def _read_pointers(source: Source, header: _Header) -> Array:
-    """Where each column begins, counted from 1, and where the last one ends."""
+    """The one-based start of each column, and the end of the last one."""
     first, last = source.line + 1, header.entries + 1
     ends = read_fields(source, header.pointers, header.columns + 1, "pointers")
     bad = (ends < 1) | (ends > last)
@@ -67,7 +67,7 @@ def _read_pointers(source: Source, header: _Header) -> Array:
     bad[-1] |= ends[-1] != last
     if bad.any():
         n = int(bad.argmax())
-        reason = f"pointer {n + 1} is {ends[n]}, and pointers rise from 1 to {last}"
+        reason = f"pointer {n + 1} is {ends[n]}, but pointers rise from 1 to {last}"
         raise source.fault(reason, first + n // header.pointers.per_line)
     return ends
 
@@ -79,15 +79,15 @@ def _read_header(source: Source) -> _Header:
     kind = line[:3].decode("ascii", "replace").lower()
     if len(kind) < 3 or kind[0] not in _FIELDS or kind[1] not in _SYMMETRIES or kind[2] not in "ae":
         hint = "such as RUA: real, unsymmetric, assembled"
-        raise source.fault(f"{shown(line[:3])} is no type of a matrix", source.line, hint)
+        raise source.fault(f"{shown(line[:3])} is not a matrix type", source.line, hint)
     if kind[2] == "e":
         raise source.fault("it holds element matrices, which are not assembled", source.line)
     rows, columns, entries = _integers(source, line[3:].split(), 3)[:3]
     field, symmetry = _FIELDS[kind[0]], _SYMMETRIES[kind[1]]
     if symmetry != "general" and rows != columns:
-        raise source.fault(f"{symmetry}, and not square: {rows}x{columns}", source.line)
+        raise source.fault(f"{symmetry}, but not square: {rows}x{columns}", source.line)
     if field == "pattern" and symmetry in ("skew-symmetric", "hermitian"):
-        raise source.fault(f"a pattern has no values that could be {symmetry}", source.line)
+        raise source.fault(f"a pattern cannot be {symmetry}: it has no values", source.line)
     pointers, indices, values = _read_formats(source, field)
     right = len(counts) > 4 and counts[4] > 0
     header = _Header(field, symmetry, rows, columns, entries, pointers, indices, values, right)
@@ -104,12 +104,12 @@ def _read_formats(source: Source, field: str) -> tuple[Fields, Fields, Fields | 
     columns = (text[:16], text[16:32], text[32:52])
     pointers, indices, values = (parse_fields(source, part) for part in columns)
     if values.real and field == "integer":
-        raise source.fault("its values are integers, and their format is not", source.line)
+        raise source.fault("its values are integers, but their format is not", source.line)
     return pointers, indices, values
 
 
 def _check_counts(source: Source, header: _Header, counts: list[int], title: bytes) -> None:
-    """The second line says how many lines each part takes; it must agree with the sizes."""
+    """Check the lines of each part, as the second line states them, against the sizes."""
     parts = 2 if header.field == "complex" else 1
     takes = [
         header.pointers.lines(header.columns + 1),
@@ -119,9 +119,9 @@ def _check_counts(source: Source, header: _Header, counts: list[int], title: byt
     told = [*counts[1:4], 0, 0][:3]
     for name, wanted, count in zip(("pointers", "row indices", "values"), takes, told, strict=True):
         if wanted != count:
-            raise source.fault(f"the {name} take {wanted} lines, and here it says {count}", 2)
+            raise source.fault(f"the {name} take {wanted} lines, but here it says {count}", 2)
     if sum(takes) > source.most_bytes:
-        raise source.fault(f"{sum(takes)} lines are more than the file has room for", 2)
+        raise source.fault(f"{sum(takes)} lines do not fit into the file", 2)
 
 
 def _next(source: Source) -> bytes:
@@ -136,18 +136,18 @@ def _integers(source: Source, words: list[bytes], least: int) -> list[int]:
         if not word.isdigit() or len(word) > 19 or int(word) >= LARGEST_EXTENT:
             raise source.fault(f"{shown(word)} is not a count", source.line)
     if len(words) < least:
-        raise source.fault(f"{len(words)} counts, and at least {least} are needed", source.line)
+        raise source.fault(f"{len(words)} counts, but at least {least} are needed", source.line)
     return [int(word) for word in words]
 
 
 def _check_rows(source: Source, header: _Header, rows: Array, columns: Array, first: int) -> None:
-    """Every row in its range, and in the triangle that a symmetric file holds."""
+    """Check that every row is in range, and in the triangle that a symmetric file holds."""
     bad = (rows < 0) | (rows >= header.rows)
     reason = f"outside 1 to {header.rows}"
     if not bad.any() and header.symmetry != "general":
         strict = header.symmetry == "skew-symmetric"
         bad = rows <= columns if strict else rows < columns
-        reason = f"in column {{}}, and a {header.symmetry} file holds only what is below it"
+        reason = f"in column {{}}, but a {header.symmetry} file holds only what is below it"
     if bad.any():
         n = int(bad.argmax())
         place = first + n // header.indices.per_line
@@ -173,13 +173,13 @@ def _read_values(source: Source, header: _Header, diagonal: Array) -> Array:
 def _check_end(source: Source, header: _Header) -> None:
     while not header.more and (line := source.read_line()) is not None:
         if line.strip():
-            raise source.fault(f"{shown(line)} stands after the last value", source.line)
+            raise source.fault(f"{shown(line)} follows the last value", source.line)
 
 
 def write_boeing(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
-    """Check that a matrix can be written, and return what writes it."""
+    """Check that a matrix can be written, and return its writer."""
     if symmetry not in _SYMMETRIES.values():
-        raise FormatError(f"{symmetry!r} is no symmetry", code="E404", hint="such as symmetric")
+        raise FormatError(f"{symmetry!r} is not a symmetry", code="E404", hint="such as symmetric")
     if source.dtype == np.uint64:
         raise FormatError("Rutherford-Boeing has no uint64", code="E404", hint="use .mtx")
     matrix = folded(sparse.coo_array(source.to_scipy()), symmetry, source.name)

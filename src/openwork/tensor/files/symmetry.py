@@ -1,4 +1,4 @@
-"""Matrices of which a file holds one triangle: the other follows from it."""
+"""Symmetric matrices, of which a file holds one triangle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openwork.runtime.storage import Array
 
 
 def expanded(coords: Array, values: Array, symmetry: str) -> tuple[Array, Array]:
-    """The entries of a matrix from those of one of its triangles.
+    """All entries of a matrix, from those of one triangle.
 
     >>> expanded(np.array([[0, 1], [0, 0]]), np.array([5, 7]), "skew-symmetric")[1]
     array([ 5,  7, -7])
@@ -23,7 +23,7 @@ def expanded(coords: Array, values: Array, symmetry: str) -> tuple[Array, Array]
 
 
 def mirrored_dense(matrix: Array, symmetry: str) -> Array:
-    """A dense matrix from one whose upper triangle is still empty."""
+    """A dense matrix from its lower triangle."""
     if symmetry != "general":
         rows, columns = np.tril_indices(len(matrix), -1)
         matrix[columns, rows] = _partner(matrix[rows, columns], symmetry)
@@ -31,7 +31,7 @@ def mirrored_dense(matrix: Array, symmetry: str) -> Array:
 
 
 def _partner(values: Array, symmetry: str) -> Array:
-    """What stands across the diagonal from `values`."""
+    """The values across the diagonal from `values`."""
     if symmetry == "skew-symmetric":
         with np.errstate(all="ignore"):
             return np.negative(values)
@@ -39,10 +39,10 @@ def _partner(values: Array, symmetry: str) -> Array:
 
 
 def folded(matrix: sparse.coo_array, symmetry: str, name: str) -> sparse.coo_array:
-    """The entries of one triangle of `matrix`, which must be what `symmetry` says.
+    """The entries of the lower triangle of `matrix`, which must have this symmetry.
 
     Raises:
-        FormatError: E404 if the other triangle is not what follows from this one.
+        FormatError: E404 if the other triangle does not follow from this one.
     """
     if symmetry == "general":
         return matrix

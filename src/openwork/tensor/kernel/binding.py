@@ -1,4 +1,4 @@
-"""Binding: everything about a call that depends on its operands alone, worked out once."""
+"""Binding: all of a call that depends on its operands alone, computed once."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _MOST_ROOM = 1 << 28
 
 @dataclass(eq=False)
 class Binding:
-    """A kernel with its operands in place.
+    """A kernel with its operands bound.
 
-    It remembers the user's operands without keeping them alive. A result whose positions are known
-    will have `count` values. `ready`: what the target makes of it, to run it as often as one likes.
+    It holds weak references to the user's operands. `count`: the number of values of a result whose
+    positions are known. `ready`: the target's part, which can run repeatedly.
     """
 
     given: tuple[ReferenceType[Storage], ...]
@@ -40,7 +40,7 @@ class Binding:
     sizes: tuple[int, ...]
     work: float
     room: int
-    tight: bool  # the result may need more memory than there is
+    tight: bool  # the result may not fit into memory
     shape: tuple[int, ...]
     extents: Extents
     count: int
@@ -57,7 +57,7 @@ class Binding:
 
 
 class Binder:
-    """Binds operands to the kernels of a plan, which `compiler` writes."""
+    """Binds operands to the kernels of a plan, which `compiler` generates."""
 
     def __init__(self, plan: Plan, templates: Mapping[str, Any], compiler: Compiler) -> None:
         self._plan, self._compiler = plan, compiler
@@ -72,11 +72,11 @@ class Binder:
         self.converts = bool(plan.derived)
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
-        )  # where the loops' operands stand among the user's
+        )  # the loops' operands among the user's
         self.takes_as_given = self._places == list(range(len(names)))
         levels = plan.user_result.format.levels if plan.native else plan.result.format.levels
         self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * len(levels)
-        self._shared: tuple[int, int] | None = None  # the operand with the pattern, and how deep
+        self._shared: tuple[int, int] | None = None  # the operand with the pattern, and its levels
         if isinstance(plan.assembly, Shared):
             tensor = plan.assembly.operand.tensor
             self._shared = (self.operands.index(tensor), plan.assembly.depth)
@@ -88,13 +88,13 @@ class Binder:
         result_shape: Shape,
         fixed: bool,
     ) -> Binding:
-        """Work out a call.
+        """Bind a call.
 
         Args:
             given: the user's operands.
             operands: the operands of the loops.
             result_shape: the shape of the result, as far as it is known.
-            fixed: the result must have that shape, whatever the operands have.
+            fixed: the result must have that shape, whatever the operands' shapes.
         """
         plan, lhs, wide = self._plan, self._plan.assignment.lhs, self._compiler.wide
         whole = self._extents(given, result_shape, fixed)
@@ -134,8 +134,8 @@ class Binder:
     def _room(
         self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool
     ) -> tuple[int, bool]:
-        """For how many entries of a new result to make room at first, if it can be held at all;
-        and whether it may still turn out to be too large."""
+        """The first capacity of a new result, in entries, if it can fit into memory at all; and
+        whether it may still turn out to be too large."""
         assignment = self._plan.assignment
         held = {var.name: storage for var, storage in zip(self.operands, operands, strict=True)}
         found = entries(assignment, held, extents)
@@ -145,31 +145,31 @@ class Binder:
         return room, may_not_fit(found, assignment.lhs, extents)
 
     def operands_of(self, given: tuple[Storage, ...], old: Storage | None) -> tuple[Storage, ...]:
-        """The operands as the loops want them."""
+        """The operands of the loops."""
         if self._places is not None:
             return tuple([given[n] for n in self._places])
         return tuple(self.operand(var.name, given, old) for var in self.operands)
 
     def levels(self, operands: tuple[Storage, ...]) -> tuple[Mapping[str, Array], ...]:
-        """The index arrays of a result that has none of its own."""
+        """The index arrays of a result that shares an operand's pattern."""
         if self._shared is None:
             return self._no_arrays
         position, depth = self._shared
         pattern = operands[position]
         arrays = pattern.levels[:depth]
-        if pattern.borrowed:  # a result outlives the call, and its arrays are its own
+        if pattern.borrowed:  # a result outlives the call, so it needs its own arrays
             arrays = copied_levels(arrays)
         return (*arrays, *self._no_arrays[depth:])
 
     def levels_again(self, binding: Binding) -> tuple[Mapping[str, Array], ...]:
-        """The same, for the operands of a binding, which somebody else has to keep alive."""
+        """The same, for the operands of a binding, which the caller must keep alive."""
         if self._shared is None:
             return self._no_arrays
         there = [storage for reference in binding.given if (storage := reference()) is not None]
         return self.levels(tuple(there))
 
     def operand(self, name: str, given: tuple[Storage, ...], old: Storage | None) -> Storage:
-        """An operand as the loops want it, converted where the plan says so."""
+        """An operand of the loops, converted if the plan says so."""
         derived = self._derived.get(name)
         if derived is not None:
             source = self.operand(derived.source, given, old)
@@ -183,7 +183,7 @@ class Binder:
         return old
 
     def keeps_bounds(self, given: tuple[Storage, ...], result_shape: Shape) -> bool:
-        """Whether these operands have the extents that the plan counts on."""
+        """Whether these operands have the extents that the plan relies on."""
         whole = self._extents(given, result_shape, fixed=False)
         return self._promises.hold(extents_of_blocks(whole, self._plan.blocks))
 
@@ -205,13 +205,13 @@ class Binder:
                 extent = result_shape[mode]
             if extent is None:
                 raise ShapeError(
-                    f"nothing says how far {var} runs: mode {mode} of {name} has no extent",
+                    f"the extent of {var} is unknown: mode {mode} of {name} has no extent",
                     code="E106",
                     hint=f"give {name} a shape, or pass out=",
                 )
             if extents.setdefault(var, extent) != extent:
                 raise ShapeError(
-                    f"{var} runs over {extents[var]} in {first[var]}, but mode {mode} of {name} "
+                    f"{var} has extent {extents[var]} in {first[var]}, but mode {mode} of {name} "
                     f"has extent {extent}",
                     code="E201",
                 )
@@ -220,7 +220,7 @@ class Binder:
 
 
 def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:
-    """Which mode of which of the user's tensors each variable runs over, operands first."""
+    """The tensor, mode and variable of every mode of the user's tensors, operands first."""
     sources = {d.var.name: d.source for d in plan.derived}
     found = []
     for access in (*accesses_of(plan.assignment.rhs), plan.assignment.lhs):

@@ -1,4 +1,4 @@
-"""Compiling a plan for operands as they come: a text for each choice of element types and sizes."""
+"""Specializes a plan for its operands: a source for each choice of index widths and sizes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Extents = Mapping[IndexVar, int]
 
 
 class Compiler(ABC):
-    """Writes the kernels of one plan for a target, each when operands first ask for it.
+    """Generates the kernels of one plan for a target, each when operands first need it.
 
-    `operands`: the tensors that the loops read. `wide`: the positions of a result once did not fit
-    int32, and are counted in 64 bits from then on.
+    `operands`: the tensors that the loops read. `wide`: the positions of a result once overflowed
+    int32, and are int64 from then on.
     """
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
@@ -35,7 +35,7 @@ class Compiler(ABC):
         self.operands = tuple(dict.fromkeys(a.tensor for a in accesses_of(plan.assignment.rhs)))
         self.wide = False
         self._texts: dict[object, Compiled] = {}
-        self._found: dict[object, Compiled] = {}  # by less than what a text depends on
+        self._found: dict[object, Compiled] = {}  # by widths, facts and variant
         self._keyed = [  # workspaces whose keys are linearised coordinates
             (
                 node.temporary.name,
@@ -47,17 +47,17 @@ class Compiler(ABC):
 
     @abstractmethod
     def _variant(self, operands: Sequence[Storage | None], extents: Extents | None) -> Hashable:
-        """What the target's text depends on beside the element types of arrays.
+        """What the target's source depends on besides the element types of arrays.
 
-        Without `extents` nothing is called yet, and operands may have no data.
+        Without `extents` there was no call yet, and operands may have no data.
         """
 
     @abstractmethod
     def _written(self, facts: Specialization, variant: Hashable) -> Compiled:
-        """The kernel for data of which `facts` hold."""
+        """The kernel for data with these facts."""
 
     def before_calls(self, operands: tuple[Storage | None, ...]) -> Compiled:
-        """The kernel before any call; index arrays of absent operands are taken to be int32."""
+        """The kernel before any call; index arrays of absent operands are assumed to be int32."""
         known = {block.var: block.extent for block in self._plan.blocks}
         facts = Specialization(self._result_widths(None), whole=self._whole_blocks(known))
         return self._text(operands, facts, self._variant(operands, None))
@@ -77,18 +77,18 @@ class Compiler(ABC):
         return found
 
     def widen(self, overflowed: bool) -> None:
-        """From now on, count the positions of results in 64 bits.
+        """From now on, use 64-bit positions for results.
 
-        `overflowed`: they were what was too narrow.
+        `overflowed`: a call failed because 32 bits were too few.
         """
         if overflowed:
-            raise InternalError("64 bits do not count what there is")
+            raise InternalError("64-bit positions overflowed")
         self.wide = True
 
     def _text(
         self, operands: tuple[Storage | None, ...], facts: Specialization, variant: Hashable
     ) -> Compiled:
-        """The kernel as text, where `facts` lack the index widths of the operands."""
+        """The kernel, after adding the operands' index widths to `facts`."""
         widths = list(facts.widths)
         for var, storage in zip(self.operands, operands, strict=True):
             for level, kind in enumerate(var.format.levels):
@@ -104,7 +104,7 @@ class Compiler(ABC):
         return self._texts[key]
 
     def _whole_blocks(self, extents: Mapping[IndexVar, int | None]) -> frozenset[IndexVar]:
-        """The modes that blocks divide without a rest, so that none has to be looked at."""
+        """The modes whose extent the block size divides, so that no block needs a guard."""
         return frozenset(
             block.var
             for block in self._plan.blocks
@@ -112,7 +112,7 @@ class Compiler(ABC):
         )
 
     def _wide_keys(self, extents: Extents) -> frozenset[str]:
-        """The workspaces that have more keys than 64 bits tell apart."""
+        """The workspaces with more keys than 64 bits hold."""
         return frozenset(
             name
             for name, variables in self._keyed
@@ -120,7 +120,7 @@ class Compiler(ABC):
         )
 
     def _result_widths(self, extents: Extents | None) -> tuple[Width, ...]:
-        """The element types of the index arrays that the kernel makes."""
+        """The element types of the index arrays that the kernel allocates."""
         if not isinstance(self._plan.assembly, Append):
             return ()
         found: list[Width] = []

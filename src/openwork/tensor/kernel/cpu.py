@@ -32,8 +32,8 @@ from openwork.tensor.kernel.warm import Warm, WarmAppended
 from openwork.trace import Trace
 from openwork.tree import Node, walk
 
-_BYTES = 16  # of an element of a workspace, at most
-_LONG = 1 << 13  # elements; fewer are little memory, however many threads have them
+_BYTES = 16  # the most of an element of a workspace
+_LONG = 1 << 13  # elements; fewer take little memory, whatever the number of threads
 
 
 class CpuTarget(Target):
@@ -56,7 +56,7 @@ class CpuTarget(Target):
 
 
 class CpuCompiler(Compiler):
-    """Writes C; loops that take long look at the flag of Ctrl-C."""
+    """Generates C; long loops poll the flag of Ctrl-C."""
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
         super().__init__(plan, trace)
@@ -78,21 +78,21 @@ class Call(NamedTuple):
 
 
 class CpuLauncher(Launcher):
-    """Calls C functions; the first is compiled before anybody calls."""
+    """Calls C functions; the first is compiled in advance."""
 
     _compiler: CpuCompiler
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._executables: dict[str, Executable] = {}  # by their text
+        self._executables: dict[str, Executable] = {}  # by source
         self._allocating: dict[str, bool] = {}
         if find_toolchain() is None:
-            self.missing = f"no C compiler was found, so Openwork answers slowly; {HOW_TO_GET_ONE}"
+            self.missing = f"no C compiler was found, so Openwork is slow; {HOW_TO_GET_ONE}"
         else:
             self._function(self._first)
 
     def _function(self, compiled: Compiled) -> Any:
-        """The C function of a kernel, compiled if nobody has done so before."""
+        """The C function of a kernel, compiled on first use."""
         if self._loader is not None:
             return self._loader(compiled)
         return load(compiled.source).kernel
@@ -115,7 +115,7 @@ class CpuLauncher(Launcher):
         return Call(self._executable(binding.compiled), pointers, steps)
 
     def _takes_much(self, binding: Binding) -> bool:
-        """Whether what a kernel takes besides its result may be more than memory can hold.
+        """Whether the memory that a kernel needs besides its result may not be available.
 
         Each thread may have a copy of the result, or a workspace as long as a mode.
         """
@@ -129,7 +129,7 @@ class CpuLauncher(Launcher):
         return left is not None and 2 * size > left
 
     def _allocates(self, compiled: Compiled) -> bool:
-        """Whether a kernel takes memory besides its result."""
+        """Whether a kernel allocates memory besides its result."""
         known = self._allocating.get(compiled.source)
         if known is None:
             known = any(map(_takes_memory, walk(compiled.program.body)))
@@ -168,7 +168,7 @@ class CpuLauncher(Launcher):
             values: Array = out.__openwork_place__().values
             if not any(np.may_share_memory(values, s.values) for s in operands):
                 if not values.flags.writeable:
-                    raise DataError(f"{out.name} cannot be written to", code="E505")
+                    raise DataError(f"{out.name} is read-only", code="E505")
                 if initial is not None:
                     values.fill(initial)
                 elif old is not None and old.values is not values:
@@ -184,7 +184,7 @@ class CpuLauncher(Launcher):
         return values
 
     def _appended(self, binding: Binding, call: Call) -> Storage:
-        """A result from the arrays that the kernel makes."""
+        """A result from the arrays that the kernel allocates."""
         room, assembly, lhs = binding.room, self._plan.assembly, self._plan.assignment.lhs
         if isinstance(assembly, Append) and assembly.strategy == "count":
             room = limit(lhs, {var: binding.extents[var] for var in lhs.vars})

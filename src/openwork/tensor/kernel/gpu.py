@@ -1,4 +1,4 @@
-"""GPUs as targets, and the emulator of one: CUDA, launched by the steps of the host."""
+"""A GPU, or its emulator, as a target: CUDA, launched by the host's steps."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from openwork.tensor.kernel.gpu_repeat import Repeat
 from openwork.tensor.kernel.target import Launcher, Loader, Target
 from openwork.trace import Trace
 
-_NARROW = 2**31 - 2**20  # what 32-bit numbers count, with room for the last run of a split
+_NARROW = 2**31 - 2**20  # elements for 32-bit integers, with room for the last tile
 _UNLIMITED = 1 << 62  # entries
 
 
 class GpuTarget(Target):
-    """A GPU, or what stands for one."""
+    """A GPU, or its emulator."""
 
     language, gpu = "CUDA", True
 
@@ -57,11 +57,11 @@ class GpuTarget(Target):
         return GpuLauncher(self._device(), self, compiler, plan, templates, result, loader)
 
     def for_pattern(self, draft: Draft) -> Draft | None:
-        return None  # the pattern is found again along with the values
+        return None  # the pattern is computed again along with the values
 
 
 class GpuCompiler(Compiler):
-    """Writes CUDA: for what 32 bits count, and for arrays that begin where a vector may."""
+    """Generates CUDA, specialized for 32-bit sizes and for arrays aligned to vectors."""
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
         super().__init__(plan, trace)
@@ -84,18 +84,18 @@ class GpuCompiler(Compiler):
     def _written(self, facts: Specialization, variant: Hashable) -> Compiled:
         if facts.wide_keys:
             raise ScheduleError(
-                "modes that are summed into have more coordinates together than 64 bits tell "
-                "apart, which is all that a GPU can look for at once",
+                "the hash table of a reduction has more possible keys than 64 bits hold, which is "
+                "the widest key on a GPU",
                 code="E308",
-                hint='compile(target="cpu"), or order the loops so that fewer modes are open',
+                hint='compile(target="cpu"), or reorder the loops for keys of fewer modes',
             )
         narrow, aligned = cast(tuple[bool, bool], variant)
         return back_cuda(self._plan, facts, self._trace, narrow, aligned)
 
     def _fits(self, operands: list[Storage], extents: Extents) -> bool:
-        """Whether 32-bit numbers count everything that these operands have.
+        """Whether 32-bit integers suffice for these operands.
 
-        Workspaces may have more elements than operands and results; they say so when they run.
+        Workspaces may have more elements than operands and results; they report it at run time.
         """
         lengths = [math.prod(extents.get(v, 1) for v in variables) for variables in self._fused]
         lengths += [storage.values.size for storage in operands]
@@ -103,38 +103,38 @@ class GpuCompiler(Compiler):
         lhs = self._plan.assignment.lhs
         if lhs.tensor.format.is_dense:
             lengths.append(math.prod(extents[v] for v in lhs.vars))
-        if isinstance(self._plan.assembly, Append):  # rows and entries, which pieces are cut by
+        if isinstance(self._plan.assembly, Append):  # rows and entries are partitioned together
             lengths.append(sum(lengths))
         return not self.wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
 def _is_aligned(storage: Storage) -> bool:
-    """Whether the values begin where a vector of 16 bytes may."""
+    """Whether the values are aligned to 16 bytes."""
     return address_of(storage.values) % VECTOR == 0
 
 
 @dataclass
 class Call:
-    """The functions of a text on one GPU, and what runs of them have found out so far."""
+    """The kernels of a source on one GPU, and what earlier calls found out."""
 
     gpu: int
     functions: Mapping[str, Any]
     kept: Kept  # arrays that inspectors filled
-    numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements that were read
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)  # elements read back
 
 
 class GpuLauncher(Launcher):
-    """Follows the steps of the host; text is compiled when it is first called for."""
+    """Executes the host's steps; a source is compiled on first use."""
 
     def __init__(self, device: Device, *args: Any) -> None:
         super().__init__(*args)
         self.device = device
-        self._functions: dict[tuple[int, str], Any] = {}  # by GPU and text
+        self._functions: dict[tuple[int, str], Any] = {}  # by GPU and source
 
     def launch(
         self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
     ) -> Storage:
-        """As for any target, on the stream that the caller works on."""
+        """As for any target, on the caller's stream."""
         named = given if out is None else (*given, out.__openwork_place__())
         of_torch = any(isinstance(s, DeviceStorage) and s.of_torch for s in named)
         with callers_stream(of_torch):
@@ -144,7 +144,7 @@ class GpuLauncher(Launcher):
         return storage
 
     def _holds(self, binding: Binding, given: tuple[Storage, ...], shape: Shape) -> bool:
-        # Nothing that one GPU has is of use to another.
+        # Arrays of one GPU are of no use to another.
         return binding.ready.gpu == self.device.current and super()._holds(binding, given, shape)
 
     def _ready(self, binding: Binding, operands: tuple[Storage, ...]) -> Call:
@@ -162,7 +162,7 @@ class GpuLauncher(Launcher):
     def _by_name(
         self, compiled: CompiledCuda, operands: tuple[Storage, ...]
     ) -> dict[str, ref[Storage]]:
-        """The operands by their names in the code."""
+        """The operands by their names in the source."""
         pairs = zip(self._compiler.operands, operands, strict=True)
         given = {var.name: ref(storage) for var, storage in pairs}
         return {
@@ -193,14 +193,14 @@ class GpuLauncher(Launcher):
         return self._storage(binding, levels, values)
 
     def _followed(self, binding: Binding, arrays: dict[str, Any]) -> Run:
-        """All steps of the host, with more room for the result until it is enough."""
+        """Execute the host's steps, with a growing result until it is large enough."""
         compiled, call, device = cast(CompiledCuda, binding.compiled), binding.ready, self.device
         pairs = zip(compiled.program.sizes, binding.sizes, strict=True)
         sizes = {name.name: size for name, size in pairs}
         made = sum(a.role == "made" for a in compiled.program.arguments)
         assembly = self._plan.assembly
         counted = isinstance(assembly, Append) and assembly.strategy == "count"
-        room = _UNLIMITED if counted else binding.room  # CuPy says if there is too little memory
+        room = _UNLIMITED if counted else binding.room  # CuPy reports if memory is short
         while True:
             scalars = {**sizes, "room": room, **{r.name: room for r in compiled.device.rooms}}
             run = Run(
@@ -248,7 +248,7 @@ class GpuLauncher(Launcher):
         return values
 
     def _arrays(self, binding: Binding, operands: tuple[Storage, ...]) -> dict[str, Any]:
-        """Every array of the operands, on the device, by its name in the code."""
+        """Every array of the operands, on the device, by its name in the source."""
         found = [
             self.device.upload(array)
             for storage in operands
@@ -262,7 +262,7 @@ class GpuLauncher(Launcher):
         return {a.array.name: array for a, array in zip(arguments, found, strict=False)}
 
     def _collected(self, binding: Binding, run: Run, stays: bool) -> Storage:
-        """A result from the arrays that the kernels made."""
+        """A result from the arrays that the host allocated."""
         made = [a for a in binding.compiled.program.arguments if a.role == "made"]
         if len(run.lengths) == len(made):
             lengths = [run.lengths[n] for n in range(len(made))]
@@ -285,7 +285,7 @@ def _stays(operands: tuple[Storage, ...]) -> bool:
 
 
 def _first(array: Any, count: int, type: str, device: Device, stays: bool) -> Any:
-    """The first `count` elements of an array that was made with room for more."""
+    """The first `count` elements of an array with a larger capacity."""
     if array is None:
         array = device.empty(1, np.dtype(type))
     part = array if array.size == count else array[:count].copy()

@@ -1,4 +1,4 @@
-"""A call on a GPU like the one before: its launches once more, into new memory."""
+"""Repeats a call on a GPU: the same launches, into a new result."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from openwork.runtime.gpu.streams import callers_stream
 from openwork.tensor.kernel.binding import Binding
 from openwork.tensor.kernel.warm import Repeated
 
-_SMALL = 1 << 20  # bytes of a result for which memory is kept ready
+_SMALL = 1 << 20  # bytes of a result whose memory is allocated in advance
 
 
 class Repeat(Repeated):
-    """A call like the one before: the same operands, on the GPU, and memory for a new result.
+    """Repeats a call with the same operands, on the GPU, and memory for a new result.
 
-    Memory and the launches for it are made ready while the GPU is busy with the result before.
+    The next result's memory and launches are prepared while the GPU computes the one before.
 
     Args:
         device: where it runs.
-        binding: of the call before.
+        binding: the binding of the call.
         result: the tensor that the kernel computes.
         levels: its index arrays.
-        launched: what the call before launched.
-        values: where that wrote the values.
-        templates: the tensors of the statement that are operands.
-        template: the tensor of the statement that is the result.
+        launched: the launches of the call.
+        values: the values that they wrote.
+        templates: the operands of the statement.
+        template: the result of the statement.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Repeat(Repeated):
         self._device, self._launched, self._values = device, launched, values
         self._stream, self._gpu = device.stream, binding.ready.gpu
         self._held = [(template, reference()) for reference, template in self._own]
-        self._ready: list[Any] = []  # to be launched, each with memory for its result
-        self._another: tuple[Any, Any] = (self, None)  # on which stream, and what gives it
+        self._ready: list[Any] = []  # prepared launches, each with memory for its result
+        self._another: tuple[Any, Any] = (self, None)  # a stream, and the allocator for it
         self._small = values.nbytes <= _SMALL
         self._facts = {
             "shape": binding.shape,
@@ -59,7 +59,7 @@ class Repeat(Repeated):
         }
 
     def again(self) -> Any:
-        """As for any call; the launches hold the operands' arrays, and nobody has to meanwhile."""
+        """As for any call; the launches keep the operands' arrays alive."""
         for template, storage in self._held:
             if template._storage is not storage:
                 return None

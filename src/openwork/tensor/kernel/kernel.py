@@ -1,4 +1,4 @@
-"""Kernels: a compiled statement that can be called again and again."""
+"""Kernels: compiled statements, which can be called repeatedly."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ class Kernel:
     """A compiled statement.
 
     Calling it computes a fresh result from the tensors of the statement, or from others given by
-    name: same format, element type and number of modes, any shapes that fit. It may be called
-    from several threads at once.
+    name: same format, element type and number of modes, any shapes that fit. It is thread-safe.
     """
 
-    _origin: tuple[Any, ...] | None = None  # what makes the same kernel in another process
+    _origin: tuple[Any, ...] | None = None  # recreates the kernel in another process
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The text, for the index widths of the latest call."""
+        """The source, for the index widths of the latest call."""
         return self._launcher.compiled.source
 
     @property
@@ -78,7 +77,7 @@ class Kernel:
         lines += ["decisions:", *(f"  {decision}" for decision in self._trace.decisions)]
         lines += self._fullness()
         if self._launcher.missing is not None:
-            lines.append("  no C compiler: the reference evaluator answers")
+            lines.append("  no C compiler: the reference evaluator computes the result")
         seconds = sum(stage.seconds for stage in self._trace.stages)
         length = len(self.source.splitlines())
         language = self._target.language
@@ -86,14 +85,14 @@ class Kernel:
         return "\n".join(lines)
 
     def _fullness(self) -> list[str]:
-        """That a sparse result has an entry for every coordinate, and how many these are."""
+        """A note if a sparse result has an entry for every coordinate, and how many."""
         plan = self._plan
         if not isinstance(plan.assembly, Append) or not is_full(plan.assignment):
             return []
         shape = self._result.shape
         known = not any(extent is None for extent in shape)
         count = f": {math.prod(shape):,} entries" if known else ""
-        reason = "full, as something is left where operands are absent"
+        reason = "full, because absent operands do not make it absent"
         return [f"  {plan.user_result}: {reason}{count}"]
 
     def __repr__(self) -> str:
@@ -101,7 +100,7 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is None:
-            raise InternalError(f"{self!r} was compiled from no statement")
+            raise InternalError(f"{self!r} was not compiled from a statement")
         return self._origin
 
     # -- calling --------------------------------------------------------------------------------
@@ -111,7 +110,7 @@ class Kernel:
 
         Args:
             out: a tensor to write the result into, instead of a new one.
-            **operands: tensors (or arrays) to use in place of the statement's own, by name.
+            **operands: tensors (or arrays) to use instead of the statement's, by name.
 
         Raises:
             ShapeError: E202 if an argument does not fit what was compiled, E203 if one is missing
@@ -144,14 +143,14 @@ class Kernel:
         return _deliver(storage, out)
 
     def symbolic(self, /, **operands: Any) -> SymbolicPlan:
-        """Find the pattern of the result once, to compute its values again and again.
+        """Compute the pattern of the result once, and its values many times.
 
         Args:
-            **operands: tensors (or arrays) to use in place of the statement's own, by name; only
-                the patterns of sparse ones matter.
+            **operands: tensors (or arrays) to use instead of the statement's, by name; only the
+                patterns of sparse ones matter.
 
         Raises:
-            ShapeError: as for a call; E206 if the statement adds to what a sparse result holds.
+            ShapeError: as for a call; E206 if the statement accumulates into a sparse result.
 
         Example:
             >>> import numpy as np, openwork as ow
@@ -169,7 +168,7 @@ class Kernel:
         plan = self._plan
         if self._launcher.binder.adds:
             raise ShapeError(
-                f"{plan.user_result} keeps its old entries, so that its pattern is never settled",
+                f"{plan.user_result} keeps its old entries, so its pattern changes with them",
                 code="E206",
                 hint="write the sum into another result: D = C + ...",
             )
@@ -205,7 +204,7 @@ class Kernel:
         dtype = next(
             v.dtype for v in walk(plan.loops) if isinstance(v, TensorVar) and v.name == name
         )
-        values = np.empty(held.values.size, dtype)  # nobody reads them
+        values = np.empty(held.values.size, dtype)  # never read
         pattern = Storage(held.shape, held.format, dtype, held.levels, values, held.fill)
         templates = {**self._templates, name: type(self._result).of(pattern, name)}
         return Kernel(plan, trace, templates, self._result, self._target, self._loader)
@@ -259,7 +258,7 @@ class Kernel:
     def _compare(
         self, result: Storage, given: tuple[Storage, ...], shape: Shape, old: Storage | None
     ) -> None:
-        """Raise if a result differs from the reference's."""
+        """Raise if a result differs from the reference evaluator's."""
         expected = self._refer(given, shape, old)
         got, want = to_masked(result.host()).values, to_masked(expected).values
         tolerance = 0.0 if want.dtype.kind in "biu" else 1e-4
@@ -267,7 +266,7 @@ class Kernel:
             raise InternalError(f"{self!r} disagrees with the reference evaluator")
 
     def _refer(self, given: tuple[Storage, ...], shape: Shape, old: Storage | None) -> Storage:
-        """The result by the reference evaluator."""
+        """The reference evaluator's result."""
         written, user = self._plan.written, self._plan.user_result
         pairs = zip(self._templates, given, strict=True)
         operands = {name: to_masked(storage.host()) for name, storage in pairs}
@@ -282,17 +281,17 @@ class Kernel:
 
 
 def _symbolic_again(kernel: Kernel, operands: Mapping[str, Any]) -> SymbolicPlan:
-    """A symbolic plan from what was pickled of it."""
+    """Unpickle a symbolic plan."""
     return kernel.symbolic(**operands)
 
 
 def checks_results() -> bool:
-    """Whether every result is compared with the reference's: `OPENWORK_CHECK`."""
+    """Whether every result is compared with the reference evaluator's: `OPENWORK_CHECK`."""
     return os.environ.get("OPENWORK_CHECK", "") not in ("", "0")
 
 
 def _deliver(storage: Storage, out: Any) -> Any:
-    """Put a result into the tensor that was given for it."""
+    """Put a result into the tensor given as `out`."""
     if out.format.is_dense:
         place = out.__openwork_place__()
         if storage.values is not place.values:

@@ -1,4 +1,4 @@
-"""Which loops of a kernel take so long that they have to look at the flag of Ctrl-C themselves.
+"""Which loops of a kernel take so long that they must poll the flag of Ctrl-C.
 
 It depends on the data, and is known when a kernel is bound: kernels for usual sizes pay nothing.
 """
@@ -20,8 +20,8 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.kernel.result_size import steps
 from openwork.tree import walk
 
-# A loop of at least so many iterations may take longer than somebody who pressed Ctrl-C waits, and
-# so may all loops of a kernel together.
+# From this many iterations on, a single loop, and all loops of a kernel together, may take longer
+# than a user who pressed Ctrl-C waits.
 _LOOP, _KERNEL = 1 << 17, 1 << 26
 
 
@@ -29,21 +29,21 @@ _NONE = LongLoops()
 
 
 class LoopLengths:
-    """How long the loops of a plan take, given its operands."""
+    """The iteration counts of a plan's loops, given its operands."""
 
     def __init__(self, plan: Plan, operands: Sequence[TensorVar]) -> None:
         self._assignment, self._operands = plan.assignment, tuple(operands)
         self._reads = tuple(accesses_of(plan.assignment.rhs))
         self._innermost = _innermost(plan)
         self._wanted = {*self._innermost, *(var for access in self._reads for var in access.vars)}
-        self._counted: tuple[object, float] = (None, 0.0)  # for which sizes, and how many steps
+        self._counted: tuple[object, float] = (None, 0.0)  # the sizes, and the iterations for them
 
     def long(
         self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int] | None = None
     ) -> LongLoops:
-        """Innermost loops of which one alone takes long, and whether all loops together do.
+        """The innermost loops that are long by themselves, and whether all loops together are.
 
-        Without `extents`, as far as operands tell.
+        Without `extents`, as far as the operands determine it.
         """
         held = dict(zip(self._operands, operands, strict=True))
         known = self._extents(held) if extents is None else extents
@@ -60,7 +60,7 @@ class LoopLengths:
         return LongLoops(loops, runs, whole >= _KERNEL)
 
     def steps(self, operands: Sequence[Storage | None], extents: Mapping[IndexVar, int]) -> float:
-        """About how many iterations all loops have, at most; 0 if that is not known yet."""
+        """An upper estimate of the iterations of all loops; 0 if that is not known yet."""
         space = math.prod(extents.values())
         if space < _LOOP:
             return float(space)
@@ -84,7 +84,7 @@ class LoopLengths:
 
 
 def _innermost(plan: Plan) -> tuple[IndexVar, ...]:
-    """The variables of loops that have no others inside."""
+    """The variables of the innermost loops."""
     provenance = Provenance(relations_of(plan.loops))
     loops = (loop for loop in walk(plan.loops) if isinstance(loop, Forall))
     alone = (n for n in loops if not any(isinstance(each, Forall) for each in walk(n.body)))
@@ -92,7 +92,7 @@ def _innermost(plan: Plan) -> tuple[IndexVar, ...]:
 
 
 def _has_long_run(storage: Storage | None, level: int) -> bool:
-    """Whether a run of stored entries alone takes long."""
+    """Whether a single run of stored entries is long."""
     if storage is None or level >= len(storage.levels):
         return False
     known = storage.asked.get((_has_long_run, level))
@@ -106,6 +106,6 @@ def _has_long_run(storage: Storage | None, level: int) -> bool:
 def _looked_for(pos: Array | None) -> bool:
     if pos is None or len(pos) < 2 or pos[-1] < _LOOP:
         return False
-    # Such a run is where one of every so many entries is.
+    # A long run contains one of every so many entries: sample those.
     rows = np.searchsorted(pos, np.arange(0, int(pos[-1]), _LOOP, dtype=pos.dtype), "right") - 1
     return bool((pos[rows + 1] - pos[rows] >= _LOOP).any())

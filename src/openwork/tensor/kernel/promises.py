@@ -1,4 +1,4 @@
-"""What a schedule promises about the data, checked before a kernel runs, and its cut points."""
+"""A schedule's assumptions about the data, checked before a kernel runs, and its cut points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_PAIRS = 2**62
 
 
 def _by_position(fused: IndexVar, relations: Sequence[Relation]) -> bool:
-    """Whether only the positions of an operand are walked, so that pairs are never counted."""
+    """Whether the loop iterates over an operand's positions only, so pairs are never counted."""
     for relation in relations:
         if isinstance(relation, Pos) and relation.parent == fused:
             return True
@@ -58,10 +58,10 @@ class Promises:
         operands: tuple[Storage, ...],
         names: tuple[TensorVar, ...],
     ) -> tuple[Array, ...]:
-        """Check what can be checked before the kernel runs; the cut points.
+        """Check what can be checked before the kernel runs; returns the cut points.
 
         Raises:
-            DataError: E507 if the data breaks a bound, E508 if cut points do not cut.
+            DataError: E507 if the data breaks a bound, E508 if cut points are invalid.
         """
         if self._none:
             return ()
@@ -69,7 +69,7 @@ class Promises:
             pairs = math.prod(extents[u] for u in self._provenance.underived(fused))
             if pairs >= _MOST_PAIRS:
                 raise DataError(
-                    f"{fused} would run over {pairs} pairs, more than can be counted",
+                    f"{fused} would iterate over {pairs} pairs, which overflows 64 bits",
                     code="E507",
                     hint="fuse fewer variables",
                 )
@@ -101,7 +101,7 @@ class Promises:
         }[bound.kind]
         if not holds:
             raise DataError(
-                f"{bound} does not hold: {var} runs from 0 up to below {size}",
+                f"{bound} does not hold: {var} has extent {size}",
                 code="E507",
                 hint="compile the statement for this data without the bound",
             )
@@ -113,7 +113,7 @@ class Promises:
         given: tuple[Storage, ...],
         operands: Mapping[str, Storage],
     ) -> Array:
-        """The cut points that the user's function gives."""
+        """The cut points that the user's function returns."""
         if divide.points is None:
             raise InternalError(f"{divide} has no function")
         tensors = {
@@ -121,7 +121,7 @@ class Promises:
             for (name, template), storage in zip(self._templates.items(), given, strict=True)
         }
         size = self._size(divide.parent, extents, operands)
-        hint = f"it must give {divide.parts + 1} rising whole numbers from 0 to {size}"
+        hint = f"it must return {divide.parts + 1} increasing integers from 0 to {size}"
         try:
             found = np.asarray(divide.points(tensors, divide.parts))
         except OpenworkError:
@@ -141,7 +141,7 @@ class Promises:
         )
         if not rises:
             raise DataError(
-                f"split_points of {divide.parent} gave {np.array2string(found, threshold=8)}",
+                f"split_points of {divide.parent} returned {np.array2string(found, threshold=8)}",
                 code="E508",
                 hint=hint,
             )
@@ -150,7 +150,7 @@ class Promises:
     def _size(
         self, var: IndexVar, extents: Mapping[IndexVar, int], operands: Mapping[str, Storage]
     ) -> int:
-        """How many values a variable has whose loop is not inside of another's run."""
+        """The extent of a variable that does not depend on an outer loop."""
         var = self._provenance.unrenamed(var)
         match self._provenance.above.get(var):
             case None:
@@ -164,7 +164,7 @@ class Promises:
 
 
 def broken_bound(plan: Plan) -> DataError:
-    """The error for a bound that a kernel found broken."""
+    """The error for a bound that a kernel found violated."""
     bounds = [str(r) for r in relations_of(plan.loops) if isinstance(r, Bound)]
     return DataError(
         f"the data breaks a bound of the schedule: {', '.join(bounds)}",

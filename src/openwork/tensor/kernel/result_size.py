@@ -1,7 +1,7 @@
-"""How many entries a sparse result has, at least and at most, before it is computed.
+"""Bounds on the number of entries of a sparse result, before it is computed.
 
-The least decides whether it can exist at all: what cannot be held in memory is refused at once. The
-most is what memory is set aside for; the system hands it out as it is written to.
+If not even the lower bound fits into memory, the call is refused. The upper bound is allocated; the
+system assigns pages as they are written.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from openwork.tree import walk
 
 Extents = Mapping[IndexVar, int]
 
-# From so many entries on it is worth a look at the operands to know the number better.
+# From this many entries on, inspecting the operands for a better estimate pays.
 _MANY = 1 << 16
-# The part of the memory that is left which is set aside for a result of unknown size.
+# The part of free memory that is allocated for a result of unknown size.
 _SHARE = 4
 
 
 @dataclass(frozen=True)
 class Entries:
-    """How many entries an expression over `vars` has: from `least` to `most`."""
+    """The number of entries of an expression over `vars`: from `least` to `most`."""
 
     least: int
     most: int
@@ -55,8 +55,8 @@ def entries(assignment: Assignment, operands: Mapping[str, Storage], extents: Ex
 def is_full(assignment: Assignment) -> bool:
     """Whether a result has an entry for every coordinate, whatever its sparse operands hold.
 
-    It has where something is left of the expression though all of them are absent: `max(A, x)`, if
-    `x` is dense, and anything that does not give the value of an absent entry.
+    It has if the expression has a value even where all of them are absent: `max(A, x)` with a dense
+    `x`, or anything that differs from the result's fill there.
     """
     lhs = assignment.lhs
     reads = [node for node in walk(assignment.rhs) if isinstance(node, Access)]
@@ -68,15 +68,15 @@ def is_full(assignment: Assignment) -> bool:
 
 
 def steps(assignment: Assignment, operands: Mapping[str, Storage], extents: Extents) -> float:
-    """How many iterations the loops of a statement have, at most; a rough count, and quick."""
+    """A quick upper estimate of the iterations of a statement's loops."""
     return float(max(_visited(assignment.rhs, operands, extents)[1:]))
 
 
 def _visited(
     expr: Expr, operands: Mapping[str, Storage], extents: Extents
 ) -> tuple[frozenset[IndexVar], int, int]:
-    """The variables of an expression, for how many of their values it may differ from what is
-    absent, and for how many anything in it may."""
+    """The variables of an expression, the most coordinates at which it may be present, and the
+    most at which any part of it may be."""
     match expr:
         case Access(tensor=tensor, vars=variables):
             stored = operands[tensor.name].values.size
@@ -107,7 +107,7 @@ def _visited(
 
 
 def check_size(assignment: Assignment, found: Entries, extents: Extents) -> None:
-    """Raise `MemoryError` if a result with so many entries certainly does not fit."""
+    """Raise `MemoryError` if not even the fewest entries fit into memory."""
     lhs = assignment.lhs
     levels, variables = lhs.tensor.format.levels, lhs.level_vars
     first = next(n for n, level in enumerate(levels) if not level.full)
@@ -117,13 +117,13 @@ def check_size(assignment: Assignment, found: Entries, extents: Extents) -> None
 
 
 def limit(lhs: Access, extents: Extents) -> int:
-    """How many entries of a result memory can hold now."""
+    """The most entries of a result that fit into memory now."""
     left = available()
     return 1 << 62 if left is None else left // _entry(lhs, extents)
 
 
 def _entry(lhs: Access, extents: Extents) -> int:
-    """The bytes of an entry, with its block of dense levels below."""
+    """The bytes of an entry, including its block of dense levels below."""
     levels, variables = lhs.tensor.format.levels, lhs.level_vars
     depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
     below = math.prod(extents[v] for v in variables[depth:])
@@ -131,9 +131,9 @@ def _entry(lhs: Access, extents: Extents) -> int:
 
 
 def room_for(found: Entries, entry: int, least: int) -> int:
-    """For how many entries to set memory aside: enough, if that is not most of what is left.
+    """How many entries to allocate: the most, unless that takes too much of free memory.
 
-    Never for none: a kernel hands back arrays, however short.
+    Never zero: a kernel returns arrays, however short.
     """
     if found.most <= max(least, _MANY):
         return max(1, min(found.most, least))
@@ -143,9 +143,9 @@ def room_for(found: Entries, entry: int, least: int) -> int:
 
 
 def may_not_fit(found: Entries, lhs: Access, extents: Extents) -> bool:
-    """Whether a result with the most entries would be more than memory can hold.
+    """Whether a result with the most entries might not fit into memory.
 
-    While pieces of it are put together, entries may be there twice.
+    While its chunks are concatenated, entries may exist twice.
     """
     if found.most <= _MANY:
         return False
@@ -193,7 +193,7 @@ def _meets(op: Op, expr: Apply) -> bool:
 def _sum(
     left: Entries, right: Entries, variables: frozenset[IndexVar], whole: int, extents: Extents
 ) -> Entries:
-    """A union; an operand that lacks a variable has its entries for each of its values."""
+    """A union; an operand without a variable has its entries at every value of it."""
     least = most = 0
     for one in (left, right):
         times = math.prod(extents[v] for v in variables - one.vars)
@@ -204,11 +204,11 @@ def _sum(
 def _joined(
     one: Expr, other: Expr, left: Entries, right: Entries, operands: Mapping[str, Storage]
 ) -> tuple[int, int]:
-    """How many pairs of entries meet, at least and at most."""
+    """Bounds on the number of matching pairs of entries."""
     if not left.vars & right.vars:
         return left.least * right.least, left.most * right.most
     if left.vars >= right.vars or right.vars >= left.vars:
-        # Each entry of the larger one meets at most one of the other.
+        # Each entry of the larger one matches at most one of the other.
         return 0, min(e.most for e in (left, right) if e.vars >= left.vars | right.vars)
     if isinstance(one, Access) and isinstance(other, Access):
         for a, b in ((one, other), (other, one)):
@@ -219,20 +219,20 @@ def _joined(
 
 
 def _tells_apart(access: Access) -> bool:
-    """Whether no two stored entries have the same coordinates."""
+    """Whether stored entries have distinct coordinates."""
     levels = access.tensor.format.levels
     return not levels or levels[-1].unique
 
 
 def _pairs(a: Access, b: Access, operands: Mapping[str, Storage]) -> int | None:
-    """The pairs of entries that meet: the runs of `b` below the coordinates of `a`, counted."""
+    """The number of matching pairs of entries: the lengths of `b`'s runs at `a`'s coordinates."""
     shared = set(a.vars) & set(b.vars)
     first, second = operands[a.tensor.name], operands[b.tensor.name]
     levels = second.format.levels
     if len(shared) != 1 or b.level_vars[0] not in shared or len(levels) != 2 or not levels[0].full:
         return None
     at = a.level_vars.index(b.level_vars[0])
-    if len(first.levels) != len(a.level_vars):  # dense, and seen through another's blocks
+    if len(first.levels) != len(a.level_vars):  # dense, and viewed in another's blocks
         return None
     pos, crd = second.levels[1].get("pos"), first.levels[at].get("crd")
     if pos is None or crd is None or at + 1 != len(a.level_vars):

@@ -1,4 +1,4 @@
-"""Symbolic plans: the pattern of a sparse result found once, its values computed many times."""
+"""Symbolic plans: compute the pattern of a sparse result once, and its values many times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openwork.runtime.storage import Array, Storage
 
 
 class Computes(Protocol):
-    """What computes a result from operands that are given by name."""
+    """Computes a result from operands given by name."""
 
     def __call__(self, /, *, out: Any = None, **operands: Any) -> Any:
         """Compute the result."""
@@ -21,8 +21,9 @@ class Computes(Protocol):
 class SymbolicPlan:
     """A kernel whose result has a known pattern; calling it computes values only.
 
-    Made by `kernel.symbolic(A=A, B=B)`. Every sparse operand of a call must have the pattern that
-    it had there: the same index arrays, or equal ones. The results share one set of index arrays.
+    Created by `kernel.symbolic(A=A, B=B)`. Every sparse operand of a call must have the pattern
+    that it had there: the same index arrays, or equal ones. The results share one set of index
+    arrays.
 
     >>> import numpy as np, openwork as ow
     >>> i, j, k = ow.indices("i j k")
@@ -48,7 +49,7 @@ class SymbolicPlan:
     ) -> None:
         self._text, self._names, self._pattern = text, names, pattern
         self._compute, self._coerce = compute, coerce
-        self._origin = origin  # what makes the same plan in another process
+        self._origin = origin  # recreates the plan in another process
         self._shapes = tuple(storage.shape for storage in given)
         self._levels = tuple(storage.levels for storage in given)
 
@@ -57,7 +58,7 @@ class SymbolicPlan:
 
     @property
     def result_nnz(self) -> int:
-        """How many entries the result has."""
+        """The number of entries of the result."""
         return self._pattern.nnz
 
     @property
@@ -74,10 +75,10 @@ class SymbolicPlan:
 
         Args:
             out: a tensor to write the result into, instead of a new one.
-            **operands: tensors (or arrays) to use in place of the statement's own, by name.
+            **operands: tensors (or arrays) to use instead of the statement's, by name.
 
         Raises:
-            DataError: E509 if an operand has another pattern than the plan was made for.
+            DataError: E509 if the pattern of an operand has changed since the plan was created.
             ShapeError: as for the kernel itself.
         """
         given = self._coerce(operands)
@@ -87,21 +88,21 @@ class SymbolicPlan:
             fault = _changed(storage, shape, levels)
             if fault is not None:
                 raise DataError(
-                    f"{name} has another pattern than the plan was made for: {fault}",
+                    f"{name} has another pattern than when the plan was created: {fault}",
                     code="E509",
-                    hint="call the kernel itself, or make another plan with kernel.symbolic(...)",
+                    hint="call the kernel itself, or create another plan with kernel.symbolic(...)",
                 )
         return self._compute(out=out, **operands)
 
 
 def _changed(storage: Storage, shape: tuple[int, ...], levels: Any) -> str | None:
-    """How the pattern of an operand differs from what it was, if it does."""
+    """How the pattern of an operand has changed; None if it has not."""
     if storage.shape != shape:
         return f"its shape is {storage.shape}, not {shape}"
     for number, (arrays, before) in enumerate(zip(storage.levels, levels, strict=True)):
         for name, array in arrays.items():
             if not _same(array, before[name]):
-                return f"{name} of level {number} is not what it was"
+                return f"{name} of level {number} has changed"
     return None
 
 

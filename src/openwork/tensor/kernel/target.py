@@ -1,7 +1,7 @@
 """Targets: how a plan becomes kernels, how these are compiled, and how they run.
 
-A target is one object. It makes a launcher for each kernel, which has the target's compiler and
-runs what operands are bound to. What all targets share stands here.
+A target is one object. It creates a launcher for each kernel, which has the target's compiler and
+runs bound calls. This module has what all targets share.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from openwork.tensor.kernel.promises import broken_bound
 from openwork.tensor.kernel.warm import Repeated
 from openwork.trace import Trace
 
-Loader = Callable[[Any], Any]  # from what was compiled to what can be called
+Loader = Callable[[Any], Any]  # from a compiled kernel to a function
 
 
 class Target(ABC):
     """Where kernels run.
 
-    `name`: what `compile(target=...)` calls it. `language`: of the text. `gpu`: it takes schedules
-    for a GPU, and others do not.
+    `name`: its name in `compile(target=...)`. `language`: of the source. `gpu`: it takes GPU
+    schedules, and only those.
     """
 
     name: str
@@ -47,22 +47,22 @@ class Target(ABC):
         result: Any,
         loader: Loader | None,
     ) -> Launcher:
-        """What runs `plan`.
+        """The launcher that runs `plan`.
 
-        `templates`: the tensors of the statement that are operands, by name. `result`: the one that
-        is the result. `loader`: turns what was compiled into functions, in place of the usual way.
+        `templates`: the operands of the statement, by name. `result`: its result. `loader`: turns
+        a compiled kernel into a function, instead of the target's own way.
         """
 
     @abstractmethod
     def for_pattern(self, draft: Draft) -> Draft | None:
-        """A draft that computes values for a known pattern, scheduled; None: that gains nothing."""
+        """A scheduled draft that computes values for a known pattern; None if it gains nothing."""
 
 
 class Launcher(ABC):
-    """Runs the kernels of one plan on one target; `Target.launcher` says what it is made from.
+    """Runs the kernels of one plan on one target; for its arguments see `Target.launcher`.
 
-    `missing`: what has to be installed before anything runs, None if nothing has to be. `latest`:
-    the call before. `warm`: what repeats it, if that can be done with less ado.
+    `missing`: what must be installed before anything runs, or None. `latest`: the call before.
+    `warm`: repeats it with less overhead, if possible.
     """
 
     missing: str | None = None
@@ -95,12 +95,12 @@ class Launcher(ABC):
     def launch(
         self, given: tuple[Storage, ...], shape: Shape, old: Storage | None, out: Any
     ) -> Storage:
-        """Run the kernel; a call like the one before is bound already.
+        """Run the kernel; a call like the one before reuses its binding.
 
         Args:
             given: the user's operands.
-            shape: of the result, as far as it is known.
-            old: what the result held before, where that matters.
+            shape: the shape of the result, as far as it is known.
+            old: the old contents of the result, if they matter.
             out: a tensor to write the result into.
         """
         plan, binder, binding = self._plan, self.binder, self.latest
@@ -129,12 +129,12 @@ class Launcher(ABC):
         return binding
 
     def _holds(self, binding: Binding, given: tuple[Storage, ...], shape: Shape) -> bool:
-        """Whether a call is like the one before."""
+        """Whether a call has the operands of this binding."""
         return binding.fits(given, shape)
 
     @abstractmethod
     def _ready(self, binding: Binding, operands: tuple[Storage, ...]) -> Any:
-        """What it takes to run a binding: functions that are loaded, say."""
+        """What running a binding needs, such as loaded functions."""
 
     @abstractmethod
     def _run(
@@ -143,7 +143,7 @@ class Launcher(ABC):
         """The result of a bound call."""
 
     def _for_other_extents(self, plan: Plan) -> Launcher:
-        """What runs data that breaks a bound which the default schedule counts on."""
+        """The launcher for data that breaks a bound of the default schedule."""
         if self._other is None:
             made = (plan, Trace(), self._templates, self._result, self._loader)
             self._other = self._target.launcher(*made)
@@ -169,6 +169,6 @@ class Launcher(ABC):
         levels: tuple[Mapping[str, Array], ...],
         values: Array,
     ) -> Storage:
-        """A storage of the arrays of a result."""
+        """The storage of a result's arrays."""
         tensor = self._plan.result
         return Storage(shape, format, tensor.dtype, levels, values, tensor.fill)

@@ -1,4 +1,4 @@
-"""The targets there are, by the names that `compile(target=...)` takes."""
+"""All targets, by their names in `compile(target=...)`."""
 
 from __future__ import annotations
 

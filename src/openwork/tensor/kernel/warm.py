@@ -1,7 +1,7 @@
 """Warm calls: the operands of the call before, and nothing left to decide.
 
-Between two calls a program looks at megabytes of data, so that every line of Python runs from cold
-memory. What a repeated call does is therefore kept to the least.
+Between two calls a program touches megabytes of data, so every line of Python runs from a cold
+cache. Repeated calls therefore do as little as possible.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from openwork.runtime.memory import allocate
 from openwork.runtime.storage import Storage
 from openwork.tensor.kernel.binding import Binder, Binding
 
-# Results below this many bytes are not counted against the memory that is left.
+# Results below this many bytes are not checked against free memory.
 _UNCOUNTED = 1 << 16
 
 
 class Repeated(ABC):
-    """A call like the one before, with nothing but the same operands.
+    """Repeats a call with the same operands.
 
     Args:
-        binding: of the call before.
-        templates: the tensors of the statement that are operands.
-        template: the tensor of the statement that is the result.
+        binding: the binding of the call.
+        templates: the operands of the statement.
+        template: the result of the statement.
     """
 
     def __init__(self, binding: Binding, templates: Iterable[Any], template: Any) -> None:
@@ -39,10 +39,10 @@ class Repeated(ABC):
         self._own = list(zip(binding.given, templates, strict=True))
 
     def again(self) -> Any:
-        """The result of the statement's own operands, or None if they are others than before."""
-        held: tuple[Any, ...] = ()  # to the end of the call, whoever replaces it meanwhile
+        """The result for the statement's own operands, or None if these have changed."""
+        held: tuple[Any, ...] = ()  # keeps them alive for the call, even if they are replaced
         for reference, template in self._own:
-            storage = template._storage  # a property would take longer than all of this
+            storage = template._storage  # a property would take longer than the rest
             if storage is None or reference() is not storage:
                 return None
             held = held, storage
@@ -52,16 +52,16 @@ class Repeated(ABC):
         return self._made()
 
     def __call__(self, given: tuple[Storage, ...]) -> Any:
-        """The result, or None if the operands are others than before, or it was not to be had."""
+        """The result, or None if the operands have changed or the call failed."""
         return self._made() if self._binding.fits(given, self._template.shape) else None
 
     @abstractmethod
     def _made(self) -> Any:
-        """The result for the operands that `binding` has, which are there."""
+        """The result for the operands of `binding`, which are alive."""
 
 
 class Warm(Repeated):
-    """Repeats a call whose result is written in place and need not be initialised."""
+    """Repeats a call whose result is written in place, without initialization."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class Warm(Repeated):
         self._executable, self._pointers = binding.ready.executable, binding.ready.pointers
         self._work = binding.work + binding.count
         self._steps = binding.ready.steps + binding.count
-        self._sized: tuple[int, Any] = (0, None)  # for how many threads, and the sizes of a call
+        self._sized: tuple[int, Any] = (0, None)  # the number of threads, and the sizes of a call
         self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
-        self._frames: list[Any] = []  # arguments of calls that are over
+        self._frames: list[Any] = []  # arguments of finished calls, for reuse
 
     @staticmethod
     def suits(binding: Binding, binder: Binder) -> bool:
-        """Whether calls with the operands of `binding` can be repeated so."""
+        """Whether calls with the operands of `binding` can be repeated this way."""
         plain = binding.compiled.initial is None and not binding.tight
         return plain and binder.takes_as_given and not binder.adds
 
@@ -95,12 +95,12 @@ class Warm(Repeated):
             self._sized = (threads, sizes)
         dtype, count = result.dtype, binding.count
         values = np.empty(count, dtype) if self._small else allocate(count, dtype)
-        # Taking and adding are each a single step, so that threads may call at once.
+        # Pop and append are atomic, so threads may call concurrently.
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = executable.frame((*self._pointers, 0))
-        # The same as the address in `__array_interface__`, for a third of the time.
+        # The same as the address in `__array_interface__`, in a third of the time.
         frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
         executable.call(frame, sizes, self._steps)
         self._frames.append(frame)
@@ -110,7 +110,7 @@ class Warm(Repeated):
 
 
 class WarmAppended(Repeated):
-    """Repeats a call whose result is made of arrays that the kernel allocates."""
+    """Repeats a call whose result arrays are allocated by the kernel."""
 
     def __init__(
         self, binding: Binding, result: TensorVar, templates: Iterable[Any], template: Any
@@ -118,11 +118,11 @@ class WarmAppended(Repeated):
         super().__init__(binding, templates, template)
         self._result = result
         self._names = [[fact.name for fact in level.arrays] for level in result.format.levels]
-        self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of calls that are over
+        self._frames: list[tuple[Any, Any]] = []  # arguments and sizes of finished calls, for reuse
 
     @staticmethod
     def suits(assembly: Append, binding: Binding, binder: Binder) -> bool:
-        """Whether calls can be repeated so; where memory may be short, it is asked for anew."""
+        """Whether calls can be repeated this way; not if memory may run short."""
         short = assembly.strategy == "count" or binding.tight
         return not short and binder.takes_as_given and not binder.adds
 

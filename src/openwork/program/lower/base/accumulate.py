@@ -1,7 +1,7 @@
 """Accumulators: sums stay in registers while they can.
 
-A scalar where a reduction leaves the result in one place, a tile of columns where it leaves it in
-one row. Where other threads write to the place as well, the sum is added to it atomically at last.
+A scalar where a reduction has a single result, a tile of columns where its result is a row. Where
+other threads write the same element, the final sum is added atomically.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, blo
 from openwork.program.simplify import promised_extents
 from openwork.tree import walk
 
-# Columns of a row that are accumulated in registers together, widest first, by element size.
+# Columns of a row that are accumulated together in registers, widest first, by element size.
 _TILE_BYTES, _NARROW_TILE = 256, 4
-# The same where a processor has so many registers that a tile of so many bytes stays in them.
+# The same for processors with enough registers for tiles of so many bytes.
 _WIDE_TILE_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """Sums of one kernel in registers; `shape` lowers the loop that they are taken over."""
+    """Register accumulators of one kernel; `shape` lowers the loop that they accumulate over."""
 
     ctx: Context
     shape: Callable[[Forall, Scope], p.Block]
 
     def around(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block | None:
-        """The loop with its sums in registers; None where they do not stay in place."""
+        """The loop with its sums in registers; None where the result does not stay in place."""
         if scope.is_reached(lhs):
             return self._in_scalar(loop, lhs, scope)
         column = self._column(loop, lhs, scope)
@@ -119,7 +119,7 @@ class Accumulators:
         )
 
     def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:
-        """The variable of the columns, if all that is left open of `lhs` is a row of them.
+        """The variable of the columns, if what remains open of `lhs` is exactly a row of them.
 
         The loops inside must be over reduction variables, and the innermost over the columns,
         along which no operand is sparse.
@@ -127,7 +127,7 @@ class Accumulators:
         if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.sharing.atomic:
             return None
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
-            return None  # the schedule has its own idea of what runs how
+            return None  # the schedule decides how these loops run
         column, inner = lhs.level_vars[-1], loop.body
         bounded = self._bounded(column)
         if column in self.ctx.provenance.above or scope.bounds.confined(column, bounded):
@@ -144,7 +144,7 @@ class Accumulators:
         return None if sparse or inner.var != bounded else column
 
     def _bounded(self, var: IndexVar) -> IndexVar:
-        """The variable of the loop over `var`, about whose extent something may be promised."""
+        """The variable of the loop over `var`, whose extent may have a promised bound."""
         for relation in self.ctx.provenance.relations:
             if isinstance(relation, Bound) and relation.parent == var:
                 var = relation.child
@@ -152,14 +152,14 @@ class Accumulators:
 
 
 def _widths(widest: int, most: int | None) -> tuple[int, ...]:
-    """How many columns are summed together, the most first; all of a small block at once."""
+    """How many columns to accumulate together, widest first; a small block all in one tile."""
     if most is not None and most <= widest:
         return tuple(dict.fromkeys((most, 1)))
     return (widest, widest // 2, _NARROW_TILE, 1)
 
 
 def start_of(ctx: Context, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:
-    """Where an accumulation starts: from nothing, or from what is stored."""
+    """Where an accumulation starts: from the identity, or from the stored value."""
     op = operator_of(loop)
     keeps = ctx.is_result(lhs) and ctx.plan.assignment.op is not None
     fresh = not keeps and not scope.reducing
@@ -171,7 +171,7 @@ def start_of(ctx: Context, loop: Forall, lhs: Access, place: Expr, scope: Scope)
 
 
 def must_begin(ctx: Context, lhs: Access) -> None:
-    """Entries of what `lhs` writes to must hold something before."""
+    """Require that the entries `lhs` writes are initialized before the call."""
     if ctx.is_result(lhs):
         ctx.needs_initial = True
     else:
@@ -191,12 +191,12 @@ def element(ctx: Context, access: Access, scope: Scope) -> p.Load:
 
 
 def atomically(place: p.Load, value: Expr, op: Op) -> p.Stmt:
-    """`place op= value;` where other threads write to `place`, too."""
+    """`place op= value;` where other threads write `place`, too."""
     return p.Store(place.array, place.index, value, op, atomic=True)
 
 
 def streamed(ctx: Context, lhs: Access, store: p.Stmt) -> p.Stmt:
-    """A store past the cache, if the schedule asks for it."""
+    """A store that bypasses the cache, if the schedule asks for it."""
     if ctx.plan.streams and ctx.is_result(lhs) and isinstance(store, Store):
         return replace(store, stream=store.op is None)
     return store
@@ -213,7 +213,7 @@ def update(place: Expr, value: Expr, op: Op | None) -> p.Stmt:
 
 
 def operator_of(stmt: Stmt) -> Op | None:
-    """The operator by which `stmt` accumulates into what it finally writes."""
+    """The operator by which `stmt` accumulates into its final destination."""
     while not isinstance(stmt, Assign):
         stmt = stmt.body if isinstance(stmt, Forall) else _consumer(stmt)
     return stmt.op

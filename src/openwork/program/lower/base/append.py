@@ -1,7 +1,7 @@
 """Results that are built by appending coordinates in order.
 
-Each level that is not full counts the positions it has; its arrays grow with it. A level is
-entered before its subtree is computed and committed after it, if anything was appended below.
+Each level that is not full counts its positions, and its arrays grow as needed. A position is
+entered before its subtree is computed, and committed afterwards if anything was appended below.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Appender:
     result: Access
     names: Names
     gaps: set[int] = field(default_factory=set)  # levels whose parents are not all visited
-    tier: int = 0  # of the rows that are done, by how many keys they have, on a GPU
-    counts: ClassVar[bool] = False  # entries are counted, and no values computed
-    of_piece: ClassVar[bool] = False  # it keeps the books of a piece of the result
+    tier: int = 0  # on a GPU: which rows it handles, by their number of keys
+    counts: ClassVar[bool] = False  # it counts entries, and computes no values
+    of_piece: ClassVar[bool] = False  # it assembles one piece of the result
 
     def __post_init__(self) -> None:
         variables, levels = self.result.level_vars, self.result.tensor.format.levels
@@ -68,11 +68,11 @@ class Appender:
         return next((n for n in self.sparse if n > level), None)
 
     def count(self, level: int) -> Name:
-        """How many positions `level` has so far."""
+        """The number of positions of `level` so far."""
         return Name(f"nR{level + 1}")
 
     def room(self, level: int) -> Name:
-        """How many positions `level` has memory for."""
+        """The number of positions of `level` that fit its memory."""
         return Name(f"R{level + 1}_room")
 
     def per(self, level: int) -> Expr:
@@ -108,15 +108,15 @@ class Appender:
         return tuple(arrays)
 
     def reserve(self, level: int, more: Expr) -> list[Stmt]:
-        """Room for `more` positions of `level`."""
+        """Reserve memory for `more` positions of `level`."""
         return [Grow(self.room(level), self.count(level) + more, self.growing(level))]
 
     def enter(self, level: int) -> list[Stmt]:
-        """Code before the subtree of a new position of `level`, for which there is room."""
+        """Code before the subtree of a new position of `level`, for which there is memory."""
         return self._clear_block(level) if self.below(level) is None else []
 
     def commit(self, level: int, coordinate: Expr, start: Name | None) -> list[Stmt]:
-        """Keep the position that was entered, if anything below it was appended since `start`."""
+        """Keep the entered position, if anything was appended below it since `start`."""
         count, below = self.count(level), self.below(level)
         keep: list[Stmt] = [
             Store(self.array(level, f), count, coordinate) for f in self.facts(level, "child")
@@ -129,14 +129,14 @@ class Appender:
         return [If(compare("<", start, self.count(below)), block(*keep))]
 
     def close(self, level: int, parent: Expr) -> list[Stmt]:
-        """Record where the run of `parent` in `level` ends."""
+        """Record where the segment of `parent` in `level` ends."""
         return [
             Store(self.array(level, f), parent + 1, self.count(level))
             for f in self.facts(level, "parent")
         ]
 
     def _clear_block(self, level: int) -> list[Stmt]:
-        """The full levels below a new position start at the fill value."""
+        """Initialize the full levels below a new position to the fill value."""
         tensor = self.result.tensor
         if level + 1 == len(self.result.level_vars):
             return []
@@ -146,7 +146,7 @@ class Appender:
         return [For(at, Value(0), size, block(store), "a new block of R", simd=True)]
 
     def prologue(self) -> list[Stmt]:
-        """Counters and first memory."""
+        """Declare the counters and allocate memory."""
         code: list[Stmt] = []
         first = self.sparse[0]
         parents = self.names.size(self.result.level_vars[:first])
@@ -165,14 +165,14 @@ class Appender:
         return code
 
     def epilogue(self) -> list[Stmt]:
-        """Check the counts; close the outermost run, and the runs of parents never visited."""
+        """Check the counts; close the outermost segment, and those of parents never visited."""
         code = self.check_counts()
         if self.sparse[0] == 0:
             code += self.close(0, Value(0))
         return [*code, *self.close_gaps()]
 
     def close_gaps(self) -> list[Stmt]:
-        """Close the runs of parents that were never visited."""
+        """Close the segments of parents that were never visited."""
         code: list[Stmt] = []
         for level in sorted(self.gaps):
             at = Name("R_at")
@@ -184,7 +184,7 @@ class Appender:
         return code
 
     def check_counts(self) -> list[Stmt]:
-        """Fail if positions do not fit the arrays that hold them."""
+        """Fail if positions overflow the type of their arrays."""
         return [
             If(compare("<", Value(INT32_LIMIT.value), self.count(level)), block(Fail(OVERFLOWED)))
             for level in self.sparse
@@ -192,13 +192,13 @@ class Appender:
         ]
 
     def positions(self, level: int) -> Expr:
-        """How many positions `level` has in the end."""
+        """The final number of positions of `level`."""
         anchor = max((n for n in self.sparse if n <= level), default=-1)
         inner = self.names.size(self.result.level_vars[anchor + 1 : level + 1])
         return inner if anchor < 0 else self.count(anchor) * inner
 
     def arguments(self) -> list[Argument]:
-        """The arrays handed back, with their lengths."""
+        """The arrays returned to the caller, with their lengths."""
         tensor, made = self.result.tensor, []
         for level in self.sparse:
             for f in tensor.format.levels[level].arrays:

@@ -39,7 +39,7 @@ from openwork.program.nodes import (
 
 Recover = Callable[[IndexVar, Scope], Expr | None]
 
-# Bytes that stay near a core, in its second-level cache and its share of the third.
+# Bytes that stay close to a core: its second-level cache and its part of the third.
 _CACHE = 1 << 22
 
 
@@ -47,11 +47,11 @@ _CACHE = 1 << 22
 class Context:
     """The plan of a kernel, the names in its code, its temporaries, how its result is built.
 
-    Found out on the way: `needs_initial`, some entry of an in-place result may not be written, or
-    is added to; `unclear`, the temporaries of which that is so; `private`, the temporaries that
-    each thread has for itself, and `inside`, the workspaces of the loop that threads share here;
-    `sizes`, the numbers of positions of whole levels and other facts about sizes that the code
-    asks for. `recover` gives the value of a variable where it follows from those that are known.
+    Found out on the way: `needs_initial`, some entries of an in-place result may not be written, or
+    are updated; `unclear`, the temporaries for which this holds; `private`, the temporaries that
+    each thread has for itself; `inside`, the workspaces of the current parallel loop; `sizes`,
+    numbers of positions of whole levels and other sizes that the code uses. `recover` gives the
+    value of a variable where it follows from known ones.
     """
 
     plan: Plan
@@ -64,7 +64,7 @@ class Context:
     unclear: set[TensorVar] = field(default_factory=set)
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
-    inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # with the code that fills it
+    inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # and its inspector
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -73,7 +73,7 @@ class Context:
 
     @cached_property
     def on_gpu(self) -> bool:
-        """Whether the schedule gives loops to a GPU."""
+        """Whether the schedule maps loops to a GPU."""
         assembly = self.plan.assembly
         return uses_gpu(self.plan) or (isinstance(assembly, Append) and assembly.lanes > 0)
 
@@ -104,17 +104,17 @@ class Context:
         return scope
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
-        """What the formulas of a level are evaluated over."""
+        """The values that the formulas of a level are evaluated on."""
         return self.workspaces.view(access, level)
 
     def parent_place(self, access: Access, level: int, scope: Scope) -> Place:
-        """The place above `level`, which is reached."""
+        """The place at the level above `level`, which is reached."""
         return scope.reached(access)[level - 1] if level else Place(Value(0))
 
     def tile_starts(self, access: Access, level: int, last: int, length: int) -> Array:
-        """The position at `level` above the first position of each tile of the level `last`.
+        """The ancestor at `level` of the first position of each tile of level `last`.
 
-        An inspector finds them before the kernel runs, and they are kept with the operand.
+        An inspector finds them before the kernel runs, and they are cached with the operand.
         """
         pos, name = self.boundaries(access, level + 1), self.names.of(access.tensor)
         what = f"tiles{level + 1}_of{last + 1}_{length}"
@@ -133,7 +133,7 @@ class Context:
         return found
 
     def _tile_start(self, access: Access, level: int, last: int, length: int, tile: Name) -> Expr:
-        """The position at `level` above the first one of a tile, or that itself."""
+        """The ancestor at `level` of a tile's first position, or that position itself."""
         if level == last:
             return tile * length
         child = self._tile_start(access, level + 1, last, length, tile)
@@ -144,7 +144,7 @@ class Context:
         return self.tile_starts(access, level, last, length)[tile]
 
     def boundaries(self, access: Access, level: int) -> Array:
-        """The array of `level` in which the parent of a position can be searched."""
+        """The array of `level` in which to search the parent of a position."""
         kind = access.tensor.format.levels[level]
         for fact in kind.arrays:
             if fact.name == kind.boundaries:
@@ -152,16 +152,16 @@ class Context:
         raise InternalError(f"level {level} of {access} has no boundaries to search")
 
     def cuts(self, relation: Divide) -> Array:
-        """The array of cut points that the user's function gives."""
+        """The array of cut points from the user's function."""
         return self.names.cuts(relation.outer)
 
     def drives(self, access: Access) -> bool:
-        """Whether there is nothing at all to do where an operand has no entries."""
+        """Whether there is no work at all where the operand has no entries."""
         return vanishes(nest_of(self.plan.loops), access, self.provenance)
 
     @property
     def shared_operand(self) -> Access | None:
-        """The operand whose pattern the result has."""
+        """The operand whose pattern the result shares."""
         assembly = self.plan.assembly
         return assembly.operand if isinstance(assembly, Shared) else None
 
@@ -170,7 +170,7 @@ class Context:
         return self.is_result(lhs) and operand == self.shared_operand
 
     def elements(self, access: Access) -> Expr:
-        """How many values the tensor has that `access` writes to."""
+        """The number of values of the tensor that `access` writes."""
         last = access.tensor.ndim - 1
         operand = self.shared_operand
         if operand is None or not self.is_result(access):
@@ -191,14 +191,14 @@ class Context:
         return Range(Value(0), end, count, everything=True)
 
     def is_far(self, access: Access) -> Name:
-        """Whether the values of a dense operand are too many for the cache."""
+        """Whether the values of a dense operand exceed the cache."""
         name = Name(f"{self.names.of(access.tensor)}_far", "bool")
         size = self.names.size(access.vars) * access.dtype.itemsize
         self.sizes.setdefault(name, compare("<", _CACHE, size))
         return name
 
     def positions(self, access: Access, level: int) -> Name:
-        """How many positions a level has in all."""
+        """The total number of positions of a level."""
         name = Name(f"{self.names.of(access.tensor)}{level + 1}_size")
         if name not in self.sizes:
             count: Expr = Value(1)

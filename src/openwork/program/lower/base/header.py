@@ -1,4 +1,4 @@
-"""The head of a counted loop: who runs its iterations, and how their writes are kept apart."""
+"""The head of a counted loop: which unit executes its iterations, and how races are resolved."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from openwork.program.lower.base.workspace import Workspace
 from openwork.program.nodes import Name, Value
 from openwork.tree import Node, bottom_up, walk
 
-# Loops of at most so many iterations are written out in full when that is asked for.
+# Loops of at most so many iterations are fully unrolled when the schedule unrolls them.
 _MOST_WRITTEN_OUT = 256
-# So many rows of a matrix do not keep anybody waiting, nor so many elements. Powers of two.
+# Rows of a matrix, and elements, that take no noticeable time. Powers of two.
 FEW, _ELEMENTS = 512, 8192
 
 
@@ -44,10 +44,10 @@ _COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
 
 @dataclass(frozen=True)
 class Header:
-    """A loop `for (counter = lo; counter < hi; counter++)` over iterations that may be shared.
+    """A loop `for (counter = lo; counter < hi; counter++)`, which may be parallel.
 
-    `scope` is that of the body. `before` are the workspaces met before it
-    inside of the loop that threads share.
+    `scope` is that of the body. `before` are the workspaces of the parallel loop that come before
+    this loop.
     """
 
     ctx: Context
@@ -61,7 +61,7 @@ class Header:
 
     @staticmethod
     def of(ctx: Context, loop: Forall, counter: Name, range: Range, scope: Scope) -> Header:
-        """The head of `loop`, with what its body has to know."""
+        """The head of `loop`, with the scope of its body."""
         if loop.tag is None:
             return Header(ctx, loop, counter, range, scope, (), (), ())
         reductions, copies, atomic = _races(ctx, loop, scope)
@@ -84,8 +84,8 @@ class Header:
     ) -> p.For:
         """The loop around `body`.
 
-        `counted`: what tells how much work each iteration has. `simd`: iterations are known to be
-        independent. `run`: it is along a run of stored entries.
+        `counted`: the work of each iteration. `simd`: iterations are known to be independent.
+        `run`: it iterates over a segment of stored entries.
         """
         polls = self._polls(body, run)
         lo, hi = self.range.lo, self.range.hi
@@ -129,10 +129,11 @@ class Header:
         return self._unrolled(made)
 
     def _polls(self, body: p.Block, run: bool) -> int:
-        """After how many iterations to look at the interrupt flag.
+        """How many iterations to run between two checks of the interrupt flag.
 
-        A loop inside of others is mostly so short that it would cost some percent: it looks at the
-        flag only if it is known to be long, and one around others if all together take long.
+        Inner loops are usually so short that a check would cost a few percent. So an inner loop
+        checks the flag only if it is known to be long, and an outer one if the whole nest takes
+        long.
         """
         polls, inner = polls_of(self.ctx, self.loop), self.scope.depth > 1
         most = self.range.count.most if self.range.count.fixed is None else self.range.count.fixed
@@ -159,12 +160,12 @@ class Header:
 
 
 def polls_of(ctx: Context, loop: Forall) -> int:
-    """After how many iterations a loop looks at the interrupt flag.
+    """How many iterations of a loop run between two checks of the interrupt flag.
 
-    Around a single loop a look at each iteration would cost some percent, and a few of them do not
-    take long; around more than that it costs nothing, and one alone may take long. A loop without
-    others inside does not take long until many are done; and it is cut into runs, as a test in
-    between would keep compilers from vectorizing it.
+    Around a single loop, a check in each iteration would cost a few percent, and a few iterations
+    do not take long. Around a deeper nest a check is free, and one iteration may take long. An
+    innermost loop takes long only after many iterations; it is strip-mined, because a check in its
+    body would prevent vectorization.
     """
     inside = [n for n in walk(loop.body) if isinstance(n, Forall) and _takes_long(ctx, n)]
     if not inside:
@@ -178,18 +179,18 @@ def _loops(loop: Forall) -> Iterator[Forall]:
 
 
 def _is_open(node: Node) -> bool:
-    """Whether a node is a loop, rather than lanes of a tile in registers."""
+    """Whether a node is a loop, rather than the lanes of a register tile."""
     return isinstance(node, p.While) or (isinstance(node, p.For) and not node.unrolled)
 
 
 def _takes_long(ctx: Context, loop: Forall) -> bool:
-    """Whether a loop has more iterations than anybody would write out."""
+    """Whether a loop has more iterations than a schedule would unroll."""
     most = _constant(ctx.names.extent(loop.var))
     return most is None or most > _MOST_WRITTEN_OUT
 
 
 def _unpoll(node: Node) -> Node | None:
-    """A loop of one thread inside of a vectorized one cannot be left."""
+    """A serial loop inside a vectorized one cannot exit early."""
     polled = isinstance(node, p.For) and node.polls and not node.parallel
     return replace(node, polls=0) if polled and isinstance(node, p.For) else None
 
@@ -199,7 +200,7 @@ def _without_polls(body: p.Block) -> p.Block:
 
 
 def _has_copies(tag: Tag) -> bool:
-    """Whether each unit of a GPU has a copy of what all write to."""
+    """Whether each GPU unit has a private copy of what all of them write."""
     return tag.unit is ParallelUnit.GPUBlock and tag.race is OutputRaceStrategy.Temporary
 
 
@@ -210,7 +211,7 @@ def _constant(size: p.Expr) -> int | None:
 def keeps_sums(ctx: Context, loop: Forall) -> bool:
     """Whether a sum over `loop` can be kept in a register around it.
 
-    It can where the threads of a GPU that share a loop combine their sums.
+    It can where the GPU threads that execute the loop combine their sums.
     """
     node: Stmt = loop
     while not isinstance(node, Assign):
@@ -234,7 +235,7 @@ def keeps_sums(ctx: Context, loop: Forall) -> bool:
 
 
 def ignored(ctx: Context, loop: Forall, scope: Scope) -> frozenset[TensorVar]:
-    """What iterations of a loop of a GPU write together, unseen: loops inside make it atomic."""
+    """The tensors with races that a GPU loop ignores: loops inside it use atomics."""
     if loop.tag is None or loop.tag.race is not OutputRaceStrategy.IgnoreRaces:
         return frozenset()
     found = (a.lhs for a in written_outside(loop.body) if a.op is not None)
@@ -242,9 +243,9 @@ def ignored(ctx: Context, loop: Forall, scope: Scope) -> frozenset[TensorVar]:
 
 
 def _vectorizes(stmt: Stmt, body: p.Block) -> bool:
-    """Whether a compiler may be told that the iterations are independent.
+    """Whether the compiler may be told that the iterations are independent.
 
-    There is no way out of them, and they share no workspace.
+    They must not exit early, and must not share a workspace.
     """
     if any(isinstance(n, Where) and n.temporary.ndim for n in walk(stmt)):
         return False
@@ -258,7 +259,7 @@ def _vectorizes(stmt: Stmt, body: p.Block) -> bool:
 def _races(
     ctx: Context, loop: Forall, scope: Scope
 ) -> tuple[tuple[p.Reduction, ...], tuple[p.Copy, ...], frozenset[TensorVar]]:
-    """What iterations of `loop` write together: sums, arrays, and tensors written atomically."""
+    """Where iterations of `loop` conflict: scalars, arrays, and tensors updated atomically."""
     tag = loop.tag
     if tag is None:
         raise InternalError("a loop without a tag has no races")
@@ -288,11 +289,11 @@ def _races(
 
 
 def written_outside(body: Stmt) -> Iterator[Assign]:
-    """The assignments in `body` to what is made outside of it."""
+    """The assignments in `body` to tensors made outside of it."""
     made = {n.temporary for n in walk(body) if isinstance(n, Where)}
     return (n for n in walk(body) if isinstance(n, Assign) and n.lhs.tensor not in made)
 
 
 def separates(ctx: Context, loop: Forall, lhs: Access, scope: Scope) -> bool:
-    """Whether different iterations of `loop` write to different entries."""
+    """Whether different iterations of `loop` write different entries."""
     return loop.var in ctx.provenance.recoverable({*lhs.vars, *scope.coords})

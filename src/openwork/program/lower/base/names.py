@@ -1,4 +1,4 @@
-"""The names that tensors, their arrays and index variables have in generated code.
+"""The names of tensors, their arrays and index variables in generated code.
 
 A user's names never reach the code: the result is R, operands are A, B, C, ..., temporaries W,
 and loop variables i, j, k, ... from the outermost in.
@@ -28,7 +28,7 @@ def _letters(letters: str) -> Iterator[str]:
         yield from (letter if number == 1 else f"{letter}{number}x" for letter in letters)
 
 
-# By what a level says that its array holds.
+# By what a level says about its array.
 _ROLES = {"positions": Role.POSITION, "coordinates": Role.COORDINATE}
 
 
@@ -49,7 +49,7 @@ def _index_array(tensor: str, level: int, name: str, holds: str, type: str) -> A
 
 
 class LevelView(SimpleNamespace):
-    """What the formulas of a level are evaluated over: its arrays, and sizes where asked for."""
+    """The values that a level's formulas are evaluated on: its arrays, and sizes on demand."""
 
     def __init__(self, names: Names, access: Access, level: int, arrays: dict[str, Array]) -> None:
         super().__init__(**arrays)
@@ -63,14 +63,14 @@ class LevelView(SimpleNamespace):
 
     @property
     def total(self) -> Expr:
-        """The extent of a mode of which the level counts the blocks."""
+        """The extent of a mode whose blocks the level counts."""
         names, access, level = self._asked
         outer = access.level_vars[level]
         return names.size_of(next(b.var for b in names.blocks if b.outer == outer))
 
     @property
     def parents(self) -> Expr:
-        """How many places the level above has."""
+        """The number of places of the level above."""
         names, access, level = self._asked
         return names.parents(access, level)
 
@@ -85,7 +85,7 @@ class Names:
     loops: Sequence[IndexVar]
     facts: Specialization
     relations: tuple[Relation, ...] = ()
-    sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # of derived variables, at most
+    sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # upper bounds for derived variables
     blocks: tuple[Block, ...] = ()
 
     @cached_property
@@ -113,31 +113,31 @@ class Names:
         return self.tensors[tensor.name]
 
     def extent(self, var: IndexVar) -> Expr:
-        """The extent of the modes that `var` runs over; of a derived one, the most it can have."""
+        """The extent of the modes that `var` indexes; for a derived variable, an upper bound."""
         block = self.inner_blocks.get(var)
         return Value(block.size) if block else self.sizes.get(var) or self.size_of(var)
 
     @cached_property
     def inner_blocks(self) -> dict[IndexVar, Block]:
-        """The block that each variable within blocks belongs to."""
+        """The block that each variable inside blocks belongs to."""
         return {block.inner: block for block in self.blocks}
 
     def ends_early(self, var: IndexVar) -> bool:
-        """Whether a mode may end before the last block does within which `var` runs."""
+        """Whether a mode may end inside the last block that `var` indexes."""
         block = self.inner_blocks.get(var)
         return block is not None and block.var not in self.facts.whole
 
     @property
     def takes_long(self) -> bool:
-        """Whether the whole kernel may take longer than somebody waits who pressed Ctrl-C."""
+        """Whether the kernel may run for longer than Ctrl-C should take."""
         return self.facts.long.kernel
 
     def is_long(self, var: IndexVar, run: bool) -> bool:
-        """Whether a loop over all values of `var`, or along a run of stored ones, takes long."""
+        """Whether a loop over all values of `var`, or over a segment of stored ones, takes long."""
         return var in (self.facts.long.runs if run else self.facts.long.loops)
 
     def reach_of(self, var: IndexVar, outer: Expr | None) -> Expr:
-        """How far a loop over `var` runs: within the last of its blocks, to the end of the mode."""
+        """The end of a loop over `var`: in the last block, the end of the mode."""
         block = self.inner_blocks.get(var)
         if block is None or not self.ends_early(var):
             return self.extent(var)
@@ -147,7 +147,7 @@ class Names:
         return arithmetic("min", Value(block.size), rest)
 
     def size_of(self, var: IndexVar) -> Name:
-        """The extent of the modes that an underived `var` runs over, as a kernel is given it."""
+        """The extent of the modes that an underived `var` indexes, an argument of the kernel."""
         return Name(f"{self.variables[var]}_size")
 
     def cuts(self, outer: IndexVar) -> Array:
@@ -155,24 +155,24 @@ class Names:
         return Array(f"{self.variables[outer]}_cuts", "int64", Role.CUT)
 
     def values(self, tensor: TensorVar, base: str | None = None) -> Array:
-        """The values of `tensor`, or of what is called `base` in its place."""
+        """The values of `tensor`, or of `base` in its place."""
         return value_array(base or self.of(tensor), tensor.dtype.name)
 
     def array(
         self, tensor: TensorVar, level: int, fact: ArrayFact, base: str | None = None
     ) -> Array:
-        """An index array of `tensor`, or of what is called `base` in its place."""
+        """An index array of `tensor`, or of `base` in its place."""
         width = self.facts.width(tensor.name, level, fact.name)
         return index_array(base or self.of(tensor), level, fact, width)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
-        """What the formulas of a level are evaluated over."""
+        """The values that the formulas of a level are evaluated on."""
         facts = access.tensor.format.levels[level].arrays
         arrays = {f.name: self.array(access.tensor, level, f) for f in facts}
         return LevelView(self, access, level, arrays)
 
     def parents(self, access: Access, level: int) -> Expr:
-        """How many places the level above `level` has."""
+        """The number of places of the level above `level`."""
         count: Expr = Value(1)
         for n in range(level):
             count = access.tensor.format.levels[n].children(self.view(access, n), count)

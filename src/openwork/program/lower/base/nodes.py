@@ -1,4 +1,4 @@
-"""A loop of one iteration: the body at a value of a variable that is known."""
+"""A loop of one iteration: the body at a known value of a variable."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from openwork.program.nodes import Expr
 
 @dataclass(frozen=True)
 class At(Forall):
-    """`body` for one value of `var`: the one that is known, or `value`, from which more follows."""
+    """`body` for one value of `var`: the known one, or `value`, from which others follow."""
 
     value: Expr | None = None

@@ -1,4 +1,4 @@
-"""Ranges: what an index variable runs over, coordinates or positions."""
+"""Ranges: the coordinates or positions that an index variable runs over."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from openwork.program.nodes import Binary, Expr, Value, arithmetic, compare
 
 @dataclass(frozen=True)
 class Count:
-    """What is known of how many values there are.
+    """What is known about the number of values.
 
-    `fixed`: their number, where it is a constant; `multiple`: what it can be divided by without a
-    rest; `most`: there are not more. `longest`: it is that of the longest run, and the run that is
-    meant may have fewer.
+    `fixed`: the number, where it is a constant; `multiple`: a divisor of it; `most`: an upper
+    bound. `longest`: it is the length of the longest run, and the current run may be shorter.
     """
 
     fixed: int | None = None
@@ -25,13 +24,13 @@ class Count:
     longest: bool = False
 
     def exactly(self, fixed: int | None) -> Count:
-        """With this number, or where it is None, with any."""
+        """With this number, or with an unknown one if it is None."""
         return replace(self, fixed=fixed, multiple=fixed or 1)
 
 
 @dataclass(frozen=True)
 class Edges:
-    """Whether a window is the first, and the last, of all; None if it certainly is."""
+    """Conditions for a window to be the first, and the last, of all; None if it certainly is."""
 
     first: Expr | None = None
     last: Expr | None = None
@@ -49,9 +48,9 @@ def _both(one: Expr | None, other: Expr | None) -> Expr | None:
 
 @dataclass(frozen=True)
 class Seams:
-    """The ends of a window of coordinates, at either of which it may be that nothing is cut off.
+    """The ends of a window of coordinates, either of which may cut nothing off.
 
-    `here`: whether something is. `places`: the positions of operands there, if it is.
+    `here`: whether it cuts. `places`: the positions of operands there, if it does.
     """
 
     here: tuple[Expr, Expr]
@@ -60,14 +59,14 @@ class Seams:
 
 @dataclass(frozen=True)
 class Range:
-    """The values of a variable: from `lo` up to below `hi`.
+    """The values of a variable: from `lo` to `hi`, exclusive.
 
     `pos`: they are positions, of the level that this relation names, or `within` a run of such;
     `levels` then has the first and last positions of the levels above it, outermost first.
     `missing`: positions of an operand that has no entry here.
 
-    `everything`: all coordinates of a dimension. `counts`: the variable whose values are the places
-    in this range, from zero on. `seams`: what is known about the ends of a window.
+    `everything`: all coordinates of a dimension. `counts`: the variable that numbers the values of
+    this range from zero. `seams`: what is known about the ends of a window.
     """
 
     lo: Expr
@@ -88,7 +87,7 @@ class Range:
         return Value(self.count.fixed) if self.count.fixed is not None else self.hi - self.lo
 
     def part(self, lo: Expr, hi: Expr, fixed: int | None = None) -> Range:
-        """The values from `lo` up to below `hi`, of which there are `fixed` if that is known."""
+        """The values from `lo` to `hi`, exclusive; `fixed` of them if that is known."""
         return replace(self, lo=lo, hi=hi, count=self.count.exactly(fixed))
 
 
@@ -99,10 +98,10 @@ def first_values(fixed: int) -> Range:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of the pairs of two fused variables, as it bounds the inner one.
+    """A range of the pairs of two fused variables, and how it bounds the inner one.
 
-    The pairs from number `lo` up to below `hi`, of `outer` and an inner variable of `size` values
-    from `first` on.
+    The pairs number `lo` to `hi`, exclusive, of `outer` and an inner variable of `size` values from
+    `first` on.
     """
 
     outer: IndexVar
@@ -113,7 +112,7 @@ class Stretch:
     first: Expr
 
     def window(self, outer: Expr) -> Range:
-        """What the inner variable has where the outer one is known."""
+        """The range of the inner variable for a known value of the outer one."""
         before = (outer - self.outer_first) * self.size
         lo = arithmetic("max", self.lo - before, Value(0))
         hi = arithmetic("min", self.hi - before, self.size)
@@ -122,9 +121,9 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Seam:
-    """The pairs of `outer` and an inner variable from one cut to another, as they bound the latter.
+    """The pairs of `outer` and an inner variable between two cuts, and how they bound the latter.
 
-    A cut is before a pair, of which it has the two values. The inner variable has `size` values.
+    A cut lies before a pair and holds its two values. The inner variable has `size` values.
     `places`: the positions of operands at both cuts, where they are known.
     """
 
@@ -135,7 +134,7 @@ class Seam:
     places: Mapping[Access, tuple[Expr, Expr]]
 
     def window(self, outer: Expr) -> Range:
-        """What the inner variable has where the outer one is known."""
+        """The range of the inner variable for a known value of the outer one."""
         begins, ends = compare("==", outer, self.first[0]), compare("==", outer, self.last[0])
         lo, hi = begins * self.first[1], self.size - ends * (self.size - self.last[1])
         return Range(lo, hi, seams=Seams((begins, ends), self.places))

@@ -1,4 +1,4 @@
-"""What is known at a place in the program while loops are lowered."""
+"""What is known at a point of the program while loops are lowered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Tile:
-    """`width` columns from `first` on, over which a loop over `var` runs instead of all."""
+    """`width` columns from `first` on, to which a loop over `var` is restricted."""
 
     var: IndexVar
     first: Name
@@ -40,12 +40,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What variables run over at a place.
+    """The ranges of variables at a point of the program.
 
-    `ranges` are the values that variables run over, worked out where their first loop began; `runs`
-    those of a split variable in the run that its inner part runs over; `windows` are parts of them
-    that a loop is to run over instead of all, and `stretches` such parts that depend on an outer
-    variable. `full`: inner variables of splits whose runs are complete here.
+    `ranges` are the values that variables run over, computed where their first loop begins; `runs`
+    those of a split variable in the run of its inner variable; `windows` restrict loops to a part
+    of them, and `stretches` to a part that depends on an outer variable. `full`: inner variables of
+    splits whose runs are complete here.
     """
 
     ranges: Mapping[IndexVar, Range] = field(default_factory=dict)
@@ -55,16 +55,16 @@ class Bounds:
     full: frozenset[IndexVar] = frozenset()
 
     def confined(self, *variables: IndexVar) -> bool:
-        """Whether a loop over one of `variables` is to run over a part of its values."""
+        """Whether a loop over one of `variables` is restricted to a part of its values."""
         return any(v in self.windows or v in self.stretches for v in variables)
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """What threads have to do with a place.
+    """How threads share a point of the program.
 
-    `parallel`: they share a loop around it. `atomic`: tensors that other threads write to as well;
-    `racing`: those where a GPU's schedule leaves that to loops inside.
+    `parallel`: it is inside a parallel loop. `atomic`: tensors that other threads write as well;
+    `racing`: those for which a GPU schedule leaves atomics to inner loops.
     """
 
     parallel: bool = False
@@ -72,13 +72,13 @@ class Sharing:
     racing: frozenset[TensorVar] = frozenset()
 
     def alone(self, tensor: TensorVar) -> Sharing:
-        """Where nobody else writes to `tensor`."""
+        """Where no other thread writes `tensor`."""
         return replace(self, atomic=self.atomic - {tensor})
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Names in use: `here`, in code around this place, and `lasting`, anywhere in the program."""
+    """Names in use: `here`, in code around this point, and `lasting`, anywhere in the program."""
 
     here: frozenset[str] = frozenset()
     lasting: set[str] = field(default_factory=set)  # one set for the whole program
@@ -86,12 +86,12 @@ class Taken:
 
 @dataclass(frozen=True)
 class Scope:
-    """Coordinates that are bound, places reached in each tensor, accumulators, names in use.
+    """Bound coordinates, places reached in each tensor, accumulators, names in use.
 
-    `whole`: every position of the result written here is reached exactly once, so the result need
-    not be initialised. `reducing`: some loop around this place is over a reduction variable.
-    `depth`: loops around it. `flags`: what to raise when something is written to a tensor.
-    `appender` keeps the books of the result, or of the piece of it at hand.
+    `whole`: each position of the result is written exactly once here, so the result need not be
+    initialized. `reducing`: an enclosing loop is over a reduction variable. `depth`: the number of
+    enclosing loops. `flags`: the flag to set when a tensor is written. `appender` assembles the
+    result, or the current piece of it.
     """
 
     coords: Mapping[IndexVar, Expr] = field(default_factory=dict)
@@ -109,19 +109,19 @@ class Scope:
 
     @property
     def counting(self) -> bool:
-        """Whether entries of the result are counted here, and no values computed."""
+        """Whether this pass counts entries of the result, and computes no values."""
         return self.appender is not None and self.appender.counts
 
     @property
     def tier(self) -> int:
-        """Which rows of the result are done here, by how many keys they have."""
+        """Which rows of the result are computed here, by their number of keys."""
         return 0 if self.appender is None else self.appender.tier
 
     def fresh(self, base: str, type: str = INDEX, *, lasting: bool = False) -> tuple[Name, Scope]:
         """A name like `base` that is not in use here, and the scope in which it is.
 
-        A `lasting` name is declared outside of any loop of its own, so that code beside it, which
-        has another scope, must not declare it again.
+        A `lasting` name is declared outside any loop of its own, so that sibling code, which has
+        another scope, must not declare it again.
         """
         name = fresh_name(base, self.taken.here, self.taken.lasting)
         if lasting:
@@ -130,11 +130,11 @@ class Scope:
         return Name(name, type), replace(self, taken=taken)
 
     def without_name(self, name: str) -> Scope:
-        """With `name` free again, for code beside that which took it."""
+        """With `name` free again, for siblings of the code that used it."""
         return replace(self, taken=replace(self.taken, here=self.taken.here - {name}))
 
     def fresh_ends(self, base: str) -> tuple[Name, Name, Scope]:
-        """Lasting names for where a range begins, and where it ends."""
+        """Lasting names for the begin and the end of a range."""
         lo, scope = self.fresh(f"{base}_lo", lasting=True)
         hi, scope = scope.fresh(f"{base}_hi", lasting=True)
         return lo, hi, scope
@@ -153,33 +153,33 @@ class Scope:
         return replace(self, places=places)
 
     def accumulate(self, access: Access, place: Expr) -> Scope:
-        """With `access` kept in `place`, a scalar or an element of a local array."""
+        """With `access` accumulated in `place`, a scalar or an element of a local array."""
         return replace(self, accumulators=_with(self.accumulators, access, place))
 
     def flag(self, tensor: TensorVar, name: Name) -> Scope:
-        """With `name` raised whenever something is written to `tensor`."""
+        """With `name` set whenever `tensor` is written."""
         return replace(self, flags=_with(self.flags, tensor, name))
 
     def remember(self, var: IndexVar, values: Range) -> Scope:
-        """With `values` known to be what `var` runs over."""
+        """With `values` known as the range of `var`."""
         ranges = _with(self.bounds.ranges, var, values)
         return replace(self, bounds=replace(self.bounds, ranges=ranges))
 
     def enter(self, var: IndexVar, run: Range) -> Scope:
-        """With `run` known to be that which the inner variable `var` of a split runs over."""
+        """With `run` known as the range of the inner variable `var` of a split."""
         return replace(self, bounds=replace(self.bounds, runs=_with(self.bounds.runs, var, run)))
 
     def complete(self, var: IndexVar) -> Scope:
-        """With the runs complete that the inner variable `var` of a split runs over."""
+        """With complete runs for the inner variable `var` of a split."""
         return replace(self, bounds=replace(self.bounds, full=self.bounds.full | {var}))
 
     def narrow(self, var: IndexVar, window: Range) -> Scope:
-        """With a loop over `var` to run over `window` only."""
+        """With loops over `var` restricted to `window`."""
         windows = _with(self.bounds.windows, var, window)
         return replace(self, bounds=replace(self.bounds, windows=windows))
 
     def stretch(self, var: IndexVar, stretch: Stretch | Seam) -> Scope:
-        """With a loop over `var` to stay within a stretch of pairs."""
+        """With loops over `var` restricted to a range of pairs."""
         stretches = _with(self.bounds.stretches, var, stretch)
         return replace(self, bounds=replace(self.bounds, stretches=stretches))
 
@@ -188,7 +188,7 @@ class Scope:
         return self.places.get(access, ())
 
     def is_reached(self, access: Access) -> bool:
-        """Whether the element of `access` itself is known."""
+        """Whether the element of `access` itself is reached."""
         return len(self.reached(access)) == access.tensor.ndim
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is compiled for beyond its plan: facts about data that change its code."""
+"""What a kernel is specialized to beyond its plan: properties of data that change its code."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Width = tuple[tuple[str, int, str], str]  # (tensor, level, array) and its eleme
 
 @dataclass(frozen=True)
 class LongLoops:
-    """Loops that take longer than somebody waits who pressed Ctrl-C, and so look at a flag.
+    """Loops that run for longer than Ctrl-C should take, and so poll the interrupt flag.
 
-    `loops`: the variables of which a loop over all values does; `runs`: those of which a loop along
-    a run of stored ones does. `kernel`: all loops together do.
+    `loops`: the variables for which a loop over all values does; `runs`: those for which a loop
+    over a segment of stored ones does. `kernel`: all loops together do.
     """
 
     loops: frozenset[IndexVar] = frozenset()
@@ -25,10 +25,10 @@ class LongLoops:
 
 @dataclass(frozen=True)
 class Specialization:
-    """Facts that tell the kernels of one plan apart: where they are equal, the code is the same.
+    """Properties that distinguish the kernels of one plan: where they agree, the code is the same.
 
-    `widths`: the element types of index arrays; one that is not listed is int32. `wide_keys`: the
-    workspaces whose keys take 128 bits. `whole`: the modes that blocks divide without a rest.
+    `widths`: the element types of index arrays; unlisted ones are int32. `wide_keys`: the
+    workspaces with 128-bit keys. `whole`: the modes that blocks divide evenly.
     """
 
     widths: tuple[Width, ...] = ()

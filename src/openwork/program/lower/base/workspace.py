@@ -1,9 +1,9 @@
 """Temporaries: scalars, dense workspaces, and workspaces that keep a list of their keys.
 
 A listing workspace is keyed by the linearised coordinates of its modes. With one mode it has a
-value and a bit for every key, and the bits are read off in order, with the help of summaries of
-where there are any; with more, or where keys are few and far between, a hash table finds the slot
-of a key, and the keys are sorted before they are read. Either way a result is appended to in order.
+value and a bit for every key; summary bitmaps find the set bits in order. With more modes, or for
+hypersparse keys, a hash table maps a key to its slot, and the keys are sorted before they are
+read. Either way the result is appended in order.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from openwork.program.nodes import (
     compare,
 )
 
-# Workspaces of a constant size of so many elements at most are local arrays.
+# Workspaces of a constant size of at most so many elements are local arrays.
 _MOST_LOCAL = 128
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The arrays of one temporary that is no scalar.
+    """The arrays of one temporary that is not a scalar.
 
-    `swept`: it is dense, and its values are at the identity whenever a producer begins.
+    `swept`: it is dense, and its values are the identity whenever a producer begins.
     """
 
     tensor: TensorVar
@@ -63,17 +63,17 @@ class Workspace:
     swept: bool = False
 
     def at(self, tier: int) -> Workspace:
-        """The workspace as rows of a tier need it: on a CPU, always the same."""
+        """The workspace for rows of a tier: on a CPU, always the same."""
         return self
 
     @property
     def lists(self) -> bool:
-        """Whether the keys that were written are listed."""
+        """Whether it lists the keys that were written."""
         return not self.tensor.format.is_dense
 
     @property
     def hashed(self) -> bool:
-        """Whether slots are found through a hash table."""
+        """Whether a hash table maps keys to slots."""
         return self.lists and is_hashed(self.tensor.format.levels)
 
     @property
@@ -88,7 +88,7 @@ class Workspace:
 
     @property
     def keys(self) -> Array:
-        """The keys that were written: 64-bit numbers, or where those do not reach, 128-bit ones."""
+        """The keys that were written: 64-bit numbers, or 128-bit ones where 64 bits are too few."""
         type = "int128" if self.tensor.name in self.names.facts.wide_keys else INDEX
         return Array(f"{self.name}_keys", type)
 
@@ -100,7 +100,7 @@ class Workspace:
         return key
 
     def stride(self, level: int) -> Expr | None:
-        """How far apart the keys of neighbouring coordinates of a mode are; None for 1."""
+        """The distance between the keys of adjacent coordinates of a mode; None for 1."""
         inner = self.vars[level + 1 :]
         if not inner:
             return None
@@ -116,7 +116,7 @@ class Workspace:
 
     @property
     def marks(self) -> Array:
-        """A bit for every key that was written and summaries of them, where not hashed."""
+        """A bit for every key that was written, and summary bitmaps, where not hashed."""
         return Array(f"{self.name}_marks", "uint64")
 
     @property
@@ -131,12 +131,12 @@ class Workspace:
 
     @property
     def count(self) -> Name:
-        """How many keys were written."""
+        """The number of keys that were written."""
         return Name(f"{self.name}_count")
 
     @property
     def room(self) -> Name:
-        """How many keys there is memory for, where hashed."""
+        """The number of keys that there is memory for, where hashed."""
         return Name(f"{self.name}_room")
 
     @property
@@ -145,7 +145,7 @@ class Workspace:
         return self.names.size(self.vars)
 
     def value_index(self, position: Expr) -> Expr:
-        """Where the value of the key at `position` in the sorted list lies."""
+        """The index of the value of the key at `position` in the sorted list."""
         return Load(self.slots if self.hashed else self.keys, position)
 
     def _growing(self, valued: bool) -> tuple[Growing, ...]:
@@ -154,13 +154,13 @@ class Workspace:
 
     @property
     def local(self) -> int | None:
-        """How many values there are, if they are so few that they may stay in registers."""
+        """The number of values, if it is so small that they may stay in registers."""
         size = self.size
         known = int(size.value.real) if isinstance(size, Value) else _MOST_LOCAL + 1
         return known if not self.lists and not self.swept and known <= _MOST_LOCAL else None
 
     def setup(self, valued: bool = True) -> list[Stmt]:
-        """Memory, before any loop; not `valued`: for keys alone."""
+        """Allocate memory, before any loop; not `valued`: for keys alone."""
         if self.local is not None or not (valued or self.lists):
             return []
         blank = is_blank(self.identity)
@@ -185,34 +185,34 @@ class Workspace:
         ]
 
     def cleanup(self, valued: bool = True) -> list[Stmt]:
-        """Memory given back, after all loops."""
+        """Free the memory, after all loops."""
         return [Free(s.array) for s in self.setup(valued) if isinstance(s, Allocate)]
 
     def declare(self) -> list[Stmt]:
-        """A local array, right before it is used."""
+        """Declare a local array, right before its use."""
         return [] if self.local is None else [Local(self.vals, self.local)]
 
     def prepare(self) -> list[Stmt]:
-        """Before the producer: all values at the identity; a list is already empty."""
+        """Before the producer: set all values to the identity; a list is already empty."""
         return [] if self.lists or self.swept else self._filled()
 
     @property
     def identity(self) -> Value:
-        """What the values of keys are that were not written."""
+        """The value of keys that were not written."""
         return Value(self.tensor.fill, self.tensor.dtype.name)
 
     def _filled(self) -> list[Stmt]:
-        """All values at the identity."""
+        """Set all values to the identity."""
         at = Name(f"{self.name}_at")
         clear = For(at, Value(0), self.size, block(Store(self.vals, at, self.identity)), "clear")
         return [replace(clear, simd=self.local is None, unrolled=self.local is not None)]
 
     def insert(self, coordinates: list[Expr], value: Expr | None, op: Op | None) -> list[Stmt]:
-        """`w[coordinates] op= value`, remembering the key; no value: the key alone."""
+        """`w[coordinates] op= value`, and list the key; without a value: the key alone."""
         key = self.key(coordinates)
         if not self.hashed:
             mark = Do(Helper("mark", (self.marks, self.size, key)))
-            # Values of keys that were not written are at the identity.
+            # Values of keys that were not written are the identity.
             return [mark] if value is None else [mark, self._again(key, value, op)]
         slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
         find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
@@ -236,7 +236,7 @@ class Workspace:
         return Store(self.vals, at, value, op)
 
     def finish(self) -> list[Stmt]:
-        """Between producer and consumer: the keys in order."""
+        """Between producer and consumer: sort the keys."""
         if not self.lists:
             return []
         if self.hashed:
@@ -245,7 +245,7 @@ class Workspace:
         return [Set(self.count, listed)]
 
     def reset(self, valued: bool = True) -> list[Stmt]:
-        """After the consumer: an empty list again; `valued`: values were written to it."""
+        """After the consumer: empty the list; `valued`: it has values to reset."""
         if not self.lists:
             return []
         if self.hashed:
@@ -258,13 +258,13 @@ class Workspace:
 
 
 def is_blank(value: Value) -> bool:
-    """Whether memory that is all zero bytes holds `value`, which -0.0 is not."""
+    """Whether zeroed memory holds `value`; it does not hold -0.0."""
     return not any(np.array(value.value, value.type).tobytes())
 
 
 @dataclass(frozen=True)
 class Workspaces:
-    """All temporaries of a kernel that are no scalars, by tensor."""
+    """All temporaries of a kernel that are not scalars, by tensor."""
 
     names: Names
     table: dict[TensorVar, Workspace]
@@ -277,7 +277,7 @@ class Workspaces:
         return self.table.setdefault(tensor, self.make(tensor, variables, self.names, swept))
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
-        """What the formulas of a level of any tensor are evaluated over."""
+        """The values that the formulas of a level of any tensor are evaluated on."""
         work = self.table.get(access.tensor)
         if work is None or not work.lists:
             return self.names.view(access, level)
@@ -289,7 +289,7 @@ class Workspaces:
         )
 
     def at(self, tensor: TensorVar, tier: int) -> Workspace:
-        """The workspace of `tensor`, as rows of a tier need it."""
+        """The workspace of `tensor` for rows of a tier."""
         if tensor not in self.table:
             raise InternalError(f"{tensor} is no workspace")
         return self.table[tensor].at(tier)

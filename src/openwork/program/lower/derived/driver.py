@@ -1,4 +1,4 @@
-"""Which operand a loop over fused variables can walk alone: the one that decides what there is."""
+"""Which operand alone can drive a loop over fused variables: its entries determine the work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openwork.tree import walk
 
 @dataclass(frozen=True)
 class Driver:
-    """The operand whose levels from `first` on are walked as one, and the variables of these."""
+    """The operand whose levels from `first` on are traversed as one, and their variables."""
 
     access: Access
     first: int
@@ -27,7 +27,7 @@ class Driver:
 
     @property
     def kinds(self) -> tuple[Level, ...]:
-        """The levels that are walked."""
+        """The levels that are traversed."""
         return self.access.tensor.format.levels[self.first : self.last + 1]
 
     @property
@@ -36,7 +36,7 @@ class Driver:
         return self.first + len(self.variables) - 1
 
     def counters(self, provenance: Provenance) -> list[IndexVar]:
-        """The variables that count the positions, where entries lie elsewhere than there."""
+        """The variables that count positions, where an entry's place differs from its position."""
         return [
             relation.child
             for relation in (provenance.relations if self.kinds[-1].strided else ())
@@ -49,7 +49,7 @@ class Driver:
 def driver_of(
     ctx: Context, body: Stmt, var: IndexVar, window: Range | None, scope: Scope
 ) -> Driver | None:
-    """The operand that alone decides where a loop over the fused `var` has something to do."""
+    """The operand whose entries alone determine where a loop over the fused `var` has work."""
     if window is not None and window.pos is None:
         return None
     reads = [n for n in walk(body) if isinstance(n, Access)]
@@ -69,7 +69,7 @@ def driver_of(
         if walked or not vanishes(body, access, ctx.provenance):
             continue
         if scope.appender is not None and ctx.is_result(written(body)):
-            continue  # a result is appended to row by row
+            continue  # a result is appended row by row
         return driver
     return None
 
@@ -84,7 +84,7 @@ def _driver(
     sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
     walked = access.tensor.format.levels[first : first + len(variables)]
     runs = all(kind.walks and kind.contiguous for kind in walked)
-    once = walked[-1].unique  # else the same coordinates come again, with other entries below
+    once = walked[-1].unique  # else the same coordinates recur, with other entries below
     return Driver(access, first, variables, fused) if same and sparse and runs and once else None
 
 

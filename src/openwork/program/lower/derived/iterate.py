@@ -1,8 +1,8 @@
 """Loops over derived variables, as loops over the variables that tensors are indexed by.
 
-How a loop over a variable runs is up to the relation that made it: `Loops` has the questions, and
-the answers are in `relations/`. Threads share a fused loop in parts (`_in_parts`); the units of a
-GPU share its values (`_apart`), or the segments of a tile (`_by_segments`).
+The relation that derived a variable decides how a loop over it runs: `Loops` has the interface, and
+`relations/` the implementations. Threads take contiguous parts of a fused loop (`_in_parts`); GPU
+units take its values (`_apart`), or the segments of a tile (`_by_segments`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ R = TypeVar("R", bound=Relation)
 Lower = Callable[[Stmt, Scope], p.Block]
 Walk = Callable[[Forall, Range | None, Scope], p.Block]
 
-# How many parts a fused loop is cut into when threads share it.
+# How many parts a parallel fused loop is partitioned into.
 _PARTS = 64
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """The lowering of loops over derived variables; `answers` are those of each kind of relation.
+    """The lowering of loops over derived variables; `answers` holds a `Loops` per kind of relation.
 
     `walk` lowers a loop over an underived variable, confined to a window.
     """
@@ -50,23 +50,23 @@ class Iteration:
 
     @property
     def ctx(self) -> Context:
-        """What stays the same in the kernel."""
+        """What stays the same throughout the kernel."""
         return self.recovery.ctx
 
     def _above(self, var: IndexVar) -> Loops[Any] | None:
-        """The answers of the relation that made `var`; None if it is underived."""
+        """The `Loops` of the relation that derived `var`; None if it is underived."""
         relation = self.ctx.provenance.above.get(var)
         return None if relation is None else self.answers[type(relation)](relation, self)
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
-        """The loop's body for the values of `var` in `window`, all if there is none."""
+        """The loop's body for the values of `var` in `window`; None: for all of them."""
         above = self._above(var)
         if above is None:
             return self.walk(replace(loop, var=var), window, scope)
         return above.iterate(loop, var, window, scope)
 
     def known_value(self, body: Stmt, var: IndexVar, value: Expr, scope: Scope) -> p.Block:
-        """The body where `var` has one value."""
+        """The body for one value of `var`."""
         name, scope = scope.fresh(self.ctx.names.variables[var])
         here = Declare(name, value, fixed=True)
         scope, above = scope.bind(var, name), self._above(var)
@@ -75,7 +75,7 @@ class Iteration:
         return block(here, above.known_value(body, var, name, scope))
 
     def forall(self, loop: Forall, scope: Scope) -> p.Block:
-        """The loop at the place that `scope` describes."""
+        """The loop at the point that `scope` describes."""
         code, window, scope = self._window(loop.var, scope)
         tag = loop.tag
         if tag is not None and tag.unit is ParallelUnit.CPUThread and self._fuses(loop):
@@ -86,14 +86,14 @@ class Iteration:
         return block(*code, self.iterate(loop, loop.var, window, scope))
 
     def _fuses(self, loop: Forall) -> bool:
-        """Whether a loop completes several fused variables, rather than counting runs of them."""
+        """Whether a loop determines several fused variables, rather than counting runs of them."""
         provenance = self.ctx.provenance
         relation = provenance.above.get(loop.var)
         counts = relation is not None and relation.counts_runs(loop.var)
         return len(provenance.underived(loop.var)) > 1 and not counts
 
     def _by_segments(self, loop: Forall, scope: Scope) -> p.Block | None:
-        """Threads by segments of a tile, where what they reduce was computed ahead."""
+        """Map groups of threads to the segments of a tile, if the terms were precomputed."""
         tag, relation = loop.tag, self.ctx.provenance.above.get(loop.var)
         if tag is None or tag.reduction != "segment":
             return None
@@ -109,7 +109,7 @@ class Iteration:
         return SegmentGroups(tracked, loop, driver).lower(run, scope)
 
     def _apart(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
-        """Values of a fused variable that units of a GPU share: each is looked up by itself."""
+        """Map GPU units to values of a fused variable: each recovers its value on its own."""
         code, whole, scope = self.recovery.values(loop.var, scope)
         if whole.missing:  # the operand whose positions they are is absent here
             return block(*code, self.iterate(loop, loop.var, window, scope))
@@ -119,7 +119,7 @@ class Iteration:
         return block(*code, header.finish(body))
 
     def _window(self, var: IndexVar, scope: Scope) -> tuple[list[p.Stmt], Range | None, Scope]:
-        """The part of its values that a loop is to run over; None for all."""
+        """The part of its values that a loop is restricted to; None for all."""
         window, stretch = scope.bounds.windows.get(var), scope.bounds.stretches.get(var)
         if stretch is not None:
             outer = self.recovery.value(stretch.outer, scope)
@@ -133,7 +133,7 @@ class Iteration:
         return [*code], replace(window, lo=first, hi=last), scope
 
     def _in_parts(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
-        """A fused loop that threads share: cut into parts, each a serial loop over its part."""
+        """A parallel fused loop: partitioned into parts, each of which is a serial loop."""
         code, whole, scope = self.recovery.values(loop.var, scope)
         whole = window or whole
         base = self.ctx.names.variables[loop.var]
@@ -156,14 +156,14 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Loops(ABC, Generic[R]):
-    """How a relation has loops over its children lowered, one of which is `var`."""
+    """How loops over the children of a relation are lowered; `var` is one of them."""
 
     relation: R
     iteration: Iteration
 
     @property
     def ctx(self) -> Context:
-        """What stays the same in the kernel."""
+        """What stays the same throughout the kernel."""
         return self.iteration.ctx
 
     @property
@@ -173,8 +173,8 @@ class Loops(ABC, Generic[R]):
 
     @abstractmethod
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
-        """The loop's body for the values of `var` in `window`, all if there is none."""
+        """The loop's body for the values of `var` in `window`; None: for all of them."""
 
     @abstractmethod
     def known_value(self, body: Stmt, var: IndexVar, value: p.Name, scope: Scope) -> p.Block:
-        """The body where `var` has one value, which is bound."""
+        """The body for one value of `var`, which is bound."""

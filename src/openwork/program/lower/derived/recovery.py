@@ -1,10 +1,10 @@
 """Recovery: the values of index variables from those that are known.
 
-Each question is asked of a variable and answered by the relation that made it: what it runs over
-(`values`), its value where that follows from others (`value`), how many values it has at most
-(`most`), and the coordinates or positions that runs around it confine it to. `Values` has the
-questions; the answers of a relation are a subclass in `relations/`. Positions are absolute: they
-index the arrays of their level.
+The relation that derived a variable answers each question about it: what it runs over (`values`),
+its value where that follows from others (`value`), an upper bound for the number of its values
+(`most`), and the window of coordinates or positions that enclosing runs confine it to. `Values`
+has the questions; each relation answers them in a subclass in `relations/`. Positions are absolute:
+they index the arrays of their level.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ZERO = Value(0)
 
 @dataclass(frozen=True)
 class Recovery:
-    """Values of the variables of one kernel; `answers` are those of each kind of relation."""
+    """The values of one kernel's variables; `answers` holds a `Values` per kind of relation."""
 
     ctx: Context
     answers: Mapping[type[Relation], type[Values[Any]]]
@@ -46,12 +46,12 @@ class Recovery:
         return self.answers[type(relation)](relation, self)
 
     def above(self, var: IndexVar) -> Values[Any] | None:
-        """The answers of the relation that made `var`; None if it is underived."""
+        """The answers of the relation that derived `var`; None if it is underived."""
         relation = self.provenance.above.get(var)
         return None if relation is None else self.of(relation)
 
     def values(self, var: IndexVar, scope: Scope) -> Found:
-        """What `var` runs over at this place: code to work it out, the range, and who knows it."""
+        """What `var` runs over here: code to compute it, the range, and the scope that knows it."""
         if var in scope.bounds.ranges:
             return [], scope.bounds.ranges[var], scope
         code, found, scope = self._values(var, scope)
@@ -59,7 +59,7 @@ class Recovery:
         return [*code, *more], found, scope.remember(var, found)
 
     def known(self, var: IndexVar, scope: Scope) -> Range:
-        """What `var` runs over, where the code that works it out is elsewhere."""
+        """What `var` runs over, where the code that computes it is elsewhere."""
         if var in scope.bounds.ranges:
             return scope.bounds.ranges[var]
         _, found, _ = self._values(var, scope)
@@ -74,7 +74,7 @@ class Recovery:
         )
 
     def _named(self, var: IndexVar, found: Range, scope: Scope) -> Found:
-        """Give bounds that take some computing a name."""
+        """Name bounds that are costly to compute."""
         base = self.ctx.names.variables[var]
         code, (lo, hi), scope = named_ends(base, (found.lo, found.hi), scope)
         return code, replace(found, lo=lo, hi=hi), scope
@@ -87,7 +87,7 @@ class Recovery:
         return None if above is None else above.value(var, scope)
 
     def most(self, var: IndexVar) -> Expr:
-        """How many values `var` can have at most, from what is known before any loop."""
+        """An upper bound for the number of values of `var`, known before any loop."""
         above = self.above(var)
         return self.ctx.names.extent(var) if above is None else above.most(var)
 
@@ -101,14 +101,14 @@ class Recovery:
     def window_above(
         self, var: IndexVar, window: Ends, scope: Scope
     ) -> tuple[list[Stmt], Ends, Scope]:
-        """A window of `var` as one of the underived variable it comes from."""
+        """A window of `var` as a window of its underived variable."""
         above = self.above(var)
         return ([], window, scope) if above is None else above.window_above(var, window, scope)
 
     def position_window(
         self, var: IndexVar, scope: Scope
     ) -> tuple[list[Stmt], Range | None, Scope]:
-        """The positions that `var` is confined to by the runs that are known; None: to none."""
+        """The positions that the enclosing runs confine `var` to; None: all."""
         above = self.above(var)
         if above is None:
             raise InternalError(f"{var} has no window of positions")
@@ -117,14 +117,14 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Values(ABC, Generic[R]):
-    """What a relation answers about the values of its children, one of which is `var`."""
+    """The questions to a relation about the values of its children; `var` is one of them."""
 
     relation: R
     recovery: Recovery
 
     @property
     def ctx(self) -> Context:
-        """What stays the same in a kernel."""
+        """What stays the same throughout the kernel."""
         return self.recovery.ctx
 
     @abstractmethod
@@ -137,7 +137,7 @@ class Values(ABC, Generic[R]):
 
     @abstractmethod
     def most(self, var: IndexVar) -> Expr:
-        """How many values `var` has at most, from what is known before any loop."""
+        """An upper bound for the number of values of `var`, known before any loop."""
 
     def outermost_window(
         self, var: IndexVar, scope: Scope
@@ -148,18 +148,18 @@ class Values(ABC, Generic[R]):
     def window_above(
         self, var: IndexVar, window: Ends, scope: Scope
     ) -> tuple[list[Stmt], Ends, Scope]:
-        """A window of `var` as one of the underived variable it comes from."""
+        """A window of `var` as a window of its underived variable."""
         raise InternalError(f"{var} has no window of coordinates")
 
     def position_window(
         self, var: IndexVar, scope: Scope
     ) -> tuple[list[Stmt], Range | None, Scope]:
-        """The positions that `var` is confined to by the runs that are known; None: to none."""
+        """The positions that the enclosing runs confine `var` to; None: all."""
         raise InternalError(f"{var} has no window of positions")
 
 
 def named_ends(base: str, ends: Ends, scope: Scope) -> tuple[list[Stmt], Ends, Scope]:
-    """Give ends that take some computing the names `base`_begin and `base`_end."""
+    """Name ends that are costly to compute `base`_begin and `base`_end."""
     code: list[Stmt] = []
     named: list[Expr] = []
     for end, side in zip(ends, ("begin", "end"), strict=True):

@@ -1,13 +1,13 @@
-"""Segment reduction of what lies in a workspace: groups of threads take segments, not places.
+"""Segment reduction over a workspace: groups of threads take whole segments.
 
     for (row = first row of the tile; row <= last; row++)         units of `group` threads
       for (p = max(pos[row], tile); p < min(pos[row + 1], end); p++)       its threads
         sum += w[p - tile];
-      put the sum where it belongs
+      store the sum
 
-Threads that have a place each find out what segment it is in, and combine in steps. Where the terms
-were computed ahead, into memory that a block shares, any thread can read any of them, and a group
-can take all of a segment.
+Otherwise each thread takes one position, finds its segment, and combines with its neighbours in
+log steps. Where the terms were precomputed into shared memory, any thread can read any of them, and
+a group can reduce a whole segment.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from openwork.program.lower.derived.tracked import Tracked, at_each
 from openwork.program.nodes import Declare, If, Name, Value, arithmetic, block, compare
 from openwork.tree import walk
 
-_THREADS = 256  # of a block
+_THREADS = 256  # per block
 
 
 def reads_workspace(ctx: Context, loop: Forall) -> bool:
-    """Whether all that a loop sums was computed ahead."""
+    """Whether all terms of a loop's sum were precomputed into a workspace."""
     _, body = tile_of(ctx, loop.body)
     if not isinstance(body, Assign) or body.op is None:
         return False
@@ -50,7 +50,7 @@ class SegmentGroups:
     driver: Driver
 
     def lower(self, window: Range, scope: Scope) -> p.Block | None:
-        """The loop over `window`; None if entries are not chosen by parents alone."""
+        """The loop over `window`; None if the parents alone do not determine the entry."""
         ctx, tag = self.tracked.ctx, self.loop.tag
         summed = segment_sum(ctx, self.loop.body, self.driver, scope)
         if summed is None or tag is None or tag.group_size is None:
@@ -63,7 +63,7 @@ class SegmentGroups:
     def _above(
         self, parents: list[p.Expr | None], window: Range, scope: Scope
     ) -> tuple[list[p.Stmt], Scope]:
-        """The parents of a segment's own, searched for among those of the tile."""
+        """The ancestors of a segment's parent, searched for among those of the tile."""
         ctx, access, code = self.tracked.ctx, self.driver.access, list[p.Stmt]()
         known = next(n for n, parent in enumerate(parents) if parent is not None)
         for n in reversed(range(known)):

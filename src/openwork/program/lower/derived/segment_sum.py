@@ -1,4 +1,4 @@
-"""Sums of segments in registers: an entry of the result is written when its segment ends."""
+"""Segment sums in registers: an entry of the result is written when its segment ends."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Lower = Callable[[Stmt, Scope], p.Block]
 
 @dataclass(frozen=True)
 class SegmentSum:
-    """A sum kept in `total` while `original` would add to one entry; `body` adds to the sum.
+    """A sum kept in `total` while `original` would update one entry; `body` adds to the sum.
 
-    `tile`: there is one for each value of a variable that has so many, in a loop around them.
+    `tile`: one sum for each value of this variable, which has so many, in an unrolled loop.
     """
 
     original: Assign
@@ -35,7 +35,7 @@ class SegmentSum:
     tile: tuple[IndexVar, int] | None = None
 
     def start(self, ctx: Context, scope: Scope) -> tuple[list[p.Stmt], Scope]:
-        """The sum, before the first segment."""
+        """Declare the sum, before the first segment."""
         base = f"{ctx.names.of(self.original.lhs.tensor)}_sum"
         type = self.total.dtype.name
         name, scope = scope.fresh(base, type, lasting=True)
@@ -47,13 +47,13 @@ class SegmentSum:
         return [p.Local(p.Array(name.name, type), self.tile[1]), self.restart(scope)], scope
 
     def restart(self, scope: Scope) -> p.Stmt:
-        """The sum, before the next segment."""
+        """Reset the sum, before the next segment."""
         place = scope.accumulators[self.total]
         nothing = Value(self.total.tensor.fill, self.total.dtype.name)
         return self._written_out(block(update(place, nothing, None)), scope)
 
     def each(self, lower: Lower, body: Stmt, scope: Scope) -> p.Block:
-        """The body for every column of the tile that is self."""
+        """The body for every column of the tile."""
         if self.tile is None:
             return lower(body, scope)
         place = scope.accumulators[self.total]
@@ -70,7 +70,7 @@ class SegmentSum:
 
 
 def segment_sum(ctx: Context, body: Stmt, driver: Driver, scope: Scope) -> SegmentSum | None:
-    """What can be summed up in a register while the parents stay the same."""
+    """The sum that can stay in a register while the parents do not change."""
     tile, body = tile_of(ctx, body)
     if not isinstance(body, Assign) or body.op is None or len(driver.variables) < 2:
         return None
@@ -91,7 +91,7 @@ def segment_sum(ctx: Context, body: Stmt, driver: Driver, scope: Scope) -> Segme
 
 
 def tile_of(ctx: Context, body: Stmt) -> tuple[tuple[IndexVar, int] | None, Stmt]:
-    """The loop that `body` is, if it is written out, and what is inside of it."""
+    """The variable and width of `body` if it is an unrolled loop, and the statement inside."""
     if not isinstance(body, Forall) or body.tag is not None or body.unroll is None:
         return None, body
     width = ctx.names.extent(body.var)

@@ -1,16 +1,16 @@
-"""Positions in segments: those that add to one entry of the result have a loop of their own.
+"""Positions by segments: an inner loop covers the positions that add to one entry of the result.
 
     p = first
     i = the row of p
     while (p < last) {
       stop = min(last, pos[i + 1]);
       for (; p < stop; p++) { j = crd[p]; sum += ... }
-      put the sum where it belongs
+      store the sum
       while (p == pos[i + 1]) i++;
     }
 
-The inner loop has nothing to decide, so that several of its iterations can be under way at once:
-what a GPU needs. Levels between the one that chooses the entry and the counted one are tracked.
+The inner loop has no branches, so that several of its iterations overlap: a GPU needs this to hide
+latency. Levels between the one that selects the entry and the counted one are tracked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, blo
 
 @dataclass(frozen=True)
 class Segments:
-    """The lowering of one loop along positions, whose sums are summed."""
+    """The lowering of one loop along positions, with its segment sums."""
 
     tracked: Tracked
     loop: Forall
@@ -39,7 +39,7 @@ class Segments:
 
     @property
     def chooser(self) -> int:
-        """The innermost of the driver's variables that chooses the entry."""
+        """The index of the driver's innermost variable that selects the entry."""
         chosen = set(self.summed.original.lhs.vars)
         return max(n for n, var in enumerate(self.driver.variables) if var in chosen)
 
@@ -72,7 +72,7 @@ class Segments:
         return block(Declare(at, window.lo), p.While(compare("<", at, window.hi), body))
 
     def put(self, parents: list[Expr | None], owned: Expr, stop: Expr, scope: Scope) -> p.Block:
-        """The sum to its entry; one that nobody else adds to is simply written."""
+        """Store the sum; without an atomic if no other thread adds to the entry."""
         tracked, driver, summed = self.tracked, self.driver, self.summed
         lhs, ctx = summed.original.lhs, tracked.ctx
         chain: list[Expr | None] = [*parents, stop - 1]
@@ -100,7 +100,7 @@ class Segments:
         return block(*known, If(owned, store, add))
 
     def _advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
-        """Move all parents on to those of the position after a segment."""
+        """Advance all parents to those of the position after a segment."""
         kept = self.tracked.keeps_parents(self.driver, self.chooser)
         return self.tracked.move(self.driver, [*parents, position], 1, kept)
 

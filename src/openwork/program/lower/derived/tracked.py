@@ -1,4 +1,4 @@
-"""A loop along the positions of the one operand that drives it, above which parents are tracked.
+"""A loop along the positions of the one operand that drives it, which tracks their parents.
 
     i = the row of the first position
     for (p = first; p < last; p++) {
@@ -7,7 +7,7 @@
       body
     }
 
-What is accumulated in an entry that only parents choose is kept in a register until its run ends.
+A sum into an entry that only the parents select stays in a register until its segment ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from openwork.program.lower.derived.windows import places_above, positions
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
 from openwork.tree import Node, children, walk
 
-_FEW = 16  # positions for which a search for the parents of the first takes longest
+_FEW = 16  # so few positions that searching the parents of the first would dominate
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Tracked:
 
     recovery: Recovery
     lower: Lower
-    segments: Callable[..., Any] | None = None  # how segments of one entry are walked, if apart
+    segments: Callable[..., Any] | None = None  # lowers segments separately, if given
 
     @property
     def ctx(self) -> Context:
-        """What stays the same in the kernel."""
+        """What stays the same throughout the kernel."""
         return self.recovery.ctx
 
     def loop(self, loop: Forall, driver: Driver, window: Range | None, scope: Scope) -> p.Block:
@@ -90,11 +90,11 @@ class Tracked:
         flush = self._flush(summed, driver, parents, window, inner)
         step = block(*here, *tracking, work, If(ends, block(flush, summed.restart(scope))))
         made = header.finish(step, self._comment(driver))
-        # What ended with the last position has been put there already.
+        # A segment that ended with the last position is already stored.
         nonempty = compare("<", window.lo, window.hi)
         goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
         here, after = self.reach(driver, parents, window.hi - 1, scope, track=False)
-        # The entry does not depend on the innermost coordinate, which is the last one worked out.
+        # The entry does not depend on the innermost coordinate, which is recovered last.
         put = block(*here[:-1], self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
@@ -105,7 +105,7 @@ class Tracked:
     def _header(
         self, loop: Forall, position: Name, window: Range, scope: Scope
     ) -> tuple[Header, list[p.Stmt]]:
-        """A loop over the positions, or where their number is a constant, over so many."""
+        """A loop over the positions, or, if their number is constant, over 0 to that number."""
         if window.count.fixed is None:
             return Header.of(self.ctx, loop, position, window, scope), []
         counter, scope = scope.fresh(self.ctx.names.variables[loop.var])
@@ -116,9 +116,9 @@ class Tracked:
     # -- parents --------------------------------------------------------------------------------
 
     def _looks_up(self, loop: Forall, driver: Driver) -> bool:
-        """Whether the parents of each position are kept with the operand, and read.
+        """Whether the parents of each position are cached with the operand, and looked up.
 
-        A thread of a GPU that takes only a few positions would spend most of its time searching.
+        A GPU thread that takes only a few positions would spend most of its time searching.
         """
         relation = self.ctx.provenance.above.get(loop.var)
         length = relation.length if isinstance(relation, Cut) else None
@@ -132,8 +132,8 @@ class Tracked:
     ) -> tuple[list[Expr | None], list[p.Stmt], Scope]:
         """A name for the parent at every level above the counted one, at the first position.
 
-        None where nobody asks for it, or where it follows from the position by a formula. Where
-        they are looked up, none is known before the first position.
+        None where the parent is not needed, or follows from the position by a formula. Where
+        parents are looked up, none is known before the first position.
         """
         access = driver.access
         below = range(driver.first + 1, driver.last + 1)
@@ -153,7 +153,7 @@ class Tracked:
         return list(found[:-1]), code, scope
 
     def _asks_for_parent(self, access: Access, level: int) -> bool:
-        """Whether a coordinate, or its place, follows from the position and the parent only."""
+        """Whether a coordinate, or its place, depends on the parent as well as the position."""
         kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
         parent, position = Name("parent"), Name("position")
         formulas = (
@@ -163,7 +163,7 @@ class Tracked:
         return any(parent in walk(f) for f in formulas if isinstance(f, Expr))
 
     def _used(self, body: Stmt, driver: Driver) -> bool:
-        """Whether anything but the driver itself is indexed by the tracked variables."""
+        """Whether the tracked variables index anything but the driver itself."""
 
         def used(node: Node) -> frozenset[IndexVar]:
             if isinstance(node, Access):
@@ -180,7 +180,7 @@ class Tracked:
 
         assigns = [n for n in walk(body) if isinstance(n, Assign)]
         seen = [used(side) for assign in assigns for side in (assign.lhs, assign.rhs)]
-        # How far a loop within a block runs depends on which block it is.
+        # The extent of a loop within a block depends on the block.
         loops = self.ctx.provenance.roots_of(n.var for n in walk(body) if isinstance(n, Forall))
         outer = {
             block.outer for inner, block in self.ctx.names.inner_blocks.items() if inner in loops
@@ -208,10 +208,10 @@ class Tracked:
         looks_up: bool = False,
         kept: bool = False,
     ) -> tuple[list[p.Stmt], Scope]:
-        """Move the parents on to those of `position`; reach all levels and their coordinates.
+        """Advance the parents to those of `position`; reach all levels and their coordinates.
 
-        Parents above `first` stay the same here. `looks_up`: all of them are kept with the operand,
-        and read; `kept`: the last of them is.
+        Parents above `first` do not change. `looks_up`: all of them are cached with the operand,
+        and looked up; `kept`: only the last one is.
         """
         chain: list[Expr | None] = [*parents, position]
         code: list[p.Stmt] = []
@@ -221,13 +221,13 @@ class Tracked:
             code = self.move(driver, chain, first + 1, kept)
         more, scope = self.reach_down(driver, chain, scope, len(chain) - 1)
         for var in driver.counters(self.ctx.provenance):
-            scope = scope.bind(var, position)  # which the place of a strided entry does not tell
+            scope = scope.bind(var, position)  # the place of a strided entry does not imply it
         return [*code, *more], scope
 
     def move(
         self, driver: Driver, chain: list[Expr | None], first: int, kept: bool
     ) -> list[p.Stmt]:
-        """Move parents on to those of the last of `chain`, those of its places from `first` on."""
+        """Advance the parents in `chain`, from index `first` on, to those of its last position."""
         access, code = driver.access, list[p.Stmt]()
         for n in reversed(range(first, len(chain))):
             child, parent = chain[n], chain[n - 1]
@@ -252,18 +252,18 @@ class Tracked:
         return code
 
     def keeps_parents(self, driver: Driver, chooser: int = -1) -> bool:
-        """Whether what is right above each position is kept with the operand, and read.
+        """Whether the parent of each position is cached with the operand, and looked up.
 
-        So it is on a GPU for runs below runs, which are short as a rule: each step would wait for
-        the one before, which tells where the next run begins. Not so where the level above is the
-        one that chooses the entry: its runs are walked one by one.
+        This is so on a GPU for nested segments, which are usually short: otherwise each step would
+        wait for the previous one, which determines where the next segment begins. The exception is
+        where the level above selects the entry: its segments are traversed one by one.
         """
         last, boundaries = driver.last, driver.kinds[-1].boundaries
         apart = last > 1 and driver.first + chooser < last - 1
         return self.ctx.on_gpu and apart and boundaries is not None
 
     def _look_up(self, driver: Driver, chain: list[Expr | None], position: Expr) -> list[p.Stmt]:
-        """Read the parents of `position`, which an inspector has found."""
+        """Look up the parents of `position`, which an inspector has found."""
         above = range(driver.first, driver.last)
         starts = [self.ctx.tile_starts(driver.access, n, driver.last, 1) for n in above]
         return [
@@ -273,10 +273,10 @@ class Tracked:
         ]
 
     def _skip(self, access: Access, level: int, parent: Expr, child: Expr) -> Expr:
-        """The next parent, beyond any that are empty.
+        """The next parent, beyond any empty ones.
 
-        There may be many of them, which a core runs through quickly; but each step takes a thread
-        of a GPU the time of a load, and its neighbours wait.
+        There may be many of them. A CPU core skips them quickly, but each step costs a GPU thread a
+        load, and the rest of its warp waits.
         """
         past = self.ctx.positions(access, level - 1) + 1
         ends = self.ctx.boundaries(access, level)
@@ -285,7 +285,7 @@ class Tracked:
     def reach_down(
         self, driver: Driver, chain: list[Expr | None], scope: Scope, last: int
     ) -> tuple[list[p.Stmt], Scope]:
-        """Reach the levels of places in `chain` up to `last`, and their coordinates."""
+        """Reach the levels of the positions in `chain` up to `last`, and their coordinates."""
         access, code = driver.access, list[p.Stmt]()
         pairs = list(zip(chain, driver.variables, strict=True))[: last + 1]
         for n, (place, var) in enumerate(pairs):
@@ -297,7 +297,7 @@ class Tracked:
                 continue
             lies = kind.place(view, above if above is not None else Value(0), place)
             scope = scope.reach(access, Place(lies))
-            # Levels whose coordinate needs no parent may do without one.
+            # Levels whose coordinate does not depend on the parent may have none.
             at = kind.coordinate(view, above if above is not None else Value(0), place)
             name, scope = scope.fresh(self.ctx.names.variables[var])
             code.append(Declare(name, at, fixed=True))
@@ -319,7 +319,7 @@ class Tracked:
         return block(*code, *more, self.lower(at_each(variables, body), scope))
 
     def _coordinates(self, variables: tuple[IndexVar, ...], access: Access) -> Iterator[IndexVar]:
-        """Those of `variables` that are no places among positions, which are all visited."""
+        """Those of `variables` that are not places within positions, which are all visited."""
         for var in variables:
             pos = self.ctx.provenance.space(var) if self.ctx.on_gpu else None
             if pos is None or pos.access != access:
@@ -335,7 +335,7 @@ class Tracked:
         window: Range,
         scope: Scope,
     ) -> p.Block:
-        """Put the sum where it belongs; atomically only if another thread may do so as well."""
+        """Store the sum; atomically only if another thread may do so as well."""
         lhs = summed.original.lhs
         chosen = set(driver.variables[:-1]) <= set(lhs.vars)
         if lhs.tensor not in scope.sharing.atomic or not chosen:

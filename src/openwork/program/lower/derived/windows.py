@@ -1,4 +1,4 @@
-"""Windows of positions, and of the coordinates that belong to them."""
+"""Windows of positions, and of their coordinates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from openwork.program.nodes import (
 
 
 def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:
-    """The positions of a level that lie below what is reached and within the parent's range."""
+    """The positions of a level below the reached place and within the parent's range."""
     ctx, access = recovery.ctx, relation.access
     variables = recovery.provenance.underived(relation.parent)
     first = access.level_vars.index(variables[0])
@@ -43,7 +43,7 @@ def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:
     for level in range(first, first + len(variables)):
         if level > first:
             kind, view = access.tensor.format.levels[level], ctx.view(access, level)
-            # Of runs one after another; there may be none that a last one could be asked.
+            # Of consecutive segments; if there are none, there is no last one to read.
             ends = kind.begin(view, ends[0]), kind.children(view, ends[1])
         more, ends, scope = named_ends(f"p{ctx.names.of(access.tensor)}{level + 1}", ends, scope)
         code += more
@@ -52,7 +52,7 @@ def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:
 
 
 def dimension(recovery: Recovery, pos: Pos, scope: Scope) -> Found:
-    """The coordinates that all positions together belong to; numbers of tuples where fused."""
+    """The coordinates that all positions together cover; numbers of tuples where fused."""
     origin = recovery.provenance.origin(pos)
     if origin in recovery.provenance.above:
         return recovery.values(origin, scope)
@@ -63,10 +63,10 @@ def dimension(recovery: Recovery, pos: Pos, scope: Scope) -> Found:
 
 
 def coordinate_window(recovery: Recovery, window: Range, scope: Scope) -> Found:
-    """The coordinates from the first position of `window` to that of the next window's.
+    """The coordinates from the first position of `window` to the first one of the next window.
 
-    The first window begins where the dimension does, and the last ends where it does, so that
-    all together miss nothing.
+    The first window begins at the start of the dimension, and the last ends at its end, so that the
+    windows together cover it.
     """
     pos = window.pos
     if pos is None:
@@ -94,7 +94,7 @@ def coordinate_window(recovery: Recovery, window: Range, scope: Scope) -> Found:
 def _coordinate_at(
     recovery: Recovery, pos: Pos, everything: Range, position: Expr, scope: Scope
 ) -> tuple[list[Stmt], Expr, Scope]:
-    """The coordinate at a position; of fused variables, the number of the tuple."""
+    """The coordinate at a position; for fused variables, the number of the tuple."""
     ctx, access = recovery.ctx, pos.access
     variables = recovery.provenance.underived(pos.parent)
     first = access.level_vars.index(variables[0])
@@ -106,11 +106,11 @@ def _coordinate_at(
         parent = places[n - 1] if n else ctx.parent_place(access, first, scope).position
         at = kind.coordinate(view, parent, places[n])
         if n == 0 and len(variables) > 1:
-            # Tuples are numbered from the first that the outermost variable is confined to.
+            # Tuples are numbered from the first value that the outermost variable is confined to.
             more, confined, scope = recovery.outermost_window(pos.parent, scope)
             code += more
             at = at if confined is None else at - confined[0]
-        if n > 0:  # as many as tuples are numbered by: a block may reach beyond the shape
+        if n > 0:  # tuples are numbered by this extent: a block may reach beyond the shape
             more, inner, scope = recovery.values(var, scope)
             code += more
             at = number * inner.size + at
@@ -121,14 +121,14 @@ def _coordinate_at(
 def parents_within(recovery: Recovery, relation: Cut, window: Range, scope: Scope) -> Found:
     """`window`, a run of positions, with the parents of its own positions alone.
 
-    They are searched for; those of all runs of a whole level have been found by an inspector.
+    They are searched for; for the runs of a whole level, an inspector has found them.
     """
     ctx, pos = recovery.ctx, window.pos
     if pos is None or len(window.levels) < 2:
         return [], window, scope
     access, code, levels = pos.access, list[Stmt](), list(window.levels)
     first = access.level_vars.index(recovery.provenance.underived(pos.parent)[0])
-    ends = (window.lo, window.hi)  # that of the next run, too: coordinates reach up to it
+    ends = (window.lo, window.hi)  # the next run's too: coordinates reach up to it
     whole = first == 0 and scope.depth == 1
     whole = whole and recovery.provenance.above.get(relation.parent) == pos
     for n in reversed(range(1, len(levels))):
@@ -164,9 +164,9 @@ def places_above(
     scope: Scope,
     moving: bool = False,
 ) -> tuple[list[Stmt], list[Expr], Scope]:
-    """The positions at the levels above `position`, found by search, and itself.
+    """The ancestors of `position` at the levels above, found by search, and `position` itself.
 
-    `moving`: they will be moved on from there.
+    `moving`: the code will advance them.
     """
     places = [position]
     code: list[Stmt] = []
@@ -188,7 +188,7 @@ def places_above(
 
 
 def _positions_below(ctx: Context, access: Access, level: int, scope: Scope) -> Ends:
-    """The positions of `level` below the place that is reached above it."""
+    """The positions of `level` below the reached place above it."""
     kind, view = access.tensor.format.levels[level], ctx.view(access, level)
     parent = ctx.parent_place(access, level, scope)
     return _expr(kind.begin(view, parent.position)), _expr(kind.end(view, parent.last))

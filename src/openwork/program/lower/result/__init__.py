@@ -1,1 +1,1 @@
-"""Sparse results in pieces: count, scan, fill; on threads and on a GPU."""
+"""Sparse results in pieces: count, prefix sum, fill; on CPU threads and on a GPU."""

@@ -1,4 +1,4 @@
-"""Where the outermost loop is cut into pieces: windows of its values with about equal work."""
+"""Partitions the outermost loop into pieces: windows of its values with about equal work."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from openwork.tree import walk
 
 @dataclass(frozen=True)
 class Cut:
-    """The cuts of a loop, whose values are `whole`."""
+    """The partition of a loop over the values `whole`."""
 
     ctx: Context
     loop: Forall
     whole: Range
 
     def window(self, scope: Scope) -> tuple[list[Stmt], Range, Scope]:
-        """The values of the piece at hand."""
+        """The values of the current piece."""
         lo, scope = scope.fresh("piece_lo")
         hi, scope = scope.fresh("piece_hi")
         window = Range(lo, hi)
@@ -53,7 +53,7 @@ class Cut:
                 for end, n in ((lo, PIECE), (hi, PIECE + 1))
             ]
             return [*ends], window, scope
-        # Of an operand that is sparse the pieces begin at coordinates that it has.
+        # If the operand is sparse, pieces begin at its stored coordinates.
         view = self.ctx.view(access, 0)
         first, last = outer.begin(view, Value(0)), outer.end(view, Value(0))
         code: list[Stmt] = [Declare(lo, self.whole.lo), Declare(hi, self.whole.hi)]
@@ -75,16 +75,16 @@ class Cut:
         return code, window, scope
 
     def confine(self, scope: Scope, window: Range) -> Scope:
-        """With the loops of a piece to run over what it has."""
+        """With the loops of a piece restricted to its values."""
         return scope.narrow(self.loop.var, window)
 
     def prepare(self) -> list[Stmt]:
-        """What is to be done before the first piece."""
+        """Code before the first piece."""
         return []
 
     @property
     def limit(self) -> Expr | None:
-        """The row that a piece ends within, so that another closes it; None: it never does."""
+        """The row in which a piece ends, so that another piece closes it; None: never."""
         return None
 
     @property
@@ -96,12 +96,12 @@ class Cut:
 
     @property
     def sparse(self) -> Access | None:
-        """The operand that tells how much work there is, if it has but some of the values."""
+        """The operand whose entries measure the work, if it stores only some of the values."""
         access = self._measure()
         return None if access is None or access.tensor.format.levels[0].full else access
 
     def _measure(self) -> Access | None:
-        """The operand whose entries tell how much work there is, if one does."""
+        """The operand whose entries measure the work, if there is one."""
         found = [
             access
             for access in dict.fromkeys(n for n in walk(self.loop) if isinstance(n, Access))
@@ -113,7 +113,7 @@ class Cut:
         return min(found, key=lambda access: access.tensor.format.levels[0].locates, default=None)
 
     def rows(self, window: Range, result: Appender) -> Rows:
-        """The parents of the outermost sparse level of the result that a piece has."""
+        """The parents of the result's outermost sparse level that belong to a piece."""
         lo, hi = window.lo, window.hi
         relation = self.ctx.provenance.above.get(self.loop.var)
         if isinstance(relation, Runs) and relation.length is not None:
@@ -125,7 +125,7 @@ class Cut:
 
 
 def _share(begin: Expr, size: Expr, n: Expr) -> Expr:
-    """Where piece `n` of all begins, if they are of equal sizes; nothing on the way is larger."""
+    """Where piece `n` of equal pieces begins; intermediate values do not overflow."""
     return begin + size / PIECES * n + arithmetic("min", n, size % PIECES)
 
 

@@ -1,8 +1,8 @@
-"""Where a result is cut into pieces on a GPU: between rows, or so that all have equally much to do.
+"""The partition of a sparse result on a GPU: by rows, or merge path with equal work per piece.
 
-Rows differ, and a thread that has a long one keeps all others waiting. So the pairs of a row and a
-column may be cut where so many entries of operands lie between two cuts, counted along the rows. A
-cut is a row and a column, before which it lies. Each piece then merges its part of what is merged.
+Rows differ in length, and a thread with a long row keeps the others waiting. So pieces may be cut
+along the merge path: every piece covers equally many rows and operand entries. A cut is a row and
+a column, before which it lies. Each piece then merges its part of the operands.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MINE, _MOST, _THEIRS = Name("cut_mine"), Name("cut_most"), Name("cut_theirs")
 
 @dataclass(frozen=True)
 class RowCut(Cut):
-    """Pieces of one value each, unless an operand has but some of them."""
+    """Pieces of one row each, or of one stored row if an operand is sparse."""
 
     def window(self, scope: Scope) -> tuple[list[Stmt], Range, Scope]:
         if self.sparse is not None:
@@ -62,7 +62,7 @@ class RowCut(Cut):
 
     @property
     def most(self) -> Expr:
-        """How many pieces there are."""
+        """The number of pieces."""
         if self.sparse is None:
             return self.whole.size
         return arithmetic("min", self.whole.size, self.ctx.positions(self.sparse, 0))
@@ -70,7 +70,7 @@ class RowCut(Cut):
 
 @dataclass(frozen=True)
 class ShareCut(RowCut):
-    """Pieces of `share` rows and entries, together."""
+    """Pieces of `share` rows and entries in total: a merge path."""
 
     share: int = 1
 
@@ -82,7 +82,7 @@ class ShareCut(RowCut):
 
     @property
     def _operands(self) -> list[Access]:
-        """The two operands whose entries are counted, or the one; more would go along."""
+        """The one or two operands whose entries are counted; more than two are not balanced."""
         return measured(self.loop)[:2]
 
     @property
@@ -128,7 +128,7 @@ class ShareCut(RowCut):
     # -- the cuts -------------------------------------------------------------------------------
 
     def prepare(self) -> list[Stmt]:
-        """The row and the column of each cut, by bisection: a kernel of its own."""
+        """The row and the column of each cut, by binary search, in a separate kernel."""
         end = self.whole.hi
         nearer = If(
             compare("<=", self._before(_MIDDLE), _GOAL),
@@ -160,17 +160,17 @@ class ShareCut(RowCut):
         ]
 
     def _before(self, row: Name) -> Expr:
-        """Rows before `row`, and entries in them."""
+        """The rows before `row`, plus the entries in them."""
         work: Expr = row
         for access in self._operands:
             work = work + Load(self.ctx.boundaries(access, 1), row)
         return work
 
     def _within_row(self, begins: list[Name]) -> list[Stmt]:
-        """Move on from where the row begins, past `_REST - 1` entries; equal ones stay together.
+        """Advance from the beginning of the row past `_REST - 1` entries; equal ones stay together.
 
-        Of two sorted runs it is found by bisection how many entries are the first one's: as long as
-        its next is before the other's last. The next column of both is where the cut is.
+        For two sorted segments, a binary search finds how many entries come from the first: as long
+        as its next entry is before the other's last. The cut is at the next column of both.
         """
         entries = _REST - 1
         one, *others = begins

@@ -1,7 +1,8 @@
-"""Sparse results in pieces on a GPU: units of threads count the pieces, and fill them in place.
+"""Sparse results in pieces on a GPU: units of threads count the pieces, then fill them in place.
 
-There are as many pieces as the outermost loop has values, or stored coordinates where an operand
-has few: a row of a matrix, say. What each has is added up in between, and the host learns the sum.
+A piece is one value of the outermost loop, or one stored coordinate where an operand is sparse: a
+row of a matrix, for example. A prefix sum over the counts comes in between, and the host reads the
+total.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ from openwork.program.nodes import (
     compare,
 )
 
-_THREADS = 64  # of a block
+_THREADS = 64  # per block
 _RUN = Name("piece_run")  # the pieces of a block
-_AT = Name("piece_at")  # which of the pieces of a tier
+_AT = Name("piece_at")  # the index within the pieces of a tier
 _WORDS = {LONG: "long", FAR: "far"}
 Before = Callable[[], list[Stmt]]
 After = Callable[[Rows], list[Stmt]]
@@ -67,7 +68,7 @@ After = Callable[[Rows], list[Stmt]]
 
 @dataclass(frozen=True)
 class DevicePieces(Pieces):
-    """The assembly of one result by the units of a GPU."""
+    """The assembly of one result by GPU units."""
 
     @property
     def _made(self) -> Append:
@@ -78,7 +79,7 @@ class DevicePieces(Pieces):
 
     @property
     def _each(self) -> int:
-        """Pieces that a block takes at once, whose tables are to fit its shared memory."""
+        """Pieces per block, such that their tables fit its shared memory."""
         tables = [table.near_bytes for table in self._tables]
         return max(1, min(_THREADS // self._made.lanes, MOST_SHARED // max([*tables, 1])))
 
@@ -104,7 +105,7 @@ class DevicePieces(Pieces):
         before: Before,
         after: After,
     ) -> Stmt:
-        """All pieces; then those with a row that is too long for a near table, by whole blocks."""
+        """All pieces; then whole blocks take those with a row that is too long for a near table."""
         counting = appender.counts
 
         def start() -> list[Stmt]:
@@ -124,7 +125,7 @@ class DevicePieces(Pieces):
         return block(*self._learnt(made)) if counting else block(*made)
 
     def _learnt(self, made: list[Stmt]) -> list[Stmt]:
-        """The passes, and between them lists of pieces that the first makes for the others."""
+        """The passes, and the lists of pieces that the first pass makes for the others."""
         near, *others = made
         lists: list[Stmt] = [Allocate(_list(tier), PIECES) for tier in _WORDS]
         lists.append(Allocate(NOTED, Value(1 + len(_WORDS)), zeroed=True))
@@ -172,18 +173,18 @@ def _list(tier: int) -> Array:
 
 
 def _count(tier: int) -> Name:
-    """How many they are, as the host has learnt it."""
+    """Their number, as read by the host."""
     return Name(f"{_WORDS[tier]}_pieces")
 
 
 def _noted(tier: int) -> Stmt:
-    """A piece is put on the list of its tier."""
+    """Append a piece to the list of its tier."""
     listed = Do(Helper("append", (_list(tier), Address(NOTED, Value(tier)), PIECE)))
     return If(compare("==", TIER, tier), block(ByOne(block(listed))))
 
 
 def pieces_of(recovery: Recovery, lower: Lower) -> Pieces:
-    """Pieces as the plan wants them."""
+    """The assembly in pieces, on the CPU or a GPU as the plan says."""
     assembly = recovery.ctx.plan.assembly
     on_gpu = isinstance(assembly, Append) and assembly.lanes > 0
     return (DevicePieces if on_gpu else Pieces)(recovery, lower)

@@ -1,4 +1,4 @@
-"""Loops that append one entry in each iteration, which threads can then share.
+"""Parallelizes loops that append one entry in each iteration.
 
    for (p = a; p < b; p++) { crd[n] = e; n++; }
 => for (p = a; p < b; p++) crd[n + (p - a)] = e;  n += b - a;
@@ -28,7 +28,7 @@ from openwork.tree import Node, bottom_up, map_children, substitute, walk
 
 
 def side_by_side(code: p.Block, lanes: int) -> p.Block:
-    """`code` with such loops shared by `lanes` threads."""
+    """`code` with such loops distributed over `lanes` threads."""
 
     def rule(node: Node) -> Node | None:
         return _shared(node, lanes) if isinstance(node, For) and not node.unit else None
@@ -64,7 +64,7 @@ def _step(counter: Name) -> Set:
 
 
 def _is_simple(s: Stmt, counters: list[Name]) -> bool:
-    """Whether iterations do `s` to different places."""
+    """Whether iterations execute `s` on different elements."""
     match s:
         case Declare(fixed=True) | Set():
             return True
@@ -77,7 +77,7 @@ N = TypeVar("N", bound=Node)
 
 
 def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
-    """`code` with its outermost loops given to warps, where they only add to `values`."""
+    """`code` with its outermost loops distributed over warps, where they only add to `values`."""
 
     def given(node: Node) -> Node:
         match node:
@@ -92,7 +92,7 @@ def by_warps(code: p.Block, values: Array, warps: int, lanes: int) -> p.Block:
 
 
 def _only_inserts(loop: For, values: Array) -> bool:
-    """Whether iterations can be done in any order, and threads share a loop in each."""
+    """Whether iterations may run in any order, and contain a loop for threads."""
     inner = list(walk(loop.body))
     own = {n.name for n in inner if isinstance(n, p.Declare)}
     for n in inner:
@@ -109,7 +109,7 @@ def _only_inserts(loop: For, values: Array) -> bool:
 
 
 def shared_by(lanes: int, node: N) -> N:
-    """Loops for threads have so many of them, but for those of warps, which have their own."""
+    """With so many units for thread loops; loops of warps keep their own number."""
     if isinstance(node, For) and node.unit == "warp":
         return node
     if isinstance(node, For) and node.unit == "thread":

@@ -1,10 +1,10 @@
-"""Workspaces that the threads of a GPU fill together: a hash set of keys, and a list of them.
+"""Workspaces that GPU threads fill together: a hash set of keys, and a list of them.
 
-A unit of threads has a table for the rows of a result that it makes, one after the other. How many
-keys a row has at most is counted before, from the lengths of the loops that insert them, and that
-many slots are used of it. Most rows fit a small table in shared memory, and a few threads do them.
-What does not fit is noted and done afterwards by whole blocks: *long* rows with a table in all of
-the block's shared memory, *far* ones with a table, or a map of bits, in global memory.
+A unit of threads reuses one table for all rows of a result that it computes. An upper bound of a
+row's keys is counted first, from the trip counts of the loops that insert them; it determines how
+many slots the row uses. Most rows fit a small table in shared memory, which a few threads fill.
+The others are listed, and whole blocks compute them afterwards: *long* rows with a table in all of
+the block's shared memory, *far* rows with a table or a bitmap in global memory.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from openwork.tree import Node, substitute, walk
 
 NEAR, LONG, FAR = range(3)  # tiers
 TIER = Name("piece_tier")  # of the longest row of a piece
-# The most keys that a far row may have, how many pieces are long, and how many are far.
+# An upper bound of the keys of a far row, the number of long pieces, and of far pieces.
 NOTED = Array("pieces_noted", "int32")
 MOST_SLOTS = Name("far_slots")  # of a table for so many keys
-_COUNT = "uint64"  # whatever indices are: the products of a row may be too many for 32 bits
-_NEAR_EACH = 64  # keys that a thread inserts into a near table, at most
-_MOST = 1 << 29  # keys of a row, which no memory would hold tables for
-# What the hardware adds to atomically.
+_COUNT = "uint64"  # whatever the index type: the products of a row may overflow 32 bits
+_NEAR_EACH = 64  # insertions per thread into a near table, at most
+_MOST = 1 << 29  # keys of a row, beyond which no memory would hold its table
+# The types with hardware atomic adds.
 _ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
 
 
 @dataclass(frozen=True)
 class Table(Workspace):
-    """A workspace that lists its keys, filled by the threads of a GPU.
+    """A workspace that lists its keys, filled by GPU threads together.
 
-    `made`: how its result is. `tier`: which rows it is for, by how many keys they have.
+    `made`: how the result is assembled. `tier`: the rows it is for, by their number of keys.
     """
 
     made: Append = field(default_factory=Append)
@@ -70,7 +70,7 @@ class Table(Workspace):
 
     @property
     def lanes(self) -> int:
-        """How many threads fill it."""
+        """The number of threads that fill it."""
         return self.made.lanes if self.tier == NEAR else self.made.many
 
     @property
@@ -79,7 +79,7 @@ class Table(Workspace):
 
     @property
     def _type(self) -> str:
-        """Keys of one mode are like the coordinates of the result along it."""
+        """The type of keys: with one mode, that of the result's coordinates."""
         if len(self.vars) > 1:
             return super().keys.type
         names, result = self.names, self.names.result
@@ -93,38 +93,38 @@ class Table(Workspace):
 
     @property
     def set(self) -> Array:
-        """Keys by slot, -1 where there is none."""
+        """Keys by slot, -1 for an empty slot."""
         return Array(f"{self.name}_set", self._type)
 
     @property
     def bits(self) -> Array:
-        """A bit for every key, where a row has a map."""
+        """A bit for every key, where a row has a bitmap."""
         return Array(f"{self.name}_bits", "uint32")
 
     @property
     def tally(self) -> Array:
-        """One number: how many keys there are, for the threads of a block to meet."""
+        """One number: the number of keys, in memory that the threads of a block share."""
         return Array(f"{self.name}_tally", "int32")
 
     @property
     def bound(self) -> Name:
-        """How often a key is inserted for the row at hand."""
+        """The number of insertions for the current row."""
         return Name(f"{self.name}_bound", _COUNT)
 
     @property
     def _most_keys(self) -> Expr:
-        """How many keys the row at hand has, at most."""
+        """An upper bound of the number of keys of the current row."""
         limit = p.Convert(p.Apply(MIN, (self.bound, Value(_MOST, _COUNT)), _COUNT), INDEX)
         return arithmetic("min", limit, self.size)
 
     @property
     def used(self) -> Name:
-        """How many slots the row at hand uses: a power of two."""
+        """The number of slots that the current row uses: a power of two."""
         return Name(f"{self.name}_used")
 
     @property
     def near_bytes(self) -> int:
-        """How much shared memory a unit of threads needs for a near table."""
+        """The shared memory that a unit of threads needs for a near table."""
         return self.made.slots * self._slot_bytes
 
     @property
@@ -134,17 +134,17 @@ class Table(Workspace):
 
     @property
     def long_slots(self) -> int:
-        """How many slots the table of a long row has."""
+        """The number of slots in the table of a long row."""
         return 1 << (MOST_SHARED // self._slot_bytes).bit_length() >> 1
 
     @property
     def is_map(self) -> bool:
-        """Whether the row at hand has a map instead of a table."""
+        """Whether the current row has a bitmap instead of a table."""
         far = self.tier == FAR and self.made.mapped
         return far and len(self.vars) == 1 and is_blank(self.identity)
 
     def setup(self, valued: bool = True) -> list[Stmt]:
-        """Memory for a unit, and what it knows about its table."""
+        """Allocate memory for a unit, and declare its counters."""
         if not self.lists:
             return super().setup(valued)
         if self.is_map:
@@ -185,12 +185,12 @@ class Table(Workspace):
         return [ByOne(block(known, found, If(compare("<", slot, 0), *stores)))]
 
     def meets(self, op: Op | None) -> bool:
-        """Whether warps that insert at once combine values of the row at hand atomically."""
+        """Whether warps insert concurrently, and so combine values atomically."""
         type, added = self.tensor.dtype.name, op is not None and op.adds
         return self.tier != NEAR and self.made.atomic and added and type in _ATOMIC
 
     def combined(self, at: Expr, value: Expr, op: Op | None) -> Store:
-        """`vals[at] op= value`, where there is a value already: atomically, if others may, too."""
+        """`vals[at] op= value` for an existing value; atomically if warps insert concurrently."""
         if self.meets(op):
             return Store(self.vals, at, value, op, atomic=True)
         return self._again(at, value, op)
@@ -203,7 +203,7 @@ class Table(Workspace):
         return Helper("slot_of", (self.set, self.used, Load(self.keys, position)))
 
     def around(self, producer: p.Block, consumer: p.Block, counting: bool) -> list[Stmt]:
-        """Count what is inserted at most, make the table empty, fill it, put its keys in order."""
+        """Bound the insertions, clear the table, fill it, sort its keys."""
         at, lanes, made = Name(f"{self.name}_at"), self.lanes, self.made
         consumer = side_by_side(consumer, lanes)
         if self.tier != NEAR and made.atomic:
@@ -236,7 +236,7 @@ class Table(Workspace):
         return [*before, If(fits, block(*body), self._noted() if counting else None)]
 
     def _noted(self) -> p.Block:
-        """That the row at hand is too long."""
+        """Record that the current row is too long."""
         keys = p.Convert(self._most_keys, "int32")
         most = Store(NOTED, Value(0), keys, MAX, atomic=True)
         far = block(Set(TIER, Value(FAR)), ByOne(block(most)))
@@ -244,13 +244,13 @@ class Table(Workspace):
         return block(If(compare("<=", self.used, self.long_slots), longer, far))
 
     def _bounded(self, producer: p.Block) -> list[Stmt]:
-        """How often `producer` inserts a key; of innermost loops the lengths are added up."""
+        """Bound the insertions of `producer` by the trip counts of its innermost loops."""
         others = {
             n.args[0]
             for n in walk(producer)
             if isinstance(n, Helper) and n.facts.inserts and n.args[0] != self.set
         }
-        if others:  # whose keys are not known before
+        if others:  # whose keys are not known beforehand
             return [Set(self.bound, p.Convert(self.size, _COUNT))]
         counted = block(*_Bound(self).of(producer))
         own: dict[Node, Node] = {
@@ -261,7 +261,7 @@ class Table(Workspace):
 
 @dataclass(frozen=True)
 class _Bound:
-    """Code that inserts, as code that counts how often."""
+    """Rewrites code that inserts into code that counts the insertions."""
 
     table: Table
 
@@ -296,7 +296,7 @@ class _Bound:
         return []
 
     def _shared(self, loop: For) -> For:
-        """Threads count together, where nothing else depends on the order."""
+        """Let threads count together, where the order does not matter."""
         changed = {n.name for n in walk(loop.body) if isinstance(n, Set)}
         if changed != {self.table.bound} or any(isinstance(n, For) for n in walk(loop.body)):
             return loop
@@ -305,7 +305,7 @@ class _Bound:
 
 
 def _moves(body: Stmt) -> bool:
-    """Whether a loop changes what is known outside of it: the bound, or where an operand stands."""
+    """Whether a loop changes outer variables: the bound, or the position in an operand."""
     return any(isinstance(n, Set) and n.name not in _declared(body) for n in walk(body))
 
 
@@ -322,7 +322,7 @@ def _plain(loop: For) -> For:
 
 
 def maker_of(made: Append) -> Callable[..., Workspace]:
-    """What makes workspaces that threads fill together, as a result is to be made."""
+    """The constructor of workspaces that GPU threads fill together."""
     return partial(Table, made=made)
 
 
@@ -331,7 +331,7 @@ def tables_of(workspaces: Workspaces) -> list[Table]:
     return [w for w in workspaces.table.values() if isinstance(w, Table) and w.lists]
 
 
-MOST_KEYS = Name("far_keys")  # of a row that is far, as the host has learnt it
+MOST_KEYS = Name("far_keys")  # of a far row, as read by the host
 _SUMS = 32  # one for each warp of a block
 
 
@@ -340,7 +340,7 @@ def _words(table: Table) -> Expr:
 
 
 def _map_setup(table: Table, valued: bool) -> list[Stmt]:
-    """Memory for a block: no key is there, and all values are at the identity."""
+    """Allocate memory for a block: no keys, and all values at the identity."""
     return [
         *([Allocate(table.vals, table.size, zeroed=True)] if valued else []),
         Allocate(table.bits, _words(table), zeroed=True),
@@ -351,7 +351,7 @@ def _map_setup(table: Table, valued: bool) -> list[Stmt]:
 
 
 def _around_map(table: Table, producer: Block, consumer: Block) -> list[Stmt]:
-    """Fill the map, list its keys in order, and make it empty again."""
+    """Fill the bitmap, list its keys in order, and clear it."""
     at, found = Name(f"{table.name}_at"), (table.bits, _words(table), table.tally)
     if not any(node == table.keys for node in walk(consumer)):
         return [producer, Set(table.count, Helper("tally_bits", found)), consumer]

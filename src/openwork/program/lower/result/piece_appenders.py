@@ -1,4 +1,4 @@
-"""Appenders of a piece of a result: one counts, one fills in place, one has arrays of its own.
+"""Appenders for a piece of a result: one counts, one fills in place, one has private arrays.
 
 Their counters are those of the piece, `own2` and so on.
 """
@@ -38,18 +38,18 @@ from openwork.program.nodes import (
     compare,
 )
 
-OWN = "own"  # what the arrays of a piece are called in place of the result's
+OWN = "own"  # the prefix of a piece's arrays, in place of the result's
 PIECE, PIECES = Name("piece"), Name("pieces")
-# Of each piece: 1 when those before it are counted, 2 when it is itself, and 0 once it is in place.
+# Bits per piece: 1 when all before it are counted, 2 when it is counted; 0 once it is in place.
 TURNS = Array("R_turns", "int64")
-Rows = tuple[Expr, Expr]  # the parents of the outermost sparse level that a piece has
+Rows = tuple[Expr, Expr]  # the parents of the outermost sparse level that belong to a piece
 
 
-# Of the last piece that a thread has put into place: the number of the next, where that begins, and
-# how many entries it had; and where the piece at hand will begin if all have as many.
+# Of the last piece that a thread copied: the number of its successor, where that begins, and how
+# many entries it had; and where the current piece will begin if all have as many.
 _PLACED, _END, _EACH = Name("own_placed"), Name("own_end"), Name("own_each")
 _SOON = Name("own_soon")
-_ENTRY = 4  # for so many bytes of each entry a line is asked for at the end of each run
+_ENTRY = 4  # one cache line is prefetched per so many bytes of an entry, at the end of each segment
 
 
 def first_of(level: int) -> Array:
@@ -67,7 +67,7 @@ class PieceAppender(Appender):
         return Name(f"{OWN}{level + 1}")
 
     def begin(self, firsts: list[Expr]) -> list[Stmt]:
-        """The counters, which start at `firsts`."""
+        """Declare the counters, which start at `firsts`."""
         return [
             Declare(self.count(level), first)
             for level, first in zip(self.sparse, firsts, strict=True)
@@ -76,7 +76,7 @@ class PieceAppender(Appender):
 
 @dataclass
 class Counting(PieceAppender):
-    """Entries are counted and nothing is stored."""
+    """Counts entries, and stores nothing."""
 
     counts: ClassVar[bool] = True
 
@@ -99,7 +99,7 @@ class Counting(PieceAppender):
 
 @dataclass
 class Filling(PieceAppender):
-    """Entries are stored where they belong, in arrays that are large enough.
+    """Stores entries in place, in arrays that are large enough.
 
     `limit`: from this row on, another piece closes rows.
     """
@@ -117,16 +117,16 @@ class Filling(PieceAppender):
         code = super().close(level, parent)
         if self.limit is not None:
             code = [If(compare("<", parent, self.limit), block(*code))]
-        # What is right below a position is closed when that is kept.
+        # The segment right below a position is closed when the position is kept.
         return code if above is None or above + 1 == level else self._within(above, code)
 
     def _within(self, level: int, code: list[Stmt]) -> list[Stmt]:
-        """`code` at a position that was entered: if it is not kept, it may be another piece's."""
+        """`code` at an entered position, if that is kept; otherwise it may be another piece's."""
         end = Load(first_of(level), PIECE + 1)
         return [If(compare("<", self.count(level), end), block(*code))] if code else []
 
     def carry(self, rows: Rows) -> list[Stmt]:
-        """Close the runs that a piece has never visited."""
+        """Close the segments that a piece never visits."""
         at, code = Name("R_at"), list[Stmt]()
         for level in sorted(self.gaps):
             last = Name(f"R{level + 1}_last")
@@ -150,21 +150,21 @@ def _first(level: int) -> Load:
 
 @dataclass
 class Owning(PieceAppender):
-    """Entries are appended to arrays of the piece alone, which number them from zero.
+    """Appends entries to private arrays of the piece, which count from zero.
 
-    A thread uses them again for its next piece if it can put the last one into place at once. That
-    is when all pieces before are counted, and while the piece is still in the cache. Where the next
-    one will begin is then known roughly, if pieces are alike: its place is asked for as it grows,
-    for else the copy would take most of its time to wait for memory.
+    A thread reuses them for its next piece if it can copy the current one into the result while
+    that is still in the cache: when all earlier pieces are counted. If pieces are alike, the next
+    one's place can be estimated; it is prefetched as the piece grows, because the copy would
+    otherwise mostly wait for memory.
     """
 
-    asks: bool = False  # for the place of the piece, whenever a run of the last level ends
+    asks: bool = False  # prefetches the piece's place whenever a segment of the last level ends
 
     def room(self, level: int) -> Name:
         return Name(f"{OWN}{level + 1}_room")
 
     def array(self, level: int, fact: ArrayFact) -> Array:
-        """The runs of coordinates that all are there belong to the result from the start."""
+        """The position array of the outermost sparse level is the result's own from the start."""
         if self.is_shared(level, fact):
             return super().array(level, fact)
         return self.names.array(self.result.tensor, level, fact, OWN)
@@ -175,18 +175,18 @@ class Owning(PieceAppender):
 
     @cached_property
     def in_result(self) -> dict[Array, Array]:
-        """The array of the result in place of each that the piece has of its own."""
+        """The result's array for each private array of the piece."""
         result = Appender(self.result, self.names)
         levels = ((self.growing(level), result.growing(level)) for level in self.sparse)
         pairs = (pair for own, whole in levels for pair in zip(own, whole, strict=True))
         return {own.array: whole.array for own, whole in pairs}
 
     def is_shared(self, level: int, fact: ArrayFact) -> bool:
-        """Whether an array is the result's own, and every piece has a part of it."""
+        """Whether an array is the result's own, of which every piece writes a part."""
         return fact.per == "parent" and level == self.sparse[0]
 
     def setup(self) -> list[Stmt]:
-        """The arrays of a thread, empty at first."""
+        """Declare the arrays of a thread, empty at first."""
         code: list[Stmt] = [Declare(self.room(level), Value(0)) for level in self.sparse]
         if self.asks and self.copies:
             first = ((_PLACED, Value(0)), (_END, Value(0)), (_EACH, ROOM / PIECES))
@@ -194,11 +194,11 @@ class Owning(PieceAppender):
         return [*code, *(Allocate(array, Value(0)) for array in self.arrays)]
 
     def cleanup(self) -> list[Stmt]:
-        """Give the arrays of a thread back."""
+        """Free the arrays of a thread."""
         return [Free(array) for array in self.arrays]
 
     def start(self, pieces: Expr) -> list[Stmt]:
-        """Memory for a piece, one of so many."""
+        """Reserve memory for one of so many pieces."""
         code: list[Stmt] = []
         for level in self.sparse:
             code += self.reserve(level, ROOM / pieces + 1)
@@ -215,15 +215,15 @@ class Owning(PieceAppender):
 
     @property
     def copies(self) -> bool:
-        """Whether pieces may be put into place at once, and others use their arrays again."""
+        """Whether pieces may be copied early, so that later ones reuse their arrays."""
         growing = (growing for level in self.sparse for growing in self.growing(level))
-        return not any(each.zeroed for each in growing)  # a piece may need arrays of zeros
+        return not any(each.zeroed for each in growing)  # a piece may need zeroed arrays
 
     def close(self, level: int, parent: Expr) -> list[Stmt]:
         code = super().close(level, parent)
         if level != self.sparse[-1] or level == 0 or not self.copies:
             return code
-        self.asks = True  # even if it turns out later that nothing can be put into place at once
+        self.asks = True  # even if it turns out later that no piece can be copied early
         there = _SOON + self.count(level)
         soon = [
             Prefetch(
@@ -242,9 +242,9 @@ class Owning(PieceAppender):
         return [growing.array for level in self.sparse for growing in self.growing(level)]
 
     def place(self, result: Appender, rows: Rows) -> list[Stmt]:
-        """Copy a piece to its place in `result` if that is known and has room, else shelve it.
+        """Copy a piece to its place in `result` if that is known and has memory, else shelve it.
 
-        A result of a single piece has no room: it gets the arrays of the piece.
+        A result of a single piece has no memory of its own: it takes over the piece's arrays.
         """
         shelve: list[Stmt] = [Put(array, PIECE) for array in self.arrays]
         shelve += [Set(self.room(level), Value(0)) for level in self.sparse]
@@ -267,7 +267,7 @@ class Owning(PieceAppender):
         return [Declare(known, turn, fixed=True), If(ready, block(*place), block(*shelve))]
 
     def shifted(self, rows: Rows) -> list[Stmt]:
-        """Copy a piece to where it begins in the result, its positions counted from there."""
+        """Copy a piece to its place in the result, with its positions shifted by that."""
         code: list[Stmt] = []
         first = self.sparse[0]
         if first > 0:
@@ -288,7 +288,7 @@ class Owning(PieceAppender):
         return code
 
     def _moved(self, level: int, array: Array, to: Array, begin: Expr, span: Rows) -> list[Stmt]:
-        """Positions in `array`, all by as much as pieces before have entries in `level`."""
+        """Shift the positions in `array` by the number of entries in `level` of earlier pieces."""
         at, last, shift = Name("R_at"), Name(f"R{level + 1}_last"), _first(level)
         if level not in self.gaps:
             store = Store(to, begin + at + 1, Load(array, at + 1) + shift)

@@ -1,14 +1,14 @@
-"""Sparse results in pieces: the outermost loop is cut, and threads take one piece after another.
+"""Sparse results in pieces: the outermost loop is partitioned, and threads take piece by piece.
 
-A piece is a window of the loop's values, so that the pieces of the result follow each other. Where
-a piece begins in the result is a sum over those before it, known once all have been counted:
+A piece is a window of the loop's values, so that the pieces of the result are consecutive. A piece
+begins at the prefix sum of the counts before it:
 
-    count   each piece is counted; memory for exactly that; each is computed into its place
-    append  each piece is computed into arrays of its own and copied to its place: at once, while
-            it is in the cache, if all before it are counted by then and there is memory, or else
-            at the end
+    count   count every piece; allocate exactly; compute each piece in place
+    append  compute each piece in private arrays and copy it into the result: while it is still in
+            the cache, if all earlier pieces are counted by then and there is memory, or else at
+            the end
 
-A call that one thread runs has one piece, whose own arrays become the result's.
+With a single thread there is one piece, whose private arrays become the result's.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ from openwork.program.nodes import (
 
 Lower = Callable[[Stmt, Scope], p.Block]
 
-# Pieces for each thread beyond the first, so that all have work until the end.
+# Pieces per thread beyond the first, for load balance until the end.
 _EACH = 32
-# Pieces that are copied are to stay in the cache until then, by so many bytes of the result; but
-# there are not more of them for each thread than this.
+# Copied pieces should still be in the cache, so each has at most so many bytes of the result; but
+# there are at most so many per thread.
 _NEAR, _MOST_EACH = 1 << 18, 1024
 
 
@@ -77,7 +77,7 @@ class Pieces:
 
     @property
     def ctx(self) -> Context:
-        """What stays the same in the kernel."""
+        """What stays the same throughout the kernel."""
         return self.recovery.ctx
 
     @property
@@ -88,7 +88,7 @@ class Pieces:
         return self.ctx.appender
 
     def cut(self, loop: Forall, scope: Scope) -> bool:
-        """Whether it is `loop` that pieces are cut from."""
+        """Whether pieces are cut from this `loop`."""
         assembly = self.ctx.plan.assembly
         return (
             isinstance(assembly, Append)
@@ -99,12 +99,12 @@ class Pieces:
         )
 
     def loops(self, loop: Forall, scope: Scope) -> p.Block:
-        """The passes over all pieces, and what is between them."""
+        """The passes over all pieces, and the code between them."""
         assembly, result = self.ctx.plan.assembly, self.result
         for name in (PIECE, PIECES):
             scope.taken.lasting.add(name.name)
         if self.ctx.provenance.relations:
-            # Runs of derived loops may all be empty, and then nobody closes the rows they visit.
+            # Derived loops may have no iterations; then they close none of the rows they visit.
             levels = self.ctx.plan.result.format.levels
             result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
         code, whole, scope = self.recovery.values(loop.var, scope)
@@ -122,7 +122,7 @@ class Pieces:
         return Cut(self.ctx, loop, whole)
 
     def _number(self, cut: Cut, counts: bool) -> list[p.Stmt]:
-        """How many pieces there are; for a single thread it is one."""
+        """The number of pieces; one for a single thread."""
         most, near = Name("pieces_most"), Name("pieces_near")
         known = [Declare(most, self._most(cut), fixed=True)]
         if not counts:
@@ -138,17 +138,17 @@ class Pieces:
         return [*known, Declare(PIECES, pieces, fixed=True)]
 
     def _most(self, cut: Cut) -> Expr:
-        """How many pieces there are at most, if they need not stay in a cache."""
+        """The most pieces, if they need not stay in the cache."""
         return THREADS * _EACH - _EACH
 
     def _firsts(self) -> list[p.Stmt]:
-        """Memory for where pieces begin."""
+        """Allocate the begins of pieces."""
         return [Allocate(first_of(level), PIECES + 1) for level in self.result.sparse]
 
     # -- strategies -----------------------------------------------------------------------------
 
     def _counted(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
-        """Count each piece, make room, compute each piece into its place."""
+        """Count each piece, allocate, compute each piece in place."""
         result = self.result
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         counting = Counting(result.result, result.names, result.gaps)
@@ -179,7 +179,7 @@ class Pieces:
         return [count, *self._sums(), enough, *memory, *self._origins(result.sparse), fill]
 
     def _appended(self, cut: Cut, scope: Scope) -> list[p.Stmt]:
-        """Compute each piece into arrays of its own, and copy each to its place."""
+        """Compute each piece in private arrays, and copy it to its place."""
         result, names = self.result, self.ctx.names
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
         own = Owning(result.result, names, result.gaps)
@@ -230,7 +230,7 @@ class Pieces:
         return Grow(self.result.room(level), needed, tuple(growing))
 
     def _turns(self) -> list[p.Stmt]:
-        """Before the first piece there is nothing to count."""
+        """Declare the first piece ready: nothing comes before it."""
         firsts = [Store(first_of(level), Value(0), Value(0)) for level in self.result.sparse]
         turns = Allocate(TURNS, PIECES + 1, zeroed=True)
         return [turns, Store(TURNS, Value(0), Value(1)), *firsts]
@@ -246,9 +246,9 @@ class Pieces:
         before: Callable[[], list[p.Stmt]],
         after: Callable[[Rows], list[p.Stmt]],
     ) -> p.Stmt:
-        """A loop over all pieces, in which `appender` keeps the books.
+        """A loop over all pieces, whose results `appender` assembles.
 
-        What is done before and after is asked for when it is known which runs are never visited.
+        `before` and `after` are called late, when it is known which segments are never visited.
         """
         scope = replace(scope, appender=appender)
         header = self._header(cut.loop, scope)
@@ -265,7 +265,7 @@ class Pieces:
         return Header.of(self.ctx, replace(loop, tag=tag), PIECE, Range(Value(0), PIECES), scope)
 
     def _shared(self, loop: For, tier: int) -> p.Stmt:
-        """A loop over all pieces of a tier, as it is shared."""
+        """A loop over all pieces of a tier, with its parallel attributes."""
         return replace(loop, polls=True, unroll=0)
 
     def _keep_counts(self, appender: PieceAppender) -> list[p.Stmt]:
@@ -274,7 +274,7 @@ class Pieces:
         ]
 
     def _counts(self) -> list[p.Stmt]:
-        """How many entries there are in all, which is where a piece after the last would begin."""
+        """The total number of entries: where a piece after the last would begin."""
         result = self.result
         counts = [
             Declare(result.count(level), Load(first_of(level), PIECES), fixed=True)
@@ -283,7 +283,7 @@ class Pieces:
         return [*counts, *result.check_counts()]
 
     def _sums(self) -> list[p.Stmt]:
-        """Where each piece begins, and how many entries there are in all."""
+        """Where each piece begins, and the total number of entries."""
         result, at, code = self.result, Name("piece_at"), list[p.Stmt]()
         for level in result.sparse:
             firsts = first_of(level)
@@ -295,7 +295,7 @@ class Pieces:
         return [*code, *self._counts()]
 
     def _origins(self, levels: list[int]) -> list[p.Stmt]:
-        """The first run of each level begins at zero."""
+        """Set the begin of each level's first segment to zero."""
         result = self.result
         return [
             Store(result.array(level, fact), Value(0), Value(0))
@@ -304,7 +304,7 @@ class Pieces:
         ]
 
     def _stitched(self, own: Owning, cut: Cut, scope: Scope) -> p.Stmt:
-        """Copy the arrays of the pieces that were shelved to where they begin."""
+        """Copy the arrays of shelved pieces to their places."""
         result = self.result
         ends, window, _ = cut.window(scope)
         arrays, code = own.arrays, own.shifted(cut.rows(window, result))
@@ -319,7 +319,7 @@ class Pieces:
         return replace(loop, chunk=1, polls=True)
 
     def _arrays(self, level: int) -> list[tuple[Array, Expr, str]]:
-        """The arrays of a level of the result, with their lengths, and what they have entries for.
+        """The arrays of a level of the result, with their lengths, and per what they have entries.
 
         Those of the last level include the values.
         """
@@ -336,7 +336,7 @@ class Pieces:
 
 
 def _with_arrays(loop: p.Stmt, own: Owning) -> For:
-    """A loop over all pieces whose threads have arrays for them."""
+    """A loop over all pieces whose threads have private arrays."""
     if not isinstance(loop, For):
         raise InternalError("pieces of their own are for the threads of a loop")
     private, cleanup = (*loop.private, *own.setup()), (*loop.cleanup, *own.cleanup())

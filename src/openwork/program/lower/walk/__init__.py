@@ -1,1 +1,1 @@
-"""Loops over levels: merge lattices, the three loop shapes, and how iterations are walked."""
+"""Loops over levels: merge lattices, the three loop shapes, and how iterations are traversed."""

@@ -1,4 +1,4 @@
-"""Loops that threads share in contiguous parts: where to cut so that the parts have equal work."""
+"""Load balance: where to partition a parallel loop so that all threads have equal work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openwork.tree import walk
 
 
 def balance_runs(ctx: Context, relation: Cut, body: Stmt, whole: Range) -> p.Balance | None:
-    """The same for a loop that counts runs of a variable, if all have as many of its values."""
+    """The same for a loop that counts runs of a variable, if all runs have equally many values."""
     (var, *more) = ctx.provenance.underived(relation.parent)
     if more or not whole.everything or relation.length is None:
         return None
@@ -31,7 +31,7 @@ def balance_runs(ctx: Context, relation: Cut, body: Stmt, whole: Range) -> p.Bal
 
 
 def balance(ctx: Context, counted: Sequence[Participant]) -> p.Balance | None:
-    """A position array that is indexed by the loop variable: it tells the work below.
+    """A position array that is indexed by the loop variable: it counts the work below.
 
     `counted` are the operands whose outermost level has a position for each iteration.
     """

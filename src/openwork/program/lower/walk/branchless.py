@@ -1,4 +1,4 @@
-"""Merged cases without branches: which operand is next in a merge cannot be predicted."""
+"""Branchless merge cases: which operand comes next in a merge is unpredictable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_OPERATORS = 6
 
 @dataclass(frozen=True)
 class Choice(Stmt):
-    """`lhs op= c1 ? e1 : c2 ? e2 : ... : en`; every operand may be read whichever holds."""
+    """`lhs op= c1 ? e1 : c2 ? e2 : ... : en`; every operand may be read, whichever holds."""
 
     assign: Assign
     conditions: tuple[p.Expr, ...]
@@ -50,7 +50,7 @@ def _is_cheap(expr: index.Expr) -> bool:
 def choose(
     conditions: tuple[p.Expr, ...], values: list[p.Expr], scope: Scope
 ) -> tuple[list[p.Stmt], p.Expr]:
-    """Code that reads every operand, and the value that the conditions pick from `values`."""
+    """Code that loads every operand, and the value that the conditions select from `values`."""
     code: list[p.Stmt] = []
     table: dict[Node, Node] = {}
     for load in (n for v in values for n in walk(v) if isinstance(n, p.Load)):

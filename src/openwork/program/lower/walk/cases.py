@@ -1,4 +1,4 @@
-"""What a loop does at one coordinate: reach all operands, pick the case, close the result."""
+"""The body of a loop at one coordinate: reach all operands, pick the case, close the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Lower = Callable[[Stmt, Scope], p.Block]
 
 @dataclass(frozen=True)
 class Cases:
-    """A loop being lowered: its lattice, the operands that take part, and where it stands."""
+    """A loop being lowered: its lattice, its participating operands, and the scope around it."""
 
     ctx: Context
     lower: Lower
@@ -54,14 +54,14 @@ class Cases:
 
     @property
     def points(self) -> list[Point]:
-        """The points in the order they are tried; trailing ones without a body change nothing."""
+        """The points in the order they are tried; trailing ones without a body are dropped."""
         points = list(self.lattice.points)
         while points and points[-1].body is None:
             points.pop()
         return points
 
     def point(self) -> p.Block:
-        """The body at the one coordinate that is known; every operand is looked up there."""
+        """The body at the one known coordinate; every operand is looked up there."""
         return self.at({}, [], self.completeness(self.always_works))
 
     def completeness(self, complete: bool) -> Scope:
@@ -77,7 +77,7 @@ class Cases:
         everywhere: bool = False,
         points: list[Point] | None = None,
     ) -> p.Block:
-        """Reach all operands, do the first case whose operands are present, close the result."""
+        """Reach all operands, execute the first case that applies, close the result."""
         code: list[p.Stmt] = []
         conditions: dict[Access, Expr | None] = {}
         reached = {w.part.access: w for w in walkers}
@@ -103,7 +103,7 @@ class Cases:
         return block(*code, self._chain(possible, conditions, certain, scope, walkers), *after)
 
     def _standing(self, walker: Walker, scope: Scope) -> Scope:
-        """With the position known by its name, where the place of an entry does not tell it."""
+        """With the position bound to its variable, where an entry's place does not imply it."""
         if walker.place().position == walker.position:
             return scope
         provenance = self.ctx.provenance
@@ -142,21 +142,21 @@ class Cases:
     def _exhaustive(
         self, cases: list[Point], conditions: dict[Access, Expr | None], walkers: list[Walker]
     ) -> bool:
-        """Whether the last case is all that can be left, so that it needs no test.
+        """Whether the last case is the only one left, so that it needs no test.
 
-        The coordinate is the least of those of the walkers, so at least one of them is there,
-        unless its entry has still to be searched for.
+        The coordinate is the minimum over the walkers, so at least one of them is present, unless
+        its entry must still be searched for.
         """
         walked = frozenset(w.part.access for w in walkers)
         if len(walkers) < 2 or set(conditions) != walked or any(w.part.searched for w in walkers):
             return False
         sets = {point.present for point in cases}
         singles = {frozenset([access]) for access in walked}
-        apart = len(walkers) == 2 and sets == singles  # two that do not meet
+        apart = len(walkers) == 2 and sets == singles  # two disjoint walkers
         return apart or (len(sets) == 2 ** len(walkers) - 1 and all(sets))
 
     def _case(self, body: Stmt, scope: Scope) -> p.Block:
-        """The body of a case, with the result's level reached and kept."""
+        """The body of a case, with the result's level reached and committed."""
         lhs = self.lhs
         plan, appender = self.ctx.plan, scope.appender
         level = len(scope.reached(lhs))
@@ -185,7 +185,7 @@ class Cases:
         return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:
-        """Reach the full levels of what is written; afterwards close the runs right below them."""
+        """Reach the full levels of the result; afterwards close the segments right below them."""
         lhs, appender = self.lhs, scope.appender
         start = len(scope.reached(lhs))
         scope = self.ctx.reach_further(scope, lhs)
@@ -195,8 +195,8 @@ class Cases:
         below = appender.below(level)
         if below is None:
             return scope, []
-        # The runs right below are closed at every coordinate that is visited; those further down
-        # only where there is something to do.
+        # The segments right below are closed at every visited coordinate; those further down
+        # only where there is work.
         closes = below == level + 1
         if not everywhere or not (closes or self.always_works):
             appender.gaps.add(below)
@@ -206,12 +206,12 @@ class Cases:
 
     @property
     def always_works(self) -> bool:
-        """Whether there is something to do at every coordinate."""
+        """Whether there is work at every coordinate."""
         return all(point.body is not None for point in self.lattice.points)
 
 
 def cases_of(ctx: Context, lower: Lower, loop: Forall, scope: Scope, known: bool = False) -> Cases:
-    """The cases of `loop`; `known`: of the one coordinate that its variable has here."""
+    """The cases of `loop`; `known`: at the one coordinate that its variable has here."""
     found = [participant(a, loop.var, scope, known) for a in _operands(loop.body)]
     parts = [part for part in found if part is not None]
     lattice = build(
@@ -223,7 +223,7 @@ def cases_of(ctx: Context, lower: Lower, loop: Forall, scope: Scope, known: bool
 
 
 def _operands(stmt: Stmt) -> list[Access]:
-    """The accesses that `stmt` reads, except to temporaries that it makes itself."""
+    """The accesses that `stmt` reads, except to its own temporaries."""
     made = {n.temporary for n in walk(stmt) if isinstance(n, Where)}
     reads = [
         node

@@ -1,8 +1,8 @@
-"""Merge lattices: what a loop has to compute at each combination of operands that are present.
+"""Merge lattices: what a loop computes for each combination of operands that are present.
 
-A point says: where exactly these operands have an entry, this is what is left of the loop's body.
-Points come from the operators' laws alone. A point that says nothing new is dropped, so that a
-product keeps one point, a sum of two keeps three, and `a` where not `b` keeps two.
+A point says: where exactly these operands have an entry, this is what remains of the loop's body.
+Points follow from the operators' laws alone. Redundant points are dropped: a product keeps one
+point, a sum of two keeps three, and `a` where not `b` keeps two.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _MOST_OPERANDS = 14
 
 @dataclass(frozen=True)
 class Point:
-    """Where the operands in `present` have entries and the others do not, do `body`."""
+    """Where the operands in `present` have entries and the others do not, execute `body`."""
 
     present: frozenset[Access]
-    body: Stmt | None  # None: nothing to do
+    body: Stmt | None  # None: no work
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Lattice:
 
     @property
     def everywhere(self) -> Stmt | None:
-        """What there is to do even where no operand is present."""
+        """The work even where no operand is present."""
         return self.points[-1].body
 
 

@@ -1,10 +1,10 @@
-"""Merges that look ahead: what may come next is read before it is known which operand moves on.
+"""Merges that look ahead: load the next coordinates before knowing which operand advances.
 
-Where two operands stand next depends on which of them is first now. A coordinate that is read
-only then is late, and nothing can be done meanwhile. So both that can follow are read at once, and
-what is known of the present ones decides which of them to take over:
+Which operand advances depends on the current coordinates. Loading the next coordinate only then
+puts its latency on the critical path. So both candidates are loaded early, and a comparison of the
+current coordinates selects between them:
 
-    if (pA_end < A_size && pB_end < B_size) {    // beyond the last run there is nothing to read
+    if (pA_end < A_size && pB_end < B_size) {    // beyond the last segment there is nothing to read
       jA = A_crd[pA]; jB = B_crd[pB];
       while (pA < pA_end && pB < pB_end) {
         if (jA == jB) { ...; jA = A_crd[pA + 1]; jB = B_crd[pB + 1]; pA++; pB++; }
@@ -12,7 +12,7 @@ what is known of the present ones decides which of them to take over:
       }
     } else while (pA < pA_end && pB < pB_end) { jA = A_crd[pA]; ... }
 
-Coordinates have the width they are stored in, which saves an instruction for each.
+Coordinates keep the width they are stored in, which saves a conversion for each.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from openwork.program.nodes import (
 class Ahead:
     """Two walkers with their coordinates in registers.
 
-    `tried`: which of them has the case that is tried first. Compilers see that one comparison
-    decides everything if all choices are spelled by that one, or else may put a branch there.
-    `fits`: whether what follows their runs can be read. `nexts`: the coordinates that follow;
-    `then`: what one of them will be.
+    `tried`: the walker whose case is tried first. If all selections use that one comparison, the
+    compiler sees that it decides everything; otherwise it may insert a branch. `fits`: whether it
+    is safe to load past the ends of their segments. `nexts`: the coordinates that follow; `then`:
+    the next coordinate of the walker that is tried first.
     """
 
     walkers: tuple[Walker, Walker]
@@ -60,22 +60,22 @@ class Ahead:
     then: Name
 
     def around(self, loop: Stmt, plain: Stmt) -> Stmt:
-        """The loop with the first coordinates before it, and where it may not be run, another."""
+        """The loop after loading the first coordinates, and `plain` where it must not run."""
         told = Comment("coordinates are read one ahead, as something lies beyond both runs")
         first = [Declare(w.coordinate, Load(_stored(w), w.position)) for w in self.walkers]
         return If(self.fits, block(told, *first, loop), block(plain))
 
     def load(self) -> list[Stmt]:
-        """What may come next."""
+        """Load both candidates for the next coordinates."""
         pairs = zip(self.nexts, self.walkers, strict=True)
         return [Declare(name, self._following(w), fixed=True) for name, w in pairs]
 
     def both(self) -> list[Stmt]:
-        """Both move on, before their positions do."""
+        """Advance both coordinates, before their positions advance."""
         return [Set(w.coordinate, self._following(w)) for w in self.walkers]
 
     def first(self) -> dict[Access, Expr | None]:
-        """Which of the two is first, where they are apart."""
+        """Which of the two comes first, where they differ."""
         one, other = self.walkers
         return {
             one.part.access: compare("<", one.coordinate, other.coordinate),
@@ -83,7 +83,7 @@ class Ahead:
         }
 
     def step(self) -> list[Stmt]:
-        """The first of the two moves on, where they are apart."""
+        """Advance the coordinate that comes first, where they differ."""
         (one, one_next), (other, other_next) = (
             (self.walkers[n].coordinate, self.nexts[n]) for n in (self.tried, 1 - self.tried)
         )
@@ -101,9 +101,9 @@ class Ahead:
 def look_ahead(
     ctx: Context, walkers: list[Walker], tried: int, selects: bool, scope: Scope
 ) -> tuple[Ahead, Scope]:
-    """Let two walkers look ahead, of which that number `tried` has the case that is tried first.
+    """Let two walkers look ahead; the case of number `tried` is tried first.
 
-    `selects`: whether something is to be selected at a coordinate, by which of them is first.
+    `selects`: whether a value at a coordinate is selected by which of them comes first.
     """
     (one, other), scope = renamed(walkers, scope, stored=True)
     fits = every(
@@ -124,9 +124,9 @@ def look_ahead(
 def renamed(
     walkers: list[Walker], scope: Scope, stored: bool = False
 ) -> tuple[list[Walker], Scope]:
-    """The walkers with names for their coordinates that no loop beside this one has declared.
+    """The walkers with names for their coordinates that no sibling loop has declared.
 
-    `stored`: they have the width of what is stored.
+    `stored`: the names have the type of the stored coordinates.
     """
     found: list[Walker] = []
     for w in walkers:

@@ -1,9 +1,9 @@
-"""Merges: loops over the coordinates of several operands, in order.
+"""Merges: loops that co-iterate over the sorted coordinates of several operands.
 
     while (pA < pA_end && pB < pB_end) { j = min(jA, jB); cases; advance }
 
-Two operands are told apart by whether they meet. Which of them is first where they do not is
-selected, one coordinate ahead, or branched on: as suits the processor, if both are to be added.
+Two operands are compared for equality first. Where they differ, the smaller coordinate is selected
+without a branch, one coordinate ahead, or branched on; for a sum, the processor decides which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from openwork.program.nodes import Declare, Expr, Name, Value, block, compare, e
 
 
 def merge_loop(cases: Cases, walkers: list[Walker], scope: Scope) -> p.Block:
-    """One loop of a merge: all of `walkers` have entries left, the others have none."""
+    """One loop of a merge: all of `walkers` have entries left, the others are exhausted."""
     if not _looks_ahead(cases, walkers):
         return block(_in_order(cases, walkers, scope))
     selects = _all_work_alone(cases, walkers)
@@ -39,7 +39,7 @@ def _in_order(
     ahead: Ahead | None = None,
     branches: bool = False,
 ) -> p.Stmt:
-    """The loop, which may look ahead, or branch on which of two operands is first."""
+    """The loop, which may look ahead, or branch on which of two operands comes first."""
     if ahead is None:
         walkers, scope = renamed(walkers, scope, stored=branches)
     more = every([compare("<", w.position, w.end) for w in walkers])
@@ -72,7 +72,7 @@ def _in_order(
 
 
 def _looks_ahead(cases: Cases, walkers: list[Walker]) -> bool:
-    """Whether what is done at a coordinate is so little that finding the next one matters."""
+    """Whether the work at a coordinate is so little that the latency of the next one matters."""
     return (
         isinstance(cases.loop.body, Assign)
         and cases.loop.merge != "gallop"
@@ -83,14 +83,14 @@ def _looks_ahead(cases: Cases, walkers: list[Walker]) -> bool:
 
 
 def _all_work_alone(cases: Cases, walkers: list[Walker]) -> bool:
-    """Whether there is something to do for each of the walkers where the others are absent."""
+    """Whether each walker has work where the others are absent."""
     together = {w.part.access for w in walkers}
     working = [point.present & together for point in cases.points if point.body is not None]
     return all({access} in working for access in together)
 
 
 def _tried(cases: Cases, walkers: list[Walker]) -> int:
-    """Which of two walkers has a case of its own that is tried before that of the other."""
+    """Which of two walkers has the single-operand case that is tried first."""
     alone = [point.present for point in cases.points if len(point.present) == 1]
     return int(frozenset([walkers[1].part.access]) in alone[:1])
 
@@ -103,9 +103,9 @@ def _each(
     scope: Scope,
     known: dict[Access, Expr | None] | None = None,
 ) -> p.Block:
-    """Do what the operands at coordinate `var` ask for, and step over them.
+    """Execute the case of the operands at coordinate `var`, and advance them.
 
-    `known`: which of them are there, if that is not to be found by comparing.
+    `known`: which of them are present, if comparisons need not tell.
     """
     code: list[p.Stmt] = []
     alone = len(walkers) == 1
@@ -132,9 +132,9 @@ def _pair(
 ) -> p.Stmt:
     """if (iA == iB) { both; pA++; pB++; } else { the lesser one; advance it }
 
-    Whether two operands meet is easily predicted where their patterns are alike, and seldom
-    happens where they are not; which one is ahead is anybody's guess, unless entries of each
-    lie together: then it pays to branch.
+    Whether two coordinates are equal is easy to predict where the patterns are alike, and seldom
+    true where they are not. Which one is smaller is unpredictable, unless the entries of each are
+    clustered: then a branch pays off.
     """
     one, other = walkers
     both = {w.part.access for w in walkers}
@@ -142,7 +142,7 @@ def _pair(
     meet = [point for point in cases.points if point.present >= both]
     apart = [point for point in cases.points if not point.present >= both]
     certain: dict[Access, Expr | None] = dict.fromkeys(both)
-    # Where both meet, a third operand may still be missing, and then a smaller case applies.
+    # Where both are equal, a third operand may still be absent, and then a smaller case applies.
     settled = any(point.present <= both for point in meet)
     together = block(
         Declare(var, one.coordinate, fixed=True),
@@ -167,7 +167,7 @@ def _pair(
 
 
 def _lone(cases: Cases, walker: Walker, points: list[Point], var: Name, scope: Scope) -> p.Block:
-    """The case of one walker, where the others have nothing."""
+    """The case of one walker, where the others are absent."""
     return block(
         Declare(var, walker.coordinate, fixed=True),
         cases.at({walker.part.access: None}, [walker], scope, points=points),
@@ -176,7 +176,7 @@ def _lone(cases: Cases, walker: Walker, points: list[Point], var: Name, scope: S
 
 
 def _meets(cases: Cases, walkers: list[Walker]) -> bool:
-    """Whether there is work only where all walkers meet, and they can be searched."""
+    """Whether there is work only in the intersection of all walkers, and they can be searched."""
     needed = {w.part.access for w in walkers}
     return len(walkers) > 1 and all(
         point.present >= needed or point.body is None for point in cases.points
@@ -186,7 +186,7 @@ def _meets(cases: Cases, walkers: list[Walker]) -> bool:
 
 
 def _gallop(cases: Cases, walkers: list[Walker], var: Name, scope: Scope) -> p.Stmt:
-    """if (all meet) { body; step } else { search each one on to the farthest }"""
+    """if (all equal) { body; step } else { gallop each one to the largest coordinate }"""
     first, *others = walkers
     farthest: Expr = first.coordinate
     for w in others:
@@ -210,8 +210,8 @@ def _gallop(cases: Cases, walkers: list[Walker], var: Name, scope: Scope) -> p.S
 
 
 def _polls(cases: Cases) -> bool:
-    """Whether to look at the interrupt flag at each step: around other loops, and along runs
-    that take long by themselves, where it costs a few percent."""
+    """Whether to check the interrupt flag at each step: around other loops, and along segments
+    that are long by themselves, where it costs a few percent."""
     inner, names = cases.scope.depth > 1, cases.ctx.names
     known = cases.ctx.provenance.underived(cases.loop.var)
     if not cases.ctx.on_gpu and any(names.is_long(var, run=True) for var in known):

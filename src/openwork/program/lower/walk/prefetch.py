@@ -1,4 +1,4 @@
-"""Prefetching: ask for rows that a gather will need some iterations ahead."""
+"""Prefetching: load rows into the cache some iterations before a gather needs them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.lower.walk.walkers import Participant, Walker
 
-# How many entries ahead rows are asked for, and the bytes that one request brings.
+# How many entries ahead to prefetch, and the bytes of a cache line.
 _AHEAD, _LINE = 8, 64
-# How many lines of a row are asked for where a schedule wants it.
+# How many cache lines of a row to prefetch where a schedule asks for it.
 _LINES = 4
 
 
 def prefetches(
     ctx: Context, parts: Sequence[Participant], scope: Scope, walker: Walker, here: p.Expr
 ) -> list[p.Stmt]:
-    """Ask for the rows that the next coordinates of `walker` will gather a tile of columns from.
+    """Prefetch the rows from which the next coordinates of `walker` will gather a tile of columns.
 
-    Only rows of operands too large for the cache; for others the asking costs more than it gives.
-    Rows near the one at coordinate `here` are asked for as well: to tell them apart costs more.
+    Only for operands too large for the cache; for others a prefetch costs more than it saves. Rows
+    close to the one at coordinate `here` are prefetched as well: testing for them costs more.
     """
     if walker.part.access.tensor in ctx.workspaces.table:
         return []
@@ -41,17 +41,17 @@ def prefetches(
 
 
 def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[p.Stmt]:
-    """What the schedule wants to be asked for some positions ahead."""
+    """The prefetches that the schedule asks for."""
     code: list[p.Stmt] = []
     var = walker.part.access.level_vars[walker.level]
     if walker.part.access.tensor in ctx.workspaces.table:
-        return []  # its keys have just been sorted, and are at hand
+        return []  # its keys were just sorted, and are in the cache
     for ahead in loop.ahead:
         name, inner = scope.fresh(f"{ctx.names.variables[var]}_ahead", lasting=True)
         position = p.arithmetic("min", walker.position + ahead.distance, _last(ctx, walker))
         there = replace(inner, places={}, accumulators={}).bind(var, name)
         for other in ahead.access.vars:
-            if other not in there.coords:  # from the first that will be needed on
+            if other not in there.coords:  # from the first value that will be needed
                 there = there.bind(other, _begin(ctx, other, scope))
         there = ctx.reach_further(there, ahead.access)
         if not there.is_reached(ahead.access):
@@ -59,13 +59,13 @@ def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[
         values = ctx.names.values(ahead.access.tensor)
         start = there.reached(ahead.access)[-1].position
         code.append(p.Declare(name, walker.coordinate_at(position), fixed=True))
-        rows = ahead.access.level_vars[-1] != var  # all of a row will be needed, not one entry
+        rows = ahead.access.level_vars[-1] != var  # a whole row will be needed, not one entry
         code.append(p.Prefetch(values, start, _LINES if rows else 1))
     return code
 
 
 def _last(ctx: Context, walker: Walker) -> p.Expr:
-    """The last position that may be looked at: of all runs, but of this one if they are strided."""
+    """The last position that may be read: of all segments, or of this one if they are strided."""
     access, level = walker.part.access, walker.level
     if access.tensor.format.levels[level].strided:
         return walker.bounds()[1] - 1
@@ -73,7 +73,7 @@ def _last(ctx: Context, walker: Walker) -> p.Expr:
 
 
 def _begin(ctx: Context, var: IndexVar, scope: Scope) -> p.Expr:
-    """The first value of a variable in the run that is known here."""
+    """The first value of a variable in the current run."""
     for relation in ctx.provenance.relations:
         if relation.parents == (var,):
             for inner in relation.children:
@@ -97,8 +97,8 @@ def _lines(
         values = ctx.names.values(access.tensor)
         lines.append(p.Prefetch(values, there.reached(access)[-1].position, gather=True))
     position = p.arithmetic("min", walker.position + _AHEAD, _last(ctx, walker))
-    # The condition is hardly ever false. Measured with gcc 12: without it, tiles of 32 columns are
-    # a tenth slower or more; presumably the requests are then put between the sums.
+    # The condition is almost always true. Measured with gcc 12: without it, tiles of 32 columns are
+    # at least a tenth slower; presumably the prefetches then interleave with the sums.
     return [
         p.Declare(ahead, walker.coordinate_at(position), fixed=True),
         p.If(p.compare("!=", ahead, here), p.block(*lines)),

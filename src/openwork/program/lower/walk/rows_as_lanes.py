@@ -1,9 +1,9 @@
-"""Runs that lie side by side, walked together: a vector of rows, and a lane for each.
+"""Rows as SIMD lanes: interleaved segments are traversed together, one lane per row.
 
-A loop that is given to the lanes of vectors, around a sum along runs that a level keeps side by
-side, walks the positions that all of its runs have in one loop around the lanes, so that
-neighbouring lanes read neighbouring places. What single runs have beyond these is added row by row.
-Every sum is taken in the order in which it is taken without vectors.
+In a vectorized loop around a sum along interleaved segments, such as those of sliced ELLPACK, one
+loop covers the positions that all of the segments have, with the lanes innermost: adjacent lanes
+load adjacent elements. The rest of each longer segment is added row by row. Every sum is taken in
+the same order as without vectors.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from openwork.program.lower.walk.walkers import Beside, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Set, Store, Value, arithmetic, block
 from openwork.tree import walk
 
-# So many lanes are written out, so that their sums can stay in registers.
+# So many lanes are unrolled, so that their sums can stay in registers.
 _MOST_WRITTEN_OUT = 32
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A loop over rows, the sums inside of it, and the operand whose runs they are taken along."""
+    """A loop over rows, the sums inside it, and the operand whose segments are summed."""
 
     loop: Forall
     sums: Forall
@@ -45,13 +45,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowsAsLanes:
-    """Loops over rows whose runs lie side by side; `lower` lowers their bodies."""
+    """Loops over rows with interleaved segments; `lower` lowers their bodies."""
 
     ctx: Context
     lower: Lower
 
     def loop(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block | None:
-        """A vector loop over rows whose runs lie side by side; None if it is anything else."""
+        """A vectorized loop over rows with interleaved segments; None for any other loop."""
         rows = self._rows(loop, window, scope)
         if rows is None:
             return None
@@ -96,7 +96,7 @@ class RowsAsLanes:
         return list(dict.fromkeys(a for a in read if isinstance(a, Access)))
 
     def _at(self, rows: Rows, lane: Expr, scope: Scope) -> Scope:
-        """The scope in which the row is the one at a lane."""
+        """The scope of the row in a lane."""
         level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
         place = rows.window.lo + lane
         kept = level.kept_at(view, place)
@@ -106,7 +106,7 @@ class RowsAsLanes:
         return scope.reach(rows.operand, Place(place))
 
     def _step(self, rows: Rows, lane: Expr, position: Name, sum: Expr, scope: Scope) -> p.Block:
-        """What one entry of one row adds to the row's sum."""
+        """Add one entry of one row to the row's sum."""
         scope = self._at(rows, lane, scope).accumulate(rows.lhs, sum)
 
         def entry(stmt: Stmt, scope: Scope) -> p.Block:
@@ -133,13 +133,13 @@ class RowsAsLanes:
         return level.begin(view, parent), level.end(view, parent)
 
     def _ends(self, rows: Rows, lane: Expr, scope: Scope) -> tuple[Expr, p.Load]:
-        """Where the sum of a row starts, and where it goes."""
+        """The initial value of a row's sum, and its destination."""
         scope = self._at(rows, lane, scope)
         place = element(self.ctx, rows.lhs, scope)
         return start_of(self.ctx, rows.loop, rows.lhs, place, scope), place
 
     def _together(self, rows: Rows, count: int, scope: Scope) -> p.Block:
-        """for (q < the least length) { for each lane { sums[lane] += ... } }, then what is left"""
+        """for (q < the least length) { for each lane { sums[lane] += ... } }, then the rest"""
         operand = self.ctx.names.of(rows.operand.tensor)
         at, scope = scope.fresh(f"{self.ctx.names.variables[rows.loop.var]}_at")
         position, scope = scope.fresh(f"p{operand}2")
@@ -148,7 +148,7 @@ class RowsAsLanes:
         base, type = f"{self.ctx.names.of(rows.lhs.tensor)}_sum", rows.lhs.dtype.name
         name, scope = scope.fresh(f"{base}s", type)
         sums = p.Array(name.name, type)
-        # An array that is added to at a place that varies would not stay in registers.
+        # An array with variable indices would not stay in registers.
         own, scope = scope.fresh(base, type)
         start, place = self._ends(rows, at, scope)
         begin, end = self._run(rows, at)
@@ -176,7 +176,7 @@ class RowsAsLanes:
         return block(*code, lanes(taken, rest, stored, written_out=False))
 
     def _one_by_one(self, rows: Rows, scope: Scope) -> p.Block:
-        """Rows that are too few for a vector, in the order in which they lie."""
+        """Rows that are too few for a vector, one by one."""
         operand = self.ctx.names.of(rows.operand.tensor)
         at, scope = scope.fresh(f"{self.ctx.names.variables[rows.loop.var]}_at")
         position, scope = scope.fresh(f"p{operand}2")

@@ -1,4 +1,4 @@
-"""The shapes of loops: every coordinate of a dimension, one operand's run, or several merged."""
+"""The shapes of loops: all coordinates of a dimension, one operand's segment, or a merge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openwork.program.lower.walk.prefetch import asked_for, prefetches
 from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
 
-# Incomplete runs of so many values at most are written out with a test for each.
+# Incomplete runs of at most so many values are unrolled, with a test for each.
 _MOST_TESTED = 32
 
 
@@ -44,13 +44,13 @@ class Shape:
         inside = None
         few = values.count.most is not None and values.count.most <= _MOST_TESTED
         if not parts and cases.loop.unroll == 0 and values.count.fixed is None and few:
-            # Written out with a test for each, so that what it writes to can stay in registers.
+            # Unrolled with a test for each, so that accumulators can stay in registers.
             inside = compare("<", var, values.hi)
             count = replace(values.count, fixed=values.count.most)
             values = replace(values, count=count)
         counter, values, recovered, scope = self._counter(var, values, scope)
         header = Header.of(ctx, loop, counter, values, scope)
-        # Only now: what iterations write together is a question of what is known around them.
+        # Only now, because races between iterations depend on the enclosing scope.
         scope = header.scope.bind(cases.var, var)
         if counter != var and values.counts is not None:
             scope = scope.bind(values.counts, counter)
@@ -79,7 +79,7 @@ class Shape:
     def _counter(
         self, var: Name, values: Range, scope: Scope
     ) -> tuple[Name, Range, list[p.Stmt], Scope]:
-        """Count a window of constant length from zero, so that the length can be seen."""
+        """Count a window of constant length from zero, so that compilers see the constant."""
         if values.count.fixed is None or (values.lo == Value(0) and values.counts is None):
             return var, values, [], scope
         counter, scope = scope.fresh(f"{self.cases.name}_at")
@@ -104,7 +104,7 @@ class Shape:
         here = Declare(var, walker.coordinate_at(walker.position), fixed=True)
         visit = cases.at({driver: None}, [walker], scope)
         # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
-        # What the schedule asks for takes the place of what would be asked for anyway.
+        # Prefetches of the schedule replace the automatic ones.
         ahead = asked_for(ctx, cases.loop, scope, walker) or prefetches(
             ctx, cases.parts, cases.scope, walker, var
         )
@@ -117,7 +117,7 @@ class Shape:
         return block(*code, *self._reserve([(values.lo, values.hi)]), made)
 
     def _positions(self, walker: Walker, scope: Scope) -> tuple[list[p.Stmt], Range, Scope]:
-        """The positions to walk; a confined run is looked up before the loop."""
+        """The positions to traverse; a confined segment is searched for before the loop."""
         if walker.window is None or walker.part_of_run is not None:
             begin, end = walker.bounds()
             own = self.positions if walker.part_of_run is not None else None
@@ -191,7 +191,7 @@ class Shape:
         return walkers, scope
 
     def _confines(self, part: Participant) -> tuple[Range | None, tuple[Expr, Expr] | None]:
-        """The window of coordinates, and of positions, that a walk is confined to."""
+        """The window of coordinates, and of positions, that a traversal is confined to."""
         own, window = self.positions, self.window
         part_of_run = None
         if own is not None and own.pos is not None and own.pos.access == part.access:
@@ -200,7 +200,7 @@ class Shape:
         return window if confined else None, part_of_run
 
     def _reserve(self, runs: list[tuple[Expr, Expr]]) -> list[p.Stmt]:
-        """Room for all that a loop over `runs` can append to the result."""
+        """Reserve memory for everything that a loop over `runs` can append to the result."""
         cases, ctx = self.cases, self.cases.ctx
         lhs, appender = cases.lhs, cases.scope.appender
         level = len(cases.scope.reached(lhs))
@@ -214,7 +214,7 @@ class Shape:
         return appender.reserve(level, more)
 
     def _independent(self, walkers: list[Walker]) -> bool:
-        """Whether no iteration depends on another and the body is straight-line code."""
+        """Whether iterations are independent and the body is straight-line code."""
         cases = self.cases
         body, lhs = cases.loop.body, cases.lhs
         return (

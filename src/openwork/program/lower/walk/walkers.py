@@ -1,4 +1,4 @@
-"""How operands take part in a loop: walked, located by formula, or found by search."""
+"""How operands take part in a loop: iterated over, located by formula, or searched."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from openwork.tree import substitute
 
 @dataclass(frozen=True)
 class Participant:
-    """What a loop over one variable does for one access.
+    """The role of one access in a loop over one variable.
 
-    `walk` is the level whose run drives the loop, if there is one; then each level in `steps`
-    is reached by the coordinates that are known: by formula, or where `searched`, by a search.
+    `walk` is the level whose segment drives the loop, if there is one; then each level in `steps`
+    is reached by its known coordinate: by formula, or where `searched`, by a search.
     """
 
     access: Access
@@ -53,7 +53,7 @@ class Participant:
 def participant(
     access: Access, var: IndexVar, scope: Scope, known: bool = False
 ) -> Participant | None:
-    """The part that `access` has in a loop over `var`; nothing is walked if that is `known`."""
+    """The role of `access` in a loop over `var`; no level is iterated over if that is `known`."""
     levels, variables = access.tensor.format.levels, access.level_vars
     at = len(scope.reached(access))
     walk = None
@@ -70,13 +70,13 @@ def participant(
 
 
 def _is_walked(level: Level) -> bool:
-    """Whether loops walk the runs of a level; else they ask at each coordinate what is there."""
+    """Whether loops iterate over the segments of a level, rather than test each coordinate."""
     return level.walks and not level.locates
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Runs that lie side by side, walked together: that of parent `first + lane` is one of them."""
+    """Interleaved segments, traversed together: one of them is that of parent `first + lane`."""
 
     first: Expr
     lane: Expr
@@ -84,13 +84,13 @@ class Beside:
 
 @dataclass(frozen=True)
 class Walker:
-    """A run of positions that a loop moves along: `position` up to `end`, now at `coordinate`."""
+    """An iterator over a segment of positions: from `position` to `end`, now at `coordinate`."""
 
     part: Participant
     position: Name
     end: Name
     coordinate: Name
-    segment: Name | None  # one past the positions that share the coordinate, if there can be many
+    segment: Name | None  # one past the positions that share the coordinate, if several can
     names: Names
     workspaces: Workspaces
     parent: Place
@@ -100,7 +100,7 @@ class Walker:
 
     @property
     def level(self) -> int:
-        """The level that is walked."""
+        """The level that it iterates over."""
         if self.part.walk is None:
             raise InternalError(f"{self.part.access} is not walked")
         return self.part.walk
@@ -116,11 +116,11 @@ class Walker:
 
     @property
     def confined(self) -> bool:
-        """Whether only a part of the run is walked."""
+        """Whether only a part of the segment is traversed."""
         return self.window is not None or self.part_of_run is not None
 
     def _searched(self) -> list[Stmt]:
-        """The position and end of the part of the run whose coordinates lie in the window."""
+        """The position and end of the part of the segment whose coordinates lie in the window."""
         begin, end = self.bounds()
         if self.window is None:
             raise InternalError(f"{self.part.access} is not confined to a window")
@@ -166,7 +166,7 @@ class Walker:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the run is one of many in an operand, whose coordinates lie in an array."""
+        """Whether the segment is one of many in an operand, whose coordinates lie in an array."""
         return (
             self.level > 0
             and self.part.access.tensor in self.names.operands
@@ -183,7 +183,7 @@ class Walker:
             return _expr(level.coordinate(view, self.parent.position, position))
         parent = self.beside.first + self.beside.lane
         found = _expr(level.coordinate(view, parent, position))
-        # An array that is read at the entry's place is read beside those of the other lanes.
+        # Indexed by the place of the entry: adjacent lanes load adjacent elements.
         return substitute(found, {level.place(view, parent, position): self.place().position})
 
     def declare(self) -> list[Stmt]:
@@ -194,7 +194,7 @@ class Walker:
         return [Declare(self.position, begin), Declare(self.end, end, fixed=True)]
 
     def find_segment(self, value: Expr) -> list[Stmt]:
-        """Past all positions with coordinate `value`, where a coordinate may occur many times."""
+        """Skip all positions with coordinate `value`, where a coordinate may occur many times."""
         if self.segment is None:
             return []
         more = Binary(
@@ -206,13 +206,13 @@ class Walker:
         return [Declare(self.segment, self.position), While(more, block(step))]
 
     def advance(self, matched: Expr) -> Stmt:
-        """Step over the current coordinate if it was `matched`."""
+        """Advance past the current coordinate if it was `matched`."""
         if self.segment is not None:
             return Set(self.position, self.segment)
         return Set(self.position, self.position + matched)
 
     def place(self) -> Place:
-        """Where the level stands."""
+        """The current place in the level."""
         level = self.part.access.tensor.format.levels[self.level]
         view = self.workspaces.view(self.part.access, self.level)
         if self.beside is not None:
@@ -232,7 +232,7 @@ def make_walker(
     window: Range | None = None,
     part_of_run: tuple[Expr, Expr] | None = None,
 ) -> tuple[Walker, Scope]:
-    """A walker for the level that `part` walks, with names that are free in `scope`.
+    """A walker for the level that `part` iterates over, with names that are free in `scope`.
 
     `declared`: the position is declared before the loop, rather than by it.
     """
@@ -285,9 +285,9 @@ def take_steps(
 def _look_up(
     level: Level, view: Any, parent: Place, coordinate: Expr, found: Name, scope: Scope
 ) -> tuple[Expr | list[Stmt], Place, Scope]:
-    """Where a coordinate is, or -1: by formula, by binary search, or by walking the run.
+    """The place of a coordinate, or -1: by formula, by binary search, or by a linear scan.
 
-    Returns a value for `found`, or code that sets it if the coordinate is there, and the place.
+    Returns a value for `found`, or code that sets it if the coordinate is present, and the place.
     """
     if level.finds:
         place, there = level.find(view, parent.position, coordinate)
@@ -314,7 +314,7 @@ def _look_up(
 
 
 def searchable(level: Level, view: Any, parent: Expr) -> Array | None:
-    """The array that holds the rising coordinates of a run at its positions, if there is one."""
+    """The array of sorted coordinates of a segment, indexed by position, if there is one."""
     if not level.ordered:
         return None
     probe = Name("probe")
@@ -331,5 +331,5 @@ def _expr(value: object) -> Expr:
 
 
 def without_walk(part: Participant) -> Participant:
-    """`part` once its walked level has been reached."""
+    """`part` after its iterated level has been reached."""
     return replace(part, walk=None)

@@ -1,1 +1,1 @@
-"""Bytes and lines of files: opened, parsed in C or by NumPy, written, with progress."""
+"""Bytes and lines of files: open, parse in C or by NumPy, write, show progress."""

@@ -1,8 +1,8 @@
-/* Lines of numbers into arrays: the coordinates of an entry and its value, as text files have them.
+/* Parses lines of text files into arrays: the coordinates of an entry and its value.
  *
- * Nothing is believed: the first line that is not what the layout asks for ends the work, and its
- * offset goes back to Python, which says in words what is wrong with it. Nothing of the C library is
- * used, so no locale has a say. Threads are Python's, each with a text of its own. */
+ * Everything is checked: parsing stops at the first line that breaks the layout, and Python
+ * explains the fault at its offset. The C library is not used, so the locale does not matter.
+ * Threads are Python's, each with its own text. */
 
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
@@ -17,7 +17,7 @@ typedef struct {
 
 enum { PATTERN, REAL, COMPLEX, INTEGER, UNSIGNED };       /* fields */
 enum { ALL, LOWER, STRICTLY_LOWER, HERMITIAN };           /* triangles */
-enum { GOOD, BAD, HARD };                                 /* what became of a number */
+enum { GOOD, BAD, HARD };                                 /* the result of parsing a number */
 enum { FIRST_POWER = -342, LAST_POWER = 308, DIGITS = 19 };
 
 static int blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -33,8 +33,8 @@ static double from_bits(uint64_t bits) {
 #ifdef __SIZEOF_INT128__
 typedef unsigned __int128 wide_t;
 
-/* The double nearest to product * 2^(exponent - 1023 - 52 - below), which is too small for all bits
- * of a mantissa; the product is too small by less than 2. */
+/* The double nearest to product * 2^(exponent - 1023 - 52 - below), a subnormal; the product is too
+ * small by less than 2. */
 static __attribute__((noinline)) int subnormal(wide_t product, int64_t exponent, int64_t below,
                                                double *value) {
   below += 1 - exponent;
@@ -49,10 +49,10 @@ static __attribute__((noinline)) int subnormal(wide_t product, int64_t exponent,
 
 /* w * 10^e, rounded to the nearest double; HARD if 128 bits do not tell which one that is.
  *
- * The table has the leading 128 bits of 10^e, cut off, and the exponent of the first of them. With
- * the leading bit of w moved to the top, the product's leading 128 bits are too small by less than
- * two units: one for what the table cut off, one for what the multiplication did. So rounding is
- * safe unless they are just below, or at, the middle between two doubles. */
+ * The table has the leading 128 bits of 10^e, truncated, and the exponent of the first of them.
+ * With w normalized, the product's leading 128 bits are too small by less than two units: one for
+ * the truncated table, one for the truncated multiplication. So rounding is safe unless they are
+ * just below, or at, the middle between two doubles. */
 static int scaled(uint64_t w, int64_t e, const int64_t *powers, double *value) {
 #ifdef __SIZEOF_INT128__
   *value = 0;
@@ -83,12 +83,12 @@ static int scaled(uint64_t w, int64_t e, const int64_t *powers, double *value) {
 
 static const uint64_t SMALL_TENS[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-/* Append up to eight digits at p, of which at least eight bytes can be read, to *w; how many. */
+/* Append up to eight digits at p to *w, where eight bytes can be read; returns how many. */
 static int some_digits(const char *p, uint64_t *w) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   uint64_t v;
   __builtin_memcpy(&v, p, 8);
-  /* The first byte that is no digit gets its highest bit; what is set after it does not matter. */
+  /* The first non-digit byte gets its highest bit set; the bytes after it do not matter. */
   const uint64_t others = ((v + 0x4646464646464646u) | (v - 0x3030303030303030u)) &
                           0x8080808080808080u;
   const int count = others ? __builtin_ctzll(others) >> 3 : 8;
@@ -113,7 +113,7 @@ static const char *digits_at(const char *p, uint64_t *w) {
   return p;
 }
 
-/* The word (in small letters) at p, whatever case its letters have there; 0 if there is another. */
+/* Skip the (lower-case) word at p, ignoring case; 0 if it is not there. */
 static const char *word_at(const char *p, const char *word) {
   for (; *word; p++, word++)
     if ((*p | 32) != *word) return 0;
@@ -132,7 +132,7 @@ static const char *not_finite(const char *p, int negative, double *value) {
   return end;
 }
 
-/* The exponent after its letter; saturates far outside of what a double can have. */
+/* The exponent after its letter; saturates far outside the range of a double. */
 static const char *exponent_at(const char *p, int64_t *exponent) {
   const int negative = *p == '-';
   int64_t e = 0;
@@ -144,8 +144,8 @@ static const char *exponent_at(const char *p, int64_t *exponent) {
   return p;
 }
 
-/* The first `DIGITS` significant digits of those from p on (a point may be among them), and by how
- * much the exponent grows for the digits that were left out or stand after the point. */
+/* The first `DIGITS` significant digits from p on (a point may be among them), and the exponent's
+ * correction for dropped digits and those after the point. */
 static uint64_t leading_digits(const char *p, const char *end, int64_t *moved) {
   uint64_t w = 0;
   int64_t taken = 0, left = 0, after = 0, point = 0;
@@ -162,7 +162,7 @@ static uint64_t leading_digits(const char *p, const char *end, int64_t *moved) {
   return w;
 }
 
-/* A decimal number, or nan or inf; 0 if there is none at p, or one beyond all doubles. */
+/* A decimal number, or nan or inf; 0 if there is none at p, or it overflows a double. */
 static const char *real_at(const char *p, const int64_t *powers, double *value, int *status) {
   const int negative = *p == '-';
   *status = GOOD;
@@ -190,7 +190,7 @@ static const char *real_at(const char *p, const int64_t *powers, double *value, 
     uint64_t kept = leading_digits(first, last, &moved);
     double above;
     *status = scaled(kept, e + moved, powers, &magnitude);
-    /* What was left out adds less than one to the digits that were kept. */
+    /* The dropped digits add less than one to the kept ones. */
     const int next = scaled(kept + 1, e + moved, powers, &above);
     if (kept && (*status != next || magnitude != above)) *status = HARD;
   } else if (e + moved == 0 && w <= (uint64_t)1 << 53) {
@@ -202,7 +202,7 @@ static const char *real_at(const char *p, const int64_t *powers, double *value, 
   return *status == BAD ? 0 : p;
 }
 
-/* A whole number in 64 bits, with a sign unless `field` is UNSIGNED. */
+/* A 64-bit integer, signed unless `field` is UNSIGNED. */
 static const char *integer_at(const char *p, int64_t field, uint64_t *value) {
   const int negative = *p == '-';
   if (*p == '+' || (negative && field != UNSIGNED)) p++;
@@ -217,29 +217,29 @@ static const char *integer_at(const char *p, int64_t field, uint64_t *value) {
   return p;
 }
 
-/* A coordinate from 1 to `limit`, counted from 0. */
+/* A coordinate from 1 to `limit`, returned zero-based. */
 static const char *coordinate_at(const char *p, int64_t limit, int64_t *value) {
   const char *first = p;
   uint64_t w = 0;
   if (*p == '+') first = ++p;
   p = digits_at(p, &w);
   if (p == first || !ends(*p)) return 0;
-  if (p - first > 18) { /* might have wrapped: once more, with care */
+  if (p - first > 18) { /* might have overflowed: parse again, with checks */
     if (!integer_at(first, INTEGER, &w)) return 0;
   }
   *value = (int64_t)w - 1;
   return w > 0 && w <= (uint64_t)limit ? p : 0;
 }
 
-/* Where the entries go, and what goes in and out of a call besides. */
+/* Where the entries go, and the other inputs and outputs of a call. */
 typedef struct {
   void *const *coords; /* an array for each mode, of int64 if the layout is wide, else of int32 */
   uint64_t *values;
-  int64_t *hard;    /* two words for each number left to Python: which value, and where its text is */
+  int64_t *hard;    /* two words for each number left to Python: value's index, text's offset */
   int64_t hard_count;
   int64_t used, room; /* entries in the arrays, and how many there may be */
   int64_t lines;      /* of this text */
-  int64_t bad;        /* where the first line begins that is bad, or has no room; or -1 */
+  int64_t bad;        /* the offset of the first line that is bad, or has no room; or -1 */
 } output_t;
 
 static const char *value_at(const char *p, const layout_t *layout, const char *text,
@@ -267,7 +267,7 @@ static const char *value_at(const char *p, const layout_t *layout, const char *t
   return p;
 }
 
-/* Whether an entry may stand where it does; `row` and `column` mean nothing if all may. */
+/* Whether an entry is in the stored triangle; `row` and `column` are unused if all are allowed. */
 static int in_triangle(const layout_t *layout, int64_t row, int64_t column, const output_t *out) {
   if (layout->triangle == ALL || row > column) return 1;
   if (row < column || layout->triangle == STRICTLY_LOWER) return 0;
@@ -275,7 +275,7 @@ static int in_triangle(const layout_t *layout, int64_t row, int64_t column, cons
   return real || !(out->values[2 * out->used + 1] << 1);
 }
 
-/* One entry from the first character of its line that is not blank; the end of the line, or 0. */
+/* Parse one entry from the first non-blank character of its line; the end of the line, or 0. */
 static const char *entry_at(const char *p, const layout_t *layout, const char *text,
                             output_t *out) {
   int64_t last[2] = {0, 0};

@@ -1,7 +1,7 @@
-"""The entries of a text file: one a line, parsed by several threads, in arrays that grow with them.
+"""The entries of a text file, one per line, parsed by several threads into growing arrays.
 
-The thread that calls reads the file, unpacks it, and puts the entries of each block in their place;
-the others parse. So no more is read, and no more memory taken, than parsing keeps up with.
+The calling thread reads the file, decompresses it, and collects the entries of each block; the
+others parse. So reading never runs far ahead of parsing, and memory stays bounded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from openwork.tensor.files.lines.parse_numpy import PlainParser
 from openwork.tensor.files.lines.source import BLOCK, Source
 
 _GROWTH = 1.5
-_SPARE = 1.25  # arrays that have more room than this are cut to size
+_SPARE = 1.25  # arrays with more spare capacity than this are shrunk
 _AHEAD = 2  # blocks that wait for each thread
 
 Parser = Callable[[bytearray, int, Array, Array, int, int], tuple[int, int, int | None]]
@@ -33,7 +33,7 @@ Parser = Callable[[bytearray, int, Array, Array, int, int], tuple[int, int, int 
 
 @dataclass(frozen=True)
 class _Parsed:
-    """A block of lines and its entries, up to the first line that is bad."""
+    """A block of lines and its entries, up to the first bad line."""
 
     block: bytearray
     length: int
@@ -47,22 +47,22 @@ class _Parsed:
 def read_rows(
     source: Source, layout: Layout, promised: int | None = None, line: int = 0
 ) -> tuple[Array, Array]:
-    """The coordinates, of shape (modes, entries), and the values of what is left of a file.
+    """The coordinates, of shape (modes, entries), and the values of the rest of a file.
 
     Args:
         source: the file, read up to the first line that may hold an entry.
-        layout: what a line is.
-        promised: how many entries there must be; None if the file does not say.
-        line: where it says so.
+        layout: the layout of a line.
+        promised: the stated number of entries; None if the file does not say.
+        line: the line that states it.
 
     Raises:
-        DataError: E506, with the number of the first line that is not as it should be. Memory is
-            taken as entries come, never because of what the file says about itself.
+        DataError: E506, with the number of the first bad line. Memory grows with the entries that
+            are read, whatever the file claims.
     """
     dtype = index_dtype(max((*layout.limits, 1)) - 1)
     parse: Parser = compiled_parser(layout, dtype) or PlainParser(layout)
     if promised is not None and promised * layout.least_bytes > source.most_bytes + 1:
-        raise source.fault(f"{promised} entries are more than the file has room for", line)
+        raise source.fault(f"{promised} entries do not fit into the file", line)
     room = 0 if promised is None or source.packed else promised
     coords, values = _room_for(room, layout, dtype)
     used = 0
@@ -85,7 +85,7 @@ def read_rows(
         used = end
         source.line += part.lines
     if promised is not None and used < promised:
-        reason = f"it ends after {used} entries, and line {line} promises {promised}"
+        reason = f"it ends after {used} entries, but line {line} promises {promised}"
         raise source.fault(reason, source.line)
     if len(values) > _SPARE * used:
         return coords[:, :used].copy(), values[:used].copy()
@@ -94,7 +94,7 @@ def read_rows(
 
 def _parsed(source: Source, layout: Layout, parse: Parser, dtype: Any) -> Iterator[_Parsed]:
     """The blocks of a file with their entries, in order, by as many threads as kernels have."""
-    spare: list[tuple[Array, Array]] = []  # memory that was used before is still in the cache
+    spare: list[tuple[Array, Array]] = []  # reused memory is still in the cache
 
     def entries(block: bytearray, length: int) -> _Parsed:
         most = length // layout.least_bytes + 1
@@ -117,7 +117,7 @@ def _in_order(
     blocks: Iterator[tuple[bytearray, int]],
     threads: int,
 ) -> Iterator[_Parsed]:
-    """What `parse` makes of each block."""
+    """The result of `parse` for each block, in order."""
     if threads == 1:
         yield from (parse(*block) for block in blocks)
         return
@@ -133,7 +133,7 @@ def _in_order(
 
 def _room_for(count: int, layout: Layout, dtype: Any) -> tuple[Array, Array]:
     modes, width = len(layout.limits), np.dtype(dtype).itemsize
-    check_memory(count * (modes * width + layout.dtype.itemsize), "what the file holds")
+    check_memory(count * (modes * width + layout.dtype.itemsize), "the contents of the file")
     return np.empty((modes, count), dtype=dtype), np.empty(count, dtype=layout.dtype)
 
 
@@ -147,20 +147,20 @@ def _grown(
 
 
 def _explained(source: Source, layout: Layout, part: _Parsed, bad: int) -> DataError:
-    """What is wrong with the line that begins at `bad`, in words."""
+    """The error for the line that begins at `bad`."""
     line = bytes(part.block[bad : part.block.index(b"\n", bad)])
     number = _line_of(source, part, bad)
     try:
         parse_line(line, layout)
     except LineError as error:
         return source.fault(error.reason, number, error.hint)
-    raise InternalError(f"line {number} of {source.name} was refused, and nothing is wrong with it")
+    raise InternalError(f"line {number} of {source.name} was refused, but it is valid")
 
 
 def _after_last(layout: Layout, part: _Parsed) -> int | None:
-    """Where the first line begins that is neither blank nor one of the entries of a block.
+    """The offset of the first line that is neither blank nor an entry of the block.
 
-    In it is the last entry of the file, or it comes after that.
+    The block has the last entry of the file, or comes after it.
     """
     if part.bad is not None or not layout.closed:
         return part.bad
@@ -180,7 +180,7 @@ def _line_of(source: Source, part: _Parsed, offset: int) -> int:
 
 
 def _excess(source: Source, layout: Layout, part: _Parsed, left: int, line: int) -> DataError:
-    """The first line beyond the `left` entries of a block that were still to come."""
+    """The error for the first line beyond the `left` entries that were still expected."""
     lines = bytes(part.block[: part.length]).split(b"\n")
     entries = (n for n, line in enumerate(lines) if is_entry(line, layout))
     offset = next(n for count, n in enumerate(entries) if count == left)

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from openwork.errors import DataError, OpenworkError, UserError
 
 _LONGEST_SHOWN = 40
-# What NumPy, SciPy, h5py and the packers of the standard library raise over bytes that are no file
-# of theirs.
+# What NumPy, SciPy, h5py and the standard library's decompressors raise for invalid files.
 _FOREIGN = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, OverflowError, RuntimeError),
     *(IndexError, AttributeError, zlib.error, zipfile.BadZipFile, RecursionError),
@@ -25,7 +24,7 @@ def broken(
     hint: str | None = None,
     verb: str = "read",
 ) -> DataError:
-    """The error that `name` cannot be read (or written), for `reason`, at `line` if it has lines.
+    """The error that `name` cannot be read (or written), for `reason`, at `line` if it is text.
 
     >>> print(broken("a.mtx", "it ends too early", line=7))
     E506: cannot read a.mtx, line 7: it ends too early
@@ -36,13 +35,13 @@ def broken(
 
 @contextmanager
 def explained(name: str, verb: str = "read") -> Iterator[None]:
-    """Every way in which a library fails over a file becomes an error that names the file."""
+    """Turn a library's error about a file into one that names the file."""
     try:
         yield
     except UserError as error:
         if name in error.message or error.code == "E510":
             raise
-        # Arrays that break a promise are found by who checks all arrays, and knows of no file.
+        # Validation of arrays raises errors that do not know the file.
         told = f"{error.message} (in {name})"
         raise type(error)(told, code=error.code, span=error.span, hint=error.hint) from error
     except (OpenworkError, MemoryError):
@@ -53,7 +52,7 @@ def explained(name: str, verb: str = "read") -> Iterator[None]:
 
 
 def shown(text: bytes) -> str:
-    """A piece of a file in quotes, as plain characters, and not all of it if it is long.
+    """An excerpt of a file in quotes, escaped, and truncated if it is long.
 
     >>> shown(b"caf\\xe9"), shown(b"x" * 99)
     ("'caf\\\\xe9'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'")

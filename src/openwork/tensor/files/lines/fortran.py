@@ -1,4 +1,4 @@
-"""Fixed columns, as Fortran writes them: fields of a width, so many to a line."""
+"""Fixed columns, as Fortran writes them: fields of a fixed width and number per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from openwork.tensor.files.lines.faults import shown
 from openwork.tensor.files.lines.source import Source
 
 _FORMAT = re.compile(
-    r"\(\s*(?:[+-]?\d+\s*P\s*,?\s*)?"  # a scale, which is nothing to numbers with exponents
+    r"\(\s*(?:[+-]?\d+\s*P\s*,?\s*)?"  # a scale factor, ignored by numbers with exponents
     r"(\d*)\s*\(?\s*([IEDFG])\s*(\d+)(?:\.\d+)?(?:E\d+)?\s*\)?\s*\)",
     re.I,
 )
@@ -20,7 +20,7 @@ _WIDEST, _LONGEST = 100, 10_000
 _INTEGER = frozenset(b"0123456789+- ")
 _REAL = frozenset(b"0123456789+-.eEdD ")
 _SPELLED = bytes.maketrans(b"dD", b"ee")
-# Where an exponent needs three digits, Fortran may leave its letter out.
+# Fortran may omit the letter of an exponent of three digits.
 _BARE_EXPONENT = re.compile(rb"(?<=[0-9.])(?=[+-][0-9]+\Z)")
 _NUMBER = re.compile(
     rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)\Z", re.I
@@ -29,14 +29,14 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class Fields:
-    """How numbers stand on lines, such as `(4E20.12)`: four to a line, each 20 wide."""
+    """The layout of numbers on lines, such as `(4E20.12)`: four per line, each 20 wide."""
 
     per_line: int
     width: int
     real: bool
 
     def lines(self, count: int) -> int:
-        """How many lines `count` numbers take."""
+        """The number of lines that `count` numbers take."""
         return -(-count // self.per_line)
 
 
@@ -49,14 +49,14 @@ def parse_fields(source: Source, text: str) -> Fields:
     match = _FORMAT.match(text.strip())
     per_line, width = (int(match[1][:9] or 1), int(match[3][:9])) if match else (0, 0)
     if match is None or not 0 < width <= _WIDEST or not 0 < per_line * width <= _LONGEST:
-        raise source.fault(f"{shown(text.encode())} is not a format of numbers", source.line)
+        raise source.fault(f"{shown(text.encode())} is not a number format", source.line)
     return Fields(per_line, width, match[2].upper() != "I")
 
 
 def read_fields(source: Source, fields: Fields, count: int, what: str) -> Array:
     """The next `count` numbers: int64, or float64 if the fields are real."""
     if count > source.most_bytes:
-        raise source.fault(f"{count} {what} are more than the file has room for", source.line)
+        raise source.fault(f"{count} {what} do not fit into the file", source.line)
     first, full = source.line + 1, fields.per_line * fields.width
     lines = []
     for _ in range(fields.lines(count)):
@@ -64,7 +64,7 @@ def read_fields(source: Source, fields: Fields, count: int, what: str) -> Array:
         if line is None:
             raise source.fault(f"it ends within the {what}", source.line)
         if line[full:].strip():
-            reason = f"{shown(line[full:])} stands after the {fields.per_line} fields of a line"
+            reason = f"{shown(line[full:])} follows the {fields.per_line} fields of a line"
             raise source.fault(reason, source.line)
         lines.append(line[:full].ljust(full))
     words = np.frombuffer(b"".join(lines), dtype=f"S{fields.width}")
@@ -81,7 +81,7 @@ def read_fields(source: Source, fields: Fields, count: int, what: str) -> Array:
 
 
 def _quickly(words: Array, real: bool) -> Array | None:
-    """All numbers at once; None if there is anything in them out of the ordinary."""
+    """All numbers, vectorized; None if any of them is unusual."""
     text = words.tobytes().replace(b"\0", b" ")
     if not (_REAL if real else _INTEGER).issuperset(text):
         return None
@@ -100,12 +100,12 @@ def _number(source: Source, word: bytes, real: bool, line: int) -> int | float:
         raise source.fault("a number is missing", line)
     if not real:
         if not re.match(rb"[+-]?[0-9]{1,30}\Z", word) or not -(2**63) <= int(word) < 2**63:
-            raise source.fault(f"{shown(word)} is not an integer of 64 bits", line)
+            raise source.fault(f"{shown(word)} is not a 64-bit integer", line)
         return int(word)
     spelled = _BARE_EXPONENT.sub(b"e", word.translate(_SPELLED))
     if not _NUMBER.match(spelled):
         raise source.fault(f"{shown(word)} is not a number", line)
     value = float(spelled)
     if np.isinf(value) and b"i" not in spelled.lower():
-        raise source.fault(f"{shown(word)} is beyond float64", line)
+        raise source.fault(f"{shown(word)} overflows float64", line)
     return value

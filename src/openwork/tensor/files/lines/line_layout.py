@@ -1,4 +1,4 @@
-"""What a line of an entry must look like, and what is wrong with one that does not."""
+"""The layout of an entry's line, and what is wrong with a line that breaks it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_DIGITS = 400  # of an integer that Python may be asked to read
 
 
 class LineError(Exception):
-    """What is wrong with one line; whoever knows the file and the line's number says so."""
+    """What is wrong with one line; the caller adds the file and the line's number."""
 
     def __init__(self, reason: str, hint: str | None = None) -> None:
         super().__init__(reason)
@@ -40,15 +40,15 @@ class LineError(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """The lines of a file: coordinates, counted from 1, and a value.
+    """The lines of a file: one-based coordinates and a value.
 
     Args:
         limits: the largest coordinate of each mode.
-        field: what values are, one of `FIELDS`.
-        symmetry: what the file leaves out, one of `TRIANGLES`; all but "general" hold only what is
-            on or below the diagonal.
-        comment: a line that begins with this character is none of an entry.
-        closed: nothing but blank lines may follow the last of the entries that were promised.
+        field: the kind of values, one of `FIELDS`.
+        symmetry: what the file omits, one of `TRIANGLES`; all but "general" hold only entries on
+            or below the diagonal.
+        comment: a line that begins with this character is a comment.
+        closed: only blank lines may follow the last entry.
     """
 
     limits: tuple[int, ...]
@@ -59,12 +59,12 @@ class Layout:
 
     @property
     def parts(self) -> int:
-        """How many numbers a value is."""
+        """The number of words of a value."""
         return _PARTS.get(self.field, 1)
 
     @property
     def numbers(self) -> int:
-        """How many numbers a line has."""
+        """The number of words of a line."""
         return len(self.limits) + self.parts
 
     @property
@@ -78,7 +78,7 @@ class Layout:
         return 2 * self.numbers
 
     def mode(self, mode: int) -> str:
-        """What messages call a mode."""
+        """The name of a mode in messages."""
         if len(self.limits) == 2:
             return ("row", "column")[mode]
         return "index" if len(self.limits) == 1 else f"coordinate {mode + 1}"
@@ -91,7 +91,7 @@ def is_entry(line: bytes, layout: Layout) -> bool:
 
 
 def parse_line(line: bytes, layout: Layout) -> tuple[list[int], Number]:
-    """The coordinates, counted from 0, and the value of one line; the slow way, but sure.
+    """The zero-based coordinates and the value of one line; slow, but with all checks.
 
     >>> parse_line(b"2 1  -1.5e1", Layout((3, 3), "real"))
     ([1, 0], -15.0)
@@ -115,10 +115,10 @@ def parse_line(line: bytes, layout: Layout) -> tuple[list[int], Number]:
 def _wrong_count(words: list[bytes], layout: Layout) -> tuple[str, str | None]:
     modes = len(layout.limits)
     if layout.field == "pattern" and len(words) > modes:
-        return f"a pattern file has no values, and here is {shown(words[modes])}", None
+        return f"a pattern file has no values, but here is {shown(words[modes])}", None
     wanted = [layout.mode(mode) for mode in range(modes)]
     wanted += {0: [], 1: ["value"], 2: ["real part", "imaginary part"]}[layout.parts]
-    return f"{len(words)} words, and an entry has {layout.numbers}: {', '.join(wanted)}", None
+    return f"{len(words)} words, but an entry has {layout.numbers}: {', '.join(wanted)}", None
 
 
 def _coordinate(word: bytes, mode: int, layout: Layout) -> int:
@@ -126,7 +126,7 @@ def _coordinate(word: bytes, mode: int, layout: Layout) -> int:
         what = f"{layout.mode(mode)} {shown(word)}"
         if _INTEGER.match(word):
             raise LineError(f"{what} is negative", "coordinates count from 1")
-        raise LineError(f"{what} is not a whole number")
+        raise LineError(f"{what} is not an integer")
     limit = layout.limits[mode]
     digits = word.lstrip(b"+0")
     value = int(digits or b"0") if len(digits) <= _MOST_DIGITS else limit + 1
@@ -146,7 +146,7 @@ def _number(word: bytes, layout: Layout) -> int | float:
 
 
 def real(word: bytes) -> float:
-    """The double nearest to a word that is a number; Fortran's exponents may begin with a D.
+    """The double nearest to a decimal number; Fortran's exponents may begin with a D.
 
     >>> real(b"2.5D+1")
     25.0
@@ -154,7 +154,7 @@ def real(word: bytes) -> float:
     lower = word.lower()
     value = float(lower.replace(b"d", b"e"))
     if math.isinf(value) and b"i" not in lower:
-        raise LineError(f"{shown(word)} is beyond float64")
+        raise LineError(f"{shown(word)} overflows float64")
     return value
 
 
@@ -166,7 +166,7 @@ def _integer(word: bytes, layout: Layout) -> int:
     value = int(word) if len(word) <= _MOST_DIGITS else int(limits.max) + 1
     signed = layout.field == "unsigned-integer" and word.startswith(b"-")
     if signed or not limits.min <= value <= limits.max:
-        raise LineError(f"{shown(word)} is beyond {layout.dtype}")
+        raise LineError(f"{shown(word)} overflows {layout.dtype}")
     return value
 
 
@@ -176,11 +176,11 @@ def _check_triangle(coords: list[int], value: Number, layout: Layout) -> None:
     entry = f"({coords[0] + 1}, {coords[1] + 1})"
     if coords[0] < coords[1]:
         raise LineError(
-            f"entry {entry} is above the diagonal, and a {layout.symmetry} file holds only what "
+            f"entry {entry} is above the diagonal, but a {layout.symmetry} file holds only what "
             "is below it",
             "if it holds both triangles, its header should say general",
         )
     if layout.symmetry == "skew-symmetric":
-        raise LineError(f"entry {entry} is on the diagonal, which is 0 if skew-symmetric")
+        raise LineError(f"entry {entry} is on the diagonal, which is 0 in a skew-symmetric matrix")
     if layout.symmetry == "hermitian" and isinstance(value, complex) and value.imag != 0:
-        raise LineError(f"entry {entry} is on the diagonal, which is real if hermitian")
+        raise LineError(f"entry {entry} is on the diagonal, which is real in a hermitian matrix")

@@ -1,4 +1,4 @@
-"""The compiled parser of lines: `rows.c`, and the table of powers of ten that it asks for."""
+"""The compiled parser of lines: `entry_lines.c`, and its table of powers of ten."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Output(ctypes.Structure):
 
 
 class CompiledParser:
-    """Parses blocks of lines of one layout; threads may call it at the same time."""
+    """Parses blocks of lines of one layout; thread-safe."""
 
     def __init__(self, layout: Layout, dtype: Any) -> None:
         self._parse = _library().ow_parse_rows
@@ -58,10 +58,10 @@ class CompiledParser:
         """Append the entries of a block to the arrays.
 
         Returns:
-            How many entries there are now, how many lines the block has, and where in it the first
-            line begins that is bad or has no room left; None if there is no such line.
+            The number of entries now, the number of lines of the block, and the offset of the first
+            line that is bad or has no room left; None if there is no such line.
         """
-        # Untouched pages of this cost nothing, and there is no telling how many it will be.
+        # Its size is unknown, but untouched pages cost nothing.
         hard = np.empty(length + 2, dtype=np.int64)
         columns = [column.ctypes.data for column in coords]
         pointers = (_POINTER * (len(columns) + 1))(*columns)
@@ -80,7 +80,7 @@ class CompiledParser:
         return out.used, out.lines, self._round(block, left, values, bad)
 
     def _round(self, block: bytearray, hard: Array, values: Array, bad: int | None) -> int | None:
-        """Read the numbers that are too close to the middle of two doubles for the fast way."""
+        """Parse the numbers that are too close to the middle of two doubles for the fast path."""
         numbers = values.view(np.float64) if values.dtype.kind == "c" else values
         for slot, offset in hard.tolist():
             word = _WORD.match(block, offset)
@@ -92,7 +92,7 @@ class CompiledParser:
 
 
 def compiled_parser(layout: Layout, dtype: Any) -> CompiledParser | None:
-    """A parser for `layout` and coordinates of `dtype`; None where there is no C compiler."""
+    """A parser for `layout` and coordinates of `dtype`; None without a C compiler."""
     return None if find_toolchain() is None else CompiledParser(layout, dtype)
 
 
@@ -110,7 +110,7 @@ def _source() -> str:
 
 @cache
 def _powers() -> Array:
-    """The leading 128 bits of each power of ten, cut off, and the exponent of the first of them."""
+    """The leading 128 bits of each power of ten, truncated, and the exponent of the first bit."""
     words = []
     for power in _POWERS:
         tens = 10 ** abs(power)

@@ -1,4 +1,4 @@
-"""Parsing lines without a compiler: NumPy converts whole blocks, and Python looks for the fault."""
+"""Parse lines without a compiler: NumPy converts whole blocks, and Python finds the fault."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from openwork.algebra.types import Number
 from openwork.runtime.storage import Array
 from openwork.tensor.files.lines.line_layout import Layout, LineError, is_entry, parse_line
 
-_BYTES = 1 << 18  # text that is taken apart at a time
+_BYTES = 1 << 18  # text that is split at a time
 _DIGITS = frozenset(b"0123456789+-.eEdD \t\r\n")
 _SPELLED = bytes.maketrans(b"dD", b"ee")
 
 
 class PlainParser:
-    """Parses blocks of lines of one layout, with the same answers as the compiled parser."""
+    """Parses blocks of lines of one layout, with the same results as the compiled parser."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -42,13 +42,13 @@ class PlainParser:
         return used, lines, None
 
     def _quickly(self, text: bytes, room: int) -> tuple[Array, Array] | None:
-        """All entries of a text at once; None if there is anything in it out of the ordinary."""
+        """All entries of a text, vectorized; None if anything in it is unusual."""
         layout, modes = self._layout, len(self._layout.limits)
         lines, words = text.count(b"\n"), text.translate(_SPELLED).split()
         ordinary = len(words) == lines * layout.numbers and lines <= room
         if not ordinary or not _DIGITS.issuperset(text):
             return None
-        # Each line must have its own words, not only all lines together.
+        # Each line must have the right number of words, not only all lines together.
         if any(len(line.split()) != layout.numbers for line in text[:-1].split(b"\n")):
             return None
         table = np.array(words).reshape(lines, layout.numbers)
@@ -85,7 +85,7 @@ class PlainParser:
         return bool((coords[0] >= coords[1]).all())
 
     def _carefully(self, text: bytes, room: int) -> tuple[tuple[Array, Array], int | None]:
-        """The entries up to the first bad line, and where that line begins."""
+        """The entries up to the first bad line, and the offset of that line."""
         layout = self._layout
         entries: list[list[int]] = []
         values: list[Number] = []

@@ -1,20 +1,20 @@
-"""A line on the terminal that tells how far the reading or writing of a large file has come."""
+"""A progress bar for reading and writing large files."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-SHOWN_FROM = 50_000_000  # bytes; smaller files are read before anybody could wonder
+SHOWN_FROM = 50_000_000  # bytes; smaller files are read quickly
 _EVERY = 0.1  # seconds
 _WIDTH = 30
 
 
 class Progress:
-    """The share of a file that has been read, drawn on a terminal that somebody watches.
+    """The part of a file that has been read, shown on a terminal.
 
-    Nothing is written for small files, nor where the errors of the process go to a file or a pipe.
-    Without a `size` the file is being written, and nobody knows how long it will become.
+    Nothing is shown for small files, or if stderr is no terminal. Without a `size` the file is
+    being written, and its final size is unknown.
     """
 
     def __init__(self, name: str, size: int | None) -> None:
@@ -25,7 +25,7 @@ class Progress:
         self._drawn = 0
 
     def reached(self, position: int) -> None:
-        """Draw the share that `position` bytes are."""
+        """Show that `position` bytes are done."""
         now = time.monotonic()
         if not self._shown or now < self._next:
             return
@@ -43,7 +43,7 @@ class Progress:
         self._drawn = len(text)
 
     def done(self) -> None:
-        """Take the line off the terminal again."""
+        """Erase the line."""
         if self._drawn:
             sys.stderr.write("\r" + " " * self._drawn + "\r")
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""A file that is read from front to back: unpacked on the way, in blocks of whole lines."""
+"""A file that is read sequentially: decompressed on the fly, in blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ BLOCK = 1 << 20
 PAD = 64  # the compiled parser looks eight characters ahead
 LONGEST_LINE = 1 << 19  # of characters
 _HEADER_BYTES = 1 << 16
-_MOST_SHRUNK = 1032  # deflate packs no text more tightly than this
+_MOST_SHRUNK = 1032  # the best compression ratio of deflate
 
 
 def is_packed(file: Path) -> bool:
-    """Whether the name says that gzip has packed the file."""
+    """Whether the name says that the file is compressed by gzip."""
     return file.suffix.lower() == ".gz"
 
 
 class Source:
-    """An open file, and the number of the line that was read last.
+    """An open file, and the number of the last line read.
 
-    `with Source(path) as source:` closes it, and says which line was the last before the end of a
-    packed file that is cut off or damaged.
+    `with Source(path) as source:` closes it, and reports the last line of a compressed file that
+    is truncated or damaged.
     """
 
     def __init__(self, file: Path) -> None:
@@ -64,11 +64,11 @@ class Source:
 
     @property
     def most_bytes(self) -> int:
-        """No more than this can come out of the file."""
+        """An upper bound on the decompressed size of the file."""
         return self.size * (_MOST_SHRUNK if self.packed else 1)
 
     def fault(self, reason: str, line: int | None = None, hint: str | None = None) -> DataError:
-        """The error that this file is not what it should be."""
+        """The error that this file is invalid."""
         return broken(self.name, reason, line, hint)
 
     def read_line(self) -> bytes | None:
@@ -87,32 +87,32 @@ class Source:
         return line.rstrip(b"\r")
 
     def unread(self, line: bytes) -> None:
-        """Put back the line that was read last."""
+        """Put back the last line read."""
         self._rest = line + b"\n" + self._rest
         self.line -= 1
 
     def rewind(self) -> None:
-        """Begin again with the first line."""
+        """Start again at the first line."""
         self._stream.seek(0)
         self._rest, self.line = b"", 0
 
     def seekable(self) -> IO[bytes]:
-        """The file for kinds that are read back and forth: itself, or what it unpacks to."""
+        """The file with random access: itself, or its decompressed contents."""
         return BytesIO(self._whole()) if self.packed else self._raw
 
     def _whole(self) -> bytes:
         made = bytearray(self._rest)
         while more := self._stream.read(BLOCK):
-            check_memory(2 * (len(made) + len(more)), f"{self.name}, unpacked,")
+            check_memory(2 * (len(made) + len(more)), f"{self.name}, decompressed,")
             made += more
             self._progress.reached(self._raw.tell())
         return bytes(made)
 
     def blocks(self) -> Iterator[tuple[bytearray, int]]:
-        """(buffer, length): what is left of the file, in blocks of whole lines.
+        """(buffer, length): the rest of the file, in blocks of whole lines.
 
-        The last line gets its newline if it has none. A buffer is a little longer than what it
-        holds. Who takes a block adds its lines to `line`, once they have been looked at.
+        The last line gets a newline if it has none. A buffer is a little longer than its contents.
+        The caller adds the lines of a block to `line` after parsing them.
         """
         start, self._rest = self._rest, b""
         full = True
@@ -132,7 +132,7 @@ class Source:
             self._progress.reached(self._raw.tell())
 
     def _fill(self, buffer: bytearray, start: bytes) -> int:
-        """Put `start` and what follows in the file into `buffer`; how much that is."""
+        """Fill `buffer` with `start` and the next bytes of the file; returns the length."""
         length, most = len(start), len(buffer) - PAD
         buffer[:length] = start
         with memoryview(buffer) as view:

@@ -1,4 +1,4 @@
-"""A file that is written from front to back: packed on the way, in pieces, by several threads."""
+"""A file that is written sequentially: compressed on the fly, in chunks, by several threads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from openwork.runtime.host.threads import thread_count
 from openwork.tensor.files.lines.progress import Progress
 from openwork.tensor.files.lines.source import is_packed
 
-_PIECE = 1 << 22  # bytes that are packed by themselves; gzip reads pieces in a row as one file
+_PIECE = 1 << 22  # bytes of a chunk; gzip reads concatenated chunks as one file
 _EFFORT = 6  # 9 takes 1.6 to 7 times as long, for files that are hardly smaller
 
 
 class Target(io.BufferedIOBase):
-    """An open file, to be written to. It gets its name when it is complete, and not before.
+    """A file open for writing. It gets its name only when it is complete.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +35,7 @@ class Target(io.BufferedIOBase):
     """
 
     def __init__(self, file: Path) -> None:
-        # What a link points to is written, and the link is left as it is.
+        # Write to the target of a link, and leave the link as it is.
         self._file = Path(os.path.realpath(file))
         self._raw, self._unfinished = _opened(self._file)
         self._packer = _Packer(self._raw.write) if is_packed(file) else None
@@ -67,7 +67,7 @@ class Target(io.BufferedIOBase):
             self._abandon()
 
     def close(self) -> None:
-        """Finish the file, which takes the place of one that was there."""
+        """Finish the file, which replaces an existing one."""
         if self.closed:
             return
         try:
@@ -83,11 +83,11 @@ class Target(io.BufferedIOBase):
         super().close()
 
     def _abandon(self) -> None:
-        """Leave nothing of what was written."""
+        """Remove what was written."""
         self._progress.done()
         if self._packer is not None:
             self._packer.abandon()
-        with suppress(OSError):  # the same that made us give up
+        with suppress(OSError):  # the error that made us give up
             self._raw.close()
         if self._unfinished is not None:
             self._unfinished.unlink(missing_ok=True)
@@ -95,10 +95,9 @@ class Target(io.BufferedIOBase):
 
 
 def _opened(file: Path) -> tuple[IO[bytes], Path | None]:
-    """A file beside `file` that becomes it when it is complete, and its name.
+    """A temporary file next to `file` that replaces it when it is complete, and its name.
 
-    What is no plain file, such as a pipe, and what lies where no other file can be made is written
-    to directly.
+    Pipes and other special files, and files in read-only directories, are written to directly.
     """
     beside = file.with_name(f".{file.name}.{os.getpid()}-{time.monotonic_ns()}.part")
     if file.exists() and not file.is_file():
@@ -113,7 +112,7 @@ def _opened(file: Path) -> tuple[IO[bytes], Path | None]:
 
 
 class _Packer:
-    """Packs pieces side by side, and hands them on in order."""
+    """Compresses chunks in parallel, and passes them on in order."""
 
     def __init__(self, hand_on: Callable[[bytes], object]) -> None:
         self._hand_on = hand_on
@@ -123,27 +122,27 @@ class _Packer:
         self._waiting: deque[Future[bytes]] = deque()
 
     def add(self, text: memoryview) -> None:
-        """More text."""
+        """Add text."""
         self._rest += text
         while len(self._rest) >= _PIECE:
             self._pack(bytes(self._rest[:_PIECE]))
             del self._rest[:_PIECE]
 
     def finish(self) -> None:
-        """There is no more."""
+        """Compress the rest, and pass it on."""
         try:
-            self._pack(bytes(self._rest))  # an empty file is a piece without text
+            self._pack(bytes(self._rest))  # an empty file is one empty chunk
             while self._waiting:
                 self._hand_on(self._waiting.popleft().result())
         finally:
             self._pool.shutdown(cancel_futures=True)
 
     def abandon(self) -> None:
-        """Nobody wants what is left."""
+        """Discard the rest."""
         self._pool.shutdown(cancel_futures=True)
 
     def _pack(self, piece: bytes) -> None:
-        # Without the time in it the same tensor is always the same file.
+        # No time stamp, so that the same tensor always gives the same file.
         self._waiting.append(self._pool.submit(gzip.compress, piece, _EFFORT, mtime=0))
         while len(self._waiting) > 2 * self._threads:
             self._hand_on(self._waiting.popleft().result())

@@ -1,1 +1,1 @@
-"""What each relation answers while loops over its variables are lowered, one a file."""
+"""How each relation's variables are recovered and looped over; one file per relation."""

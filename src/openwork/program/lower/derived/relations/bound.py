@@ -1,4 +1,4 @@
-"""Bound: the values of the parent, about which something is promised and checked."""
+"""Bound: the values of the parent, with a promise that is checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openwork.program.nodes import Expr, Fail, If, Value, block, compare
 
 
 class BoundValues(SameValues[Bound]):
-    """Where a bounded variable begins and ends."""
+    """The promised bounds of a variable."""
 
     def values(self, var: IndexVar, scope: Scope) -> Found:
         code, whole, scope = self.recovery.values(self.relation.parent, scope)
@@ -32,7 +32,7 @@ class BoundValues(SameValues[Bound]):
         return super().most(var)
 
     def _promised(self, whole: Range) -> tuple[Expr, Range]:
-        """What has to hold, and `whole` if it does; positions count from their run."""
+        """The condition to check, and `whole` under it; positions count from their run."""
         bound, value = self.relation, Value(self.relation.value)
         lo, hi = (ZERO, whole.size) if whole.pos else (whole.lo, whole.hi)
         match bound.kind:
@@ -55,7 +55,7 @@ class BoundValues(SameValues[Bound]):
 
 
 class BoundLoops(SameLoops[Bound]):
-    """A loop over a bounded variable, from where it is promised to begin to where it ends."""
+    """A loop over a bounded variable, from its promised begin to its promised end."""
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
         code, whole, scope = self.recovery.values(var, scope)

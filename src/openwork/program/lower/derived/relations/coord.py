@@ -1,4 +1,4 @@
-"""Coord: the coordinates that belong to positions."""
+"""Coord: the coordinates of positions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class CoordValues(Values[Coord]):
     """Coordinates in place of positions."""
 
     def values(self, var: IndexVar, scope: Scope) -> Found:
-        """The coordinates that belong to positions.
+        """The coordinates of positions.
 
         They reach from the first position's up to that of the position after the last; at either
-        end of the whole they reach to the end of the dimension, so that all runs together miss
-        nothing.
+        end they extend to the end of the dimension, so that all runs together cover it.
         """
         code, window, scope = self.recovery.position_window(self.relation.parent, scope)
         pos = self.recovery.provenance.position_space(self.relation.parent)
@@ -49,7 +48,7 @@ class CoordLoops(Loops[Coord]):
     """Loops over the coordinates of positions."""
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
-        """All coordinates of a range of positions are those positions themselves."""
+        """A loop over all coordinates of a range of positions is a loop over the positions."""
         over = self.relation.parent if window is None else self._origin
         return self.iteration.iterate(loop, over, window, scope)
 

@@ -1,8 +1,8 @@
-"""Cuts: runs of a variable, what split and divide have in common.
+"""Cuts: what split and divide have in common, tiles of a variable, here called runs.
 
-A loop over the runs counts them. One within a run that is known runs over a window of the original.
-Where the place in a run is known before the run, consecutive values are apart, and every operand is
-looked up at one value.
+A loop over the runs counts them. A loop within a known run iterates over a window of the parent.
+Where the loop over places is outside the loop over runs, consecutive values are strided, and every
+operand is looked up at one value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CutValues(Values[C]):
 
     @abstractmethod
     def runs(self, whole: Range) -> Range:
-        """How many runs there are of `whole`, which is there."""
+        """The range of run numbers of `whole`, which is present."""
 
     @abstractmethod
     def longest(self, whole: Range) -> Range:
@@ -61,7 +61,7 @@ class CutValues(Values[C]):
         return code, self._within(whole, scope), scope
 
     def _within(self, whole: Range, scope: Scope) -> Range:
-        """The places within a run: this run, if it is known which, else the longest."""
+        """The places within a run: the current one if it is known, else the longest."""
         if whole.missing:
             return Range(ZERO, ZERO, missing=True)
         pos = whole.pos or whole.within
@@ -74,7 +74,7 @@ class CutValues(Values[C]):
         return replace(first_values(run.count.fixed), within=pos)
 
     def value(self, var: IndexVar, scope: Scope) -> Expr | None:
-        """Which run the value of the parent is in, or where in its run."""
+        """The run of the parent's value, or its place within that run."""
         relation, value = self.relation, self.recovery.value(self.relation.parent, scope)
         if value is None:
             return None
@@ -87,7 +87,7 @@ class CutValues(Values[C]):
         return arithmetic(sign, value - whole.lo, self.length(whole))
 
     def run(self, whole: Range, scope: Scope) -> Range:
-        """The values of the parent in the run whose number is known."""
+        """The values of the parent in the current run."""
         relation = self.relation
         if relation.inner in scope.bounds.runs:
             return scope.bounds.runs[relation.inner]
@@ -106,7 +106,7 @@ class CutValues(Values[C]):
         return pos is None or self.ctx.drives(pos.access)
 
     def original(self, scope: Scope) -> tuple[Expr, Expr]:
-        """The value of the parent from those of its parts, and whether it exists."""
+        """The value of the parent from the run and the place in it, and whether it is in range."""
         whole = self.recovery.known(self.relation.parent, scope)
         at, inner = scope.coords[self.relation.outer], scope.coords[self.relation.inner]
         if not self.relation.even:
@@ -116,7 +116,7 @@ class CutValues(Values[C]):
         return value, compare("<", value, whole.hi)
 
     def complete(self, scope: Scope) -> bool:
-        """Whether runs are complete here, so that each place in one has a value."""
+        """Whether runs are complete here, so that every place in a run has a value."""
         if self.relation.inner in scope.bounds.full:
             return True
         length = self.relation.length
@@ -192,7 +192,7 @@ class CutLoops(Loops[Cut]):
         return block(*code, inner if self._values.complete(scope) else If(inside, inner))
 
     def _run(self, loop: Forall, window: Range | None, scope: Scope) -> p.Block:
-        """Within a run whose number is known: a window of the parent."""
+        """Within the current run: a window of the parent."""
         relation = self.relation
         code, whole, scope = self.recovery.values(relation.parent, scope)
         if whole.missing:
@@ -204,7 +204,7 @@ class CutLoops(Loops[Cut]):
         base = self.ctx.names.variables[relation.parent]
         lo, hi, scope = scope.fresh_ends(base)
         end = arithmetic("min", run.lo + window.hi, run.hi)
-        # What was known before the run was may be more than there is in an incomplete one.
+        # The range computed outside the run may exceed an incomplete one.
         before = scope.bounds.ranges.get(relation.inner)
         whole_run = run.count.fixed is not None or (before is not None and not before.count.longest)
         sure = window.count.fixed if whole_run else None
@@ -238,7 +238,7 @@ class CutLoops(Loops[Cut]):
         )
         if not clones or length is None:
             return block(*code, header.finish(body, counted=counted))
-        # The loop inside is cloned: for complete runs its length is a constant.
+        # The inner loop is cloned: for complete runs its trip count is a constant.
         complete = self._in_run(loop.body, parent, inner.complete(relation.inner), loop.tag)
         if loop.tag is not None:
             whether = compare("<=", parent.lo + (counter + 1) * length, parent.hi)
@@ -250,7 +250,7 @@ class CutLoops(Loops[Cut]):
         return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
 
     def _in_run(self, body: Stmt, parent: Range, scope: Scope, tag: Tag | None) -> p.Block:
-        """The body within a run, whose ends are worked out at once rather than further in."""
+        """The body within a run; the run's ends are computed here rather than further in."""
         relation = self.relation
         if parent.missing or relation.outer not in scope.coords:
             return self.iteration.lower(body, scope)
@@ -259,18 +259,18 @@ class CutLoops(Loops[Cut]):
         code: list[p.Stmt] = [Declare(lo, run.lo, fixed=True), Declare(hi, run.hi, fixed=True)]
         known = replace(run, lo=lo, hi=hi)
         if tag is not None and tag.unit is ParallelUnit.GPUBlock:
-            # The threads of a block search for parents among those of its own positions.
+            # The threads of a block search for parents only among those of its own positions.
             more, known, scope = parents_within(self.recovery, relation, known, scope)
             code += more
         return block(*code, self.iteration.lower(body, scope.enter(relation.inner, known)))
 
     def _wants_full_runs(self, length: int, body: Stmt) -> bool:
-        """Whether a loop over the places in a run is unrolled, or inside of a vectorized one."""
+        """Whether a loop over the places in a run is unrolled, or inside a vectorized one."""
         inner, provenance = self.relation.inner, self.ctx.provenance
         loops = [node for node in walk(body) if isinstance(node, Forall)]
         mine = [loop for loop in loops if inner in (loop.var, provenance.same_values(loop.var))]
         vector = [loop for loop in loops if loop.tag and loop.tag.unit is ParallelUnit.CPUVector]
-        if self.ctx.on_gpu:  # where segments are better, unless all of a run is written out
+        if self.ctx.on_gpu:  # where segments are better, unless the whole run is unrolled
             return any(
                 loop.unroll in (0, length)
                 or (loop.unroll is not None and loop.tag and loop.tag.unit.on_gpu)

@@ -36,13 +36,13 @@ class DivideValues(CutValues[Divide]):
         else:
             length = self.length(whole)
             begin = whole.lo + at * length
-            # Runs at the end may lie beyond it.
+            # The last runs may lie beyond the end.
             lo = arithmetic("min", begin, whole.hi)
             hi = arithmetic("min", begin + length, whole.hi)
         return whole.part(lo, hi)
 
     def _balanced(self, access: Access, whole: Range, part: Expr) -> Expr:
-        """Where a part begins, if the entries below are shared out evenly."""
+        """Where a part begins, if the entries below are distributed evenly."""
         var = self.recovery.provenance.underived(self.relation.parent)[-1]
         boundaries = self.ctx.boundaries(access, access.level_vars.index(var) + 1)
         parts = Value(self.relation.parts)

@@ -65,7 +65,7 @@ class FuseLoops(Loops[Fuse]):
         code += more
         if window is not None and window.pos is not None:
             if window == scope.bounds.ranges.get(window.pos.child):
-                window = None  # all of it
+                window = None  # all pairs
             else:
                 found, window, scope = coordinate_window(recovery, window, scope)
                 code += found
@@ -86,7 +86,7 @@ class FuseLoops(Loops[Fuse]):
         code, first, scope = self.recovery.values(outer, scope)
         more, second, scope = self.recovery.values(inner, scope)
         a, b = first.lo + value / second.size, second.lo + value % second.size
-        # The inner value is worked out first, outside of whatever the outer one guards.
+        # The inner value is recovered first, outside of any guard on the outer one.
         known, scope = scope.fresh(self.ctx.names.variables[inner])
         found = self.iteration.known_value(At(inner, body, value=known), outer, a, scope)
         return block(*code, *more, Declare(known, b, fixed=True), found)

@@ -51,14 +51,14 @@ class PosValues(Values[Pos]):
         return self.relation.access.level_vars.index(last)
 
     def _check_places(self, access: Access, level: int) -> None:
-        """That the place of an entry is its position, where only the place is known."""
+        """Check that an entry's place is its position, where only the place is known."""
         kind, probe = access.tensor.format.levels[level], Name("probe")
         if kind.place(self.ctx.view(access, level), Value(0), probe) != probe:
             raise ScheduleError(
-                f"entries of {access} do not lie at their positions, so that what is kept for each "
-                "position is not found again",
+                f"{access} does not store entries at their positions, so a workspace over "
+                "positions cannot be indexed by them",
                 code="E308",
-                hint="leave out the workspace over positions, or store it in another format",
+                hint="leave out the workspace over positions, or use another format",
             )
 
 

@@ -1,4 +1,4 @@
-"""Precompute: the values of the parent, and what bound shares of that."""
+"""Precompute: the same values as the parent; bound inherits from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = TypeVar("N", bound=Renaming)
 
 
 class SameValues(Values[N]):
-    """A variable has the values of another."""
+    """A variable with the same values as its parent."""
 
     def values(self, var: IndexVar, scope: Scope) -> Found:
         return self.recovery.values(self.relation.parent, scope)
@@ -46,7 +46,7 @@ class SameValues(Values[N]):
 
 
 class SameLoops(Loops[N]):
-    """A loop over a variable that has the values of another is a loop over that."""
+    """A loop over a variable with the same values as its parent is a loop over the parent."""
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
         return self.iteration.iterate(loop, self.relation.parent, window, scope)

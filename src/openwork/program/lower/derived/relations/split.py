@@ -10,19 +10,19 @@ from openwork.program.lower.derived.recovery import ZERO, ceiling
 from openwork.program.lower.derived.relations.cut import CutValues
 from openwork.program.nodes import Expr, Value, arithmetic
 
-# Runs of more values are counted only as far as there are any.
+# For longer runs, strided loops count only the places that occur.
 _MOST_STRIDES = 1024
 
 
 class SplitValues(CutValues[Split]):
-    """Runs of a constant length, of which the last may have fewer values."""
+    """Runs of a constant length; the last may be shorter."""
 
     def runs(self, whole: Range) -> Range:
         n = self.relation.factor
         fixed = None if whole.count.fixed is None else -(-whole.count.fixed // n)
         hi = ceiling(whole.size, n) if fixed is None else Value(fixed)
         if not self.decides(whole):
-            # Where there is work without an entry, one run covers it even if there are none.
+            # If there is work without an entry, one run covers it even where there are no entries.
             fixed = None if fixed is None else max(1, fixed)
             hi = arithmetic("max", hi, Value(1)) if fixed is None else Value(fixed)
         multiple = whole.count.multiple // n if whole.count.multiple % n == 0 else 1
@@ -40,7 +40,7 @@ class SplitValues(CutValues[Split]):
     def run_at(self, whole: Range, at: Expr, scope: Scope) -> Range:
         n, length = self.relation.factor, self.length(whole)
         lo = whole.lo + at * length
-        # The one run of an operand without entries is not complete.
+        # The single run of an operand without entries is incomplete.
         sure = whole.count.multiple % n == 0 and self.decides(whole)
         if sure or self.relation.inner in scope.bounds.full:
             return whole.part(lo, lo + length, n)

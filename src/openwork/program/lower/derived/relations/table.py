@@ -1,4 +1,4 @@
-"""The tables: which relation answers what. A new relation is a line in each."""
+"""The tables of relations: a new relation is a line in each."""
 
 from __future__ import annotations
 
