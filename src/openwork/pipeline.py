@@ -1,4 +1,4 @@
-"""The map: every stage from a statement to the text of a kernel, on one screen."""
+"""The map: every stage from a statement to kernel source, on one screen."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from openwork.trace import Trace
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel as text, and what is needed to call it.
+    """Kernel source, and what is needed to call it.
 
-    `variables`: whose extents it is called with. `initial`: what an in-place result must hold
-    before the call; None if every entry is written.
+    `variables`: their extents are arguments of the kernel. `initial`: the value that an in-place
+    result must hold before the call; None if the kernel writes every entry.
     """
 
     program: Program
@@ -52,20 +52,20 @@ class Compiled:
 
     @property
     def bodies(self) -> tuple[Block, ...]:
-        """What its functions do."""
+        """The bodies of its functions."""
         return (self.program.body,)
 
 
 @dataclass(frozen=True)
 class CompiledCuda(Compiled):
-    """A kernel for a GPU: its functions, and what the host does around them."""
+    """A kernel for a GPU: device functions, and the host's steps around them."""
 
     device: DeviceProgram
     narrow: bool
 
     @property
     def bodies(self) -> tuple[Block, ...]:
-        """What its kernels do."""
+        """The bodies of its kernels."""
         return tuple(kernel.body for kernel in self.device.kernels)
 
 
@@ -75,11 +75,11 @@ def started(
     wanted: tuple[IndexVar, ...] | None = None,
     by_rows: bool = False,
 ) -> Draft:
-    """Index notation to loops, which commands start from; nothing is parallel yet.
+    """Index notation to serial loops, from which every schedule starts.
 
-    `sizes`: stored entries of operands, where they are known. `wanted`: the order of the loops, if
-    a schedule has one. `by_rows`: a sparse result is made along its outermost mode, whatever has
-    to be converted.
+    `sizes`: stored entries per operand, where known. `wanted`: the loop order, if the schedule
+    fixes one. `by_rows`: assemble a sparse result along its outermost mode, even if operands must
+    be converted.
     """
     trace = Trace(dumps=False)
     checked = trace.run("statement.txt", lambda: check(assignment), show)
@@ -94,16 +94,16 @@ def started(
 
 
 def scheduled_for_cpu(start: Draft, cpu: Cpu) -> Draft:
-    """Loops for a CPU: by the user's commands, else by the default."""
+    """Loops for a CPU: the user's schedule, else the default."""
     return _scheduled(lambda: start if start.commands else default_cpu(start, cpu))
 
 
 def scheduled_for_gpu(
     start: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool
 ) -> Draft:
-    """Loops for a GPU: by the user's commands, else by a recipe, else by the default.
+    """Loops for a GPU: the user's schedule, else a recipe, else the default.
 
-    `exact`: without atomics, where the user gives no schedule.
+    `exact`: bit-reproducible, so without atomics, unless the user's schedule has them.
     """
 
     def scheduled() -> Draft:
@@ -111,7 +111,7 @@ def scheduled_for_gpu(
             return default_gpu(start, statistics, gpu, exact)
         draft = choose(start, statistics, gpu, exact) or start
         if draft is start and isinstance(start.plan.assembly, Append) and not by_units(start.plan):
-            # The threads of a GPU each need rows of the result, which are worth a conversion.
+            # GPU threads assemble the result by rows, which is worth a conversion.
             sizes = {name: float(known.entries) for name, known in statistics.items()}
             rows = started(start.written, sizes, by_rows=True)
             draft = rows if by_units(rows.plan) else start
@@ -121,7 +121,7 @@ def scheduled_for_gpu(
 
 
 def _scheduled(work: Callable[[], Draft]) -> Draft:
-    """What `work` makes, with the stage that it is."""
+    """The result of `work`, with its stage recorded."""
     trace = Trace(dumps=False)
     draft = trace.run("scheduled.txt", work, lambda made: _loops(made.plan))
     return replace(draft, stages=(*draft.stages, *trace.stages))
@@ -132,14 +132,14 @@ def _loops(planned: Plan) -> str:
 
 
 def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel") -> Compiled:
-    """Loops to C, for data of which `facts` hold."""
+    """Loops to C, specialized to data for which `facts` hold."""
     lowered, exact = _lowered(planned, facts, trace)
     program, source = to_c(exact, trace, name)
     return Compiled(program, source, lowered.variables, lowered.initial)
 
 
 def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program, str]:
-    """A program to what C is written from, and the text."""
+    """A program to its final form, and to C."""
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("vectorized.c", vectorize, program, trace)
     return program, trace.run("kernel.c", lambda: render(program, name))
@@ -148,9 +148,9 @@ def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program,
 def back_cuda(
     planned: Plan, facts: Specialization, trace: Trace, narrow: bool = True, aligned: bool = True
 ) -> CompiledCuda:
-    """Loops to CUDA, for data of which `facts` hold.
+    """Loops to CUDA, specialized to data for which `facts` hold.
 
-    `narrow`: 32 bits count everything. `aligned`: arrays begin where a vector of 16 bytes may.
+    `narrow`: 32-bit indices suffice. `aligned`: arrays are aligned to 16 bytes.
     """
     lowered, program = _lowered(planned, facts, trace)
     program = _pass("simplified.c", simplify, program, trace)
@@ -163,7 +163,7 @@ def back_cuda(
 
 
 def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DeviceProgram:
-    """A program to what CUDA is written from: kernels, and the steps of the host."""
+    """A program to kernels and the host's steps, from which CUDA is written."""
     program = _pass("inspected.c", without_unread, program, trace)
     device = trace.run("kernels.c", lambda: on_device(program), show_device)
     verify_device(device)
@@ -177,7 +177,7 @@ def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DevicePr
 
 
 def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowered, Program]:
-    """Loops to a program, for the extents that the schedule promises."""
+    """Loops to a program, specialized to the extents that the schedule promises."""
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
         "lowered.c", lambda: lower_plan(planned, facts), lambda made: show_program(made.program)
@@ -193,7 +193,7 @@ def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowere
 def _pass(
     name: str, change: Callable[[Program], Program], program: Program, trace: Trace
 ) -> Program:
-    """What a pass makes of a program, verified unless it had nothing to change."""
+    """Run a pass on a program, and verify the result if it changed."""
     made = trace.run(name, lambda: change(program), show_program)
     if made is not program:
         verify(made)
@@ -206,7 +206,7 @@ def _device_pass(
     device: DeviceProgram,
     trace: Trace,
 ) -> DeviceProgram:
-    """The same for the kernels of a GPU."""
+    """Run a pass on a device program, and verify the result if it changed."""
     made = trace.run(name, lambda: change(device), show_device)
     if made is not device:
         verify_device(made)

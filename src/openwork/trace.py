@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage made: the name of its file, its text, its time in seconds."""
+    """The output of one stage: its file name, its text, and its time in seconds."""
 
     name: str
     text: str
@@ -30,18 +30,18 @@ class Trace:
 
     stages: list[Stage] = field(default_factory=list)
     decisions: list[str] = field(default_factory=list)
-    dumps: bool = True  # whether its stages are written out when somebody asks for it
+    dumps: bool = True  # whether OPENWORK_DUMP writes its stages to files
 
     @classmethod
     def after(cls, stages: Iterable[Stage], decisions: Iterable[str]) -> Self:
-        """A record that goes on where another ended, and is written out from the first stage on."""
+        """A record that continues another; a dump includes the earlier stages."""
         trace = cls(decisions=list(dict.fromkeys(decisions)))
         for stage in stages:
             trace._add(stage)
         return trace
 
     def run(self, name: str, work: Callable[[], T], show: Callable[[T], str] = str) -> T:
-        """Do `work`, keep its text under `name`, and write it out when a dump was asked for."""
+        """Run `work`, record its text under `name`, and dump it if `OPENWORK_DUMP` is set."""
         start = perf_counter()
         result = work()
         seconds = perf_counter() - start
@@ -59,6 +59,6 @@ class Trace:
             path.write_text(stage.text + "\n", encoding="utf-8")
 
     def decide(self, sentence: str) -> None:
-        """Note a decision for `explain()`."""
+        """Record a decision for `explain()`."""
         if sentence not in self.decisions:
             self.decisions.append(sentence)

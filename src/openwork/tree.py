@@ -1,8 +1,8 @@
-"""Immutable trees, the few combinators that rewrite them, and names that no tree has yet.
+"""Immutable trees, and the few combinators that rewrite them.
 
 Every representation in Openwork (index notation, loops, program) is made of frozen dataclasses
-derived from `Node`. A rule maps a node to its replacement, or to None when it has nothing to say;
-an unchanged tree comes back as the same object.
+derived from `Node`. A rule maps a node to its replacement, or to None when it does not apply; an
+unchanged tree comes back as the same object.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Node:
     __slots__ = ()
 
     def __getstate__(self) -> dict[str, object]:
-        """What is pickled: the fields, without what was found out about them."""
+        """Pickle the fields, without what is cached on the node."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Field by field: what `copy` does by itself goes too deep for a long sum."""
+        """Copy field by field: the default of `copy` recurses too deeply on a long sum."""
         made = object.__new__(type(self))
         for name, value in self.__getstate__().items():
             parts = [deepcopy(v, memo) for v in value] if type(value) is tuple else None
@@ -41,7 +41,7 @@ Rewrite = Callable[[Node], Node]
 _MAX_ROUNDS = 50
 
 
-# What fields that hold no nodes are declared as: most nodes are names and numbers.
+# Declared types of fields that hold no nodes; most nodes are names and numbers.
 _PLAIN = frozenset(
     (
         "str",
@@ -73,7 +73,7 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 def children(node: Node) -> tuple[Node, ...]:
     """The direct children of `node`, in the order of its fields.
 
-    They never change, so they are kept with the node: trees are walked far more often than made.
+    Cached on the node: trees are immutable, and traversed far more often than built.
     """
     known: tuple[Node, ...] | None = node.__dict__.get("_children")
     return _find_children(node) if known is None else known
@@ -94,7 +94,7 @@ def _find_children(node: Node) -> tuple[Node, ...]:
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first.
 
-    Who walks to the end leaves a list for the next: the same trees are asked many questions.
+    A complete traversal caches its list, because the same tree is traversed many times.
     """
     known: tuple[Node, ...] | None = node.__dict__.get("_below")
     return _walk(node) if known is None else iter(known)
@@ -106,7 +106,7 @@ def _walk(root: Node) -> Iterator[Node]:
         node = waiting.pop()
         seen.append(node)
         yield node
-        # `children`, without a call for each node.
+        # `children`, inlined.
         below = node.__dict__.get("_children")
         if below is None:
             below = _find_children(node)
@@ -146,7 +146,7 @@ def bottom_up(rule: Rule) -> Rewrite:
 
 
 def top_down(rule: Rule) -> Rewrite:
-    """Apply `rule` to a node before its children; what it returns is not entered again."""
+    """Apply `rule` to a node before its children; a replacement is not traversed again."""
 
     def rewrite(node: Node) -> Node:
         new = rule(node)
@@ -156,7 +156,7 @@ def top_down(rule: Rule) -> Rewrite:
 
 
 def first_of(*rules: Rule) -> Rule:
-    """The first rule that has something to say."""
+    """The first of `rules` that applies."""
 
     def rule(node: Node) -> Node | None:
         for each in rules:
@@ -169,7 +169,7 @@ def first_of(*rules: Rule) -> Rule:
 
 
 def repeated(rule: Rule) -> Rule:
-    """`rule` at one node for as long as it has something to say."""
+    """Apply `rule` at one node for as long as it applies."""
 
     def again(node: Node) -> Node | None:
         new = rule(node)

@@ -192,9 +192,9 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.ELL, below(WIDE, crd=[3, 0, 1, 0, 0, 0]), SIX, "E504", "levels[1].crd[3] is 0"),
     (ow.ELL, below(WIDE), ONES, "E505", "values has 3 elements"),
     (ow.SELL(2), below(SLICES, slice=[0, 6]), SIX, "E501", "levels[1].slice has 2 entries"),
-    (ow.SELL(2), below(SLICES, slice=[2, 4, 6]), SIX, "E502", "levels[1].slice does not rise"),
-    (ow.SELL(2), below(SLICES, slice=[0, 3, 6]), SIX, "E502", "levels[1].slice does not rise"),
-    (ow.SELL(2), below(SLICES, slice=[0, 4, 2]), SIX, "E502", "levels[1].slice does not rise"),
+    (ow.SELL(2), below(SLICES, slice=[2, 4, 6]), SIX, "E502", "levels[1].slice does not increase"),
+    (ow.SELL(2), below(SLICES, slice=[0, 3, 6]), SIX, "E502", "levels[1].slice does not increase"),
+    (ow.SELL(2), below(SLICES, slice=[0, 4, 2]), SIX, "E502", "levels[1].slice does not increase"),
     (ow.SELL(2), below(SLICES, len=[2, 0, 2]), SIX, "E502", "levels[1].len[2] is 2"),
     (ow.SELL(2), below(SLICES, len=[-1, 0, 1]), SIX, "E502", "levels[1].len[0] is -1"),
     (ow.SELL(2), below(SLICES, crd=[0, 0, 3, 0]), SIX, "E501", "levels[1].crd has 4 entries"),
@@ -206,8 +206,8 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
     (ow.banded, below(BAND, lo=[3, 0, 1]), ONES, "E502", "levels[1].lo[0] is 3"),
     (ow.banded, below(BAND, lo=[-1, 0, 1]), ONES, "E502", "levels[1].lo[0] is -1"),
     (ow.banded, below(BAND, lo=[0, 0]), ONES, "E501", "levels[1].lo has 2 entries"),
-    (ow.DIA, below(LINES, offset=[0, -1, 2]), LINED, "E502", "levels[1].offset does not rise"),
-    (ow.DIA, below(LINES, offset=[0, 0, 2]), LINED, "E502", "levels[1].offset does not rise"),
+    (ow.DIA, below(LINES, offset=[0, -1, 2]), LINED, "E502", "levels[1].offset is not increasing"),
+    (ow.DIA, below(LINES, offset=[0, 0, 2]), LINED, "E502", "levels[1].offset is not increasing"),
     (ow.DIA, below(LINES, offset=[0, 2]), LINED, "E501", "levels[1].offset has 2 entries"),
     (ow.DIA, below(LINES, count=[]), LINED, "E501", "levels[1].count has 0 entries"),
     (ow.DIA, below(LINES, lo=[0, 0, 0]), LINED, "E502", "levels[1].lo[0] is 0"),
@@ -229,14 +229,14 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
         ranked({"rank": [0, 1, 1]}),
         ONES,
         "E502",
-        "levels[0].rank is no perm",
+        "levels[0].rank is not a perm",
     ),
     (
         PERMUTED,
         ranked({"rank": [0, 1, 7]}),
         ONES,
         "E502",
-        "levels[0].rank is no perm",
+        "levels[0].rank is not a perm",
     ),
     (
         PERMUTED,
@@ -250,7 +250,7 @@ CASES: list[tuple[ow.Format, list[Any], Any, str, str]] = [
         ranked({"kept": [0, 1, 2]}),
         ONES,
         "E502",
-        "levels[0].kept does not undo",
+        "levels[0].kept is not the inverse",
     ),
     (PERMUTED, ranked({"kept": [0, 1, 3]}), ONES, "E502", "levels[0].kept has coord"),
     (
@@ -314,13 +314,13 @@ BIG, BIGGEST = 2**31 - 1, 2**63 - 1
                 "offset": np.array([BIG, -BIG - 1], "int32"),
             },
             4,
-            "offset does not rise",
+            "offset is not increasing",
         ),
         (
             ow.SELL(1),
             {"len": [0, 0], "slice": np.array([0, -BIG, BIG], "int32"), "crd": []},
             0,
-            "slice does not rise",
+            "slice does not increase",
         ),
     ],
 )
@@ -362,13 +362,13 @@ def test_permuted_is_for_the_outermost_level() -> None:
 @pytest.mark.parametrize(
     ("make", "piece"),
     [
-        (lambda: ow.Compressed(bits=7), "7 is no width of coordinates"),
-        (lambda: ow.Padded(bits=0), "0 is no width"),
-        (lambda: ow.Singleton(bits="16"), "'16' is no width"),
+        (lambda: ow.Compressed(bits=7), "7 is not a coordinate width"),
+        (lambda: ow.Padded(bits=0), "0 is not a coordinate width"),
+        (lambda: ow.Singleton(bits="16"), "'16' is not a coordinate width"),
         (lambda: ow.Compressed(colour=3), "Compressed:"),
-        (lambda: ow.Sliced(0), "0 is no number of runs in a slice"),
-        (lambda: ow.Sliced(True), "True is no number of runs"),
-        (lambda: ow.Permuted(-1), "-1 is no length of a window"),
+        (lambda: ow.Sliced(0), "0 is not a number of runs in a slice"),
+        (lambda: ow.Sliced(True), "True is not a number of runs"),
+        (lambda: ow.Permuted(-1), "-1 is not a window length"),
         (lambda: ow.SELL(0), "0 is not a number of rows in a slice"),
         (lambda: ow.SELL(4, 0), "0 is not a number of rows in a window"),
         (lambda: ow.BSR(0, 2), "0 is not a number of rows of a block"),
@@ -376,8 +376,8 @@ def test_permuted_is_for_the_outermost_level() -> None:
         (lambda: ow.COO(0), "0 is not a number of modes"),
         (lambda: ow.Format([ow.Dense] * 2, (0, 1), (2, 2)), "does not name each of the 2 modes"),
         (lambda: ow.Format([ow.Dense] * 3, (0, 1, 0), (0, 2)), "twice where there are blocks"),
-        (lambda: ow.Format([ow.Dense] * 2, (0, 1), (-2, 0)), "are no sizes of blocks"),
-        (lambda: ow.Format([ow.Dense] * 2, (0, 1), (True, 0)), "are no sizes of blocks"),
+        (lambda: ow.Format([ow.Dense] * 2, (0, 1), (-2, 0)), "are not block sizes"),
+        (lambda: ow.Format([ow.Dense] * 2, (0, 1), (True, 0)), "are not block sizes"),
         (lambda: ow.Format([ow.Dense, "Compressed"]), "'Compressed' is not a level"),
         (lambda: ow.Format([ow.Dense, ow.Dense], (0, 0)), "does not name each of the 2 modes"),
     ],
@@ -414,7 +414,7 @@ def test_text_that_is_no_format(text: str) -> None:
 )
 def test_widths_that_do_not_reach(level: ow.Level, extent: int) -> None:
     coords, values = np.array([[0], [extent - 1]]), np.ones(1)
-    with pytest.raises(ow.FormatError, match=f"do not reach over an extent of {extent}"):
+    with pytest.raises(ow.FormatError, match=f"cannot cover an extent of {extent}"):
         ow.tensor((coords, values), shape=(2, extent), format=ow.Format([ow.Dense, level]))
     shape = (2, extent - 1)
     A = ow.tensor((coords - [[0], [1]], values), shape=shape, format=ow.Format([ow.Dense, level]))

@@ -168,7 +168,7 @@ def test_a_result_with_a_repeated_variable() -> None:
         "E107: the result A(i,i) uses i twice\n"
         "  A(i,i) = x(i)\n"
         "  ^^^^^^\n"
-        "  hint: give every mode of the result a variable of its own"
+        "  hint: use a different variable for each mode of the result"
     )
 
 
@@ -202,7 +202,7 @@ def test_information_is_not_lost_silently() -> None:
         "E108: n holds int32, but the right side is float64\n"
         "  n(i) = x(i) * 2\n"
         "  ^^^^^^^^^^^^^^^\n"
-        "  hint: convert it, at the price of information: ow.cast('int32', ...)"
+        "  hint: cast it, which may lose information: ow.cast('int32', ...)"
     )
 
 

@@ -242,7 +242,7 @@ def test_operators_that_the_types_do_not_have(read: Read) -> None:
         "E108: neg is not defined for bool\n"
         "  m(i) = -m(i)\n"
         "         ^^^^^\n"
-        "  hint: of a bool, take ow.logical_not(e), or cast it: ow.cast('int8', e)"
+        "  hint: for a bool, use ow.logical_not(e), or cast it: ow.cast('int8', e)"
     )
 
 

@@ -227,17 +227,17 @@ ILLEGAL = [
     ("split(i,a,b,4), parallelize(a,GPUBlock,NoRaces), parallelize(b,CPUThread,NoRaces)", "E315",
      "CPU or on a GPU"),
     ("parallelize(j,GPUThread,NoRaces)", "E307", "same entries"),
-    ("parallelize(j,GPUBlock,ParallelReduction)", "E307", "blocks do not meet"),
+    ("parallelize(j,GPUBlock,ParallelReduction)", "E307", "blocks cannot synchronize"),
     ("parallelize(i,GPUGroup,group_size=8,reduction=parallel)", "E307", "nothing to combine"),
     ("fuse(i,j,f), pos(f,p,A), split(p,b,t,32), "
      "parallelize(t,GPUGroup,group_size=8,reduction=parallel)", "E307", "reduction=segment"),
-    ("parallelize(j,GPUGroup,group_size=7)", "E303", "no groups of 7"),
+    ("parallelize(j,GPUGroup,group_size=7)", "E303", "a group cannot have 7 threads"),
     ("parallelize(j,GPUGroup,group_size=8,reduction=tree)", "E303", "parallel and segment"),
     ("parallelize(i,GPUThread,NoRaces,group_size=8)", "E303", "GPUGroup"),
     ("parallelize(i,GPUThread,NoRaces,chunk=8)", "E303", "no chunks"),
-    ("parallelize(i,GPUThread,NoRaces,resident=512)", "E303", "not so many are resident"),
+    ("parallelize(i,GPUThread,NoRaces,resident=512)", "E303", "which has no launch bounds"),
     ("parallelize(i,GPUBlock,NoRaces,resident=16)", "E303", "16 threads cannot be resident"),
-    ("parallelize(i,CPUThread,NoRaces,resident=512)", "E303", "not so many are resident"),
+    ("parallelize(i,CPUThread,NoRaces,resident=512)", "E303", "which has no launch bounds"),
 ]  # fmt: skip
 
 

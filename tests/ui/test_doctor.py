@@ -41,15 +41,15 @@ def test_a_machine_without_a_compiler(
     assert main(["doctor"]) == 1
     text = capsys.readouterr().out
     assert "clang: there is no such program" in text
-    assert f"to mend it: {toolchain.HOW_TO_GET_ONE}" in text
-    assert text.endswith("1 to mend\n")
+    assert f"to fix it: {toolchain.HOW_TO_GET_ONE}" in text
+    assert text.endswith("1 to fix\n")
 
 
 def test_a_named_compiler_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENWORK_CC", "/nowhere/cc")
     text = doctor.report()
     assert "/nowhere/cc: there is no such program" in text
-    assert "to mend it: correct OPENWORK_CC, or unset it" in text
+    assert "to fix it: correct OPENWORK_CC, or unset it" in text
 
 
 @pytest.mark.needs_cc

@@ -192,7 +192,7 @@ def test_storage_orders_that_conflict_are_reconciled() -> None:
     np.testing.assert_array_equal(result.to_numpy(), B + C.T)
     told = kernel.explain()
     assert "converted from ow.CSR to ow.CSC" in told
-    assert "so that all operands can be walked in the order i, j" in told
+    assert "so that all operands can be traversed in the order i, j" in told
 
 
 def test_the_smaller_operand_is_converted() -> None:

@@ -1,8 +1,8 @@
 """Operators as data: what they compute, and the laws that decide how operands are merged.
 
-The compiler never asks for an operator's name. It asks what becomes of an application when an
-operand is absent: an annihilator removes the other side (intersection), an identity leaves it
-(union), anything else must be computed with the fill value.
+The compiler never looks at an operator's name, only at its laws. They say what becomes of an
+application where an operand is absent: an annihilator removes the other operand (intersection), an
+identity keeps it (union), anything else is computed with the fill value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ INF = float("inf")
 class Op:
     """A scalar operator.
 
-    A law given as a number holds on both sides; `left_*` and `right_*` say it for one argument
+    A law given as a number holds on both sides; `left_*` and `right_*` laws are for one argument
     (`left_annihilator=0`: `0 op x == 0`). Infinities stand for the extreme value of any type.
     """
 
@@ -46,16 +46,16 @@ class Op:
     commutes: bool = False
     associates: bool = False
     selects: bool = False  # the first argument picks between the other two
-    compares: bool = False  # arguments are compared as numbers, exactly, whatever their types
-    when_less: bool = False  # of a comparison: what it says of a smaller and a larger number
-    mirror: str | None = None  # of a comparison: the one with the arguments exchanged
-    adds: bool = False  # the sum of numbers, which hardware adds to memory atomically
-    multiplies: bool = False  # the product of numbers, which hardware fuses with a sum
-    lanewise: bool = False  # processors have it for vectors of floats, rounded as for one
-    natural: int | None = None  # this argument may not be negative where integers are computed
-    cheap: bool = False  # costs less than a branch that is guessed wrong
+    compares: bool = False  # compares numbers exactly, across types
+    when_less: bool = False  # of a comparison: its value for `smaller op larger`
+    mirror: str | None = None  # of a comparison: the operator for swapped arguments
+    adds: bool = False  # addition, which hardware has as an atomic
+    multiplies: bool = False  # multiplication, which hardware fuses with an addition
+    lanewise: bool = False  # has SIMD instructions for floats, which round as scalar ones do
+    natural: int | None = None  # this argument must not be negative for integers
+    cheap: bool = False  # costs less than a mispredicted branch
     symbol: str | None = None  # infix spelling, when there is one
-    definition: object = None  # an expression over parameters, for operators that a user defined
+    definition: object = None  # an expression over parameters, if the user defined it
     ufunc: Callable[..., Any] = field(default=np.add, compare=False, repr=False)
     typing: np.ufunc | None = field(default=None, compare=False, repr=False)
 
@@ -68,12 +68,12 @@ class Op:
         return BUILTIN[self.name if self.mirror is None else self.mirror]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # One that is built in stays the one that it is, also in another process.
+        # A built-in operator unpickles to the same object, in another process, too.
         known = BUILTIN.get(self.name) is self
         return (_built_in, (self.name,)) if known else super().__reduce_ex__(protocol)
 
     def __call__(self, *args: Any) -> Any:
-        """Apply to expressions or numbers; the first expression among `args` does the building."""
+        """Apply to expressions or numbers; the first expression in `args` builds the node."""
         for arg in args:
             build = getattr(arg, "__openwork_apply__", None)
             if build is not None:
@@ -99,10 +99,10 @@ class Op:
         return self.result(kinds)
 
     def identity_of(self, dtype: DType) -> Number:
-        """The value a reduction over nothing has."""
+        """The value of an empty reduction."""
         if self.identity is None:
             raise ParseError(
-                f"{self.name} has no identity, so nothing can be reduced with it",
+                f"{self.name} has no identity, so it cannot reduce",
                 code="E111",
                 hint="declare it: ow.operator(..., identity=...)",
             )
@@ -119,7 +119,7 @@ class Op:
 
 
 def negative_power() -> DataError:
-    """The error of an integer to a negative power, which NumPy refuses as well."""
+    """The error for an integer raised to a negative power, which NumPy refuses, too."""
     return DataError(
         "an integer is raised to a negative power",
         code="E515",
@@ -135,7 +135,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _add_beyond(far: float) -> Op:
-    """Addition for which an infinity stays what it is, also the extreme value of integers."""
+    """Addition with the annihilator `far`, an infinity; for integers, their extreme value."""
     return replace(ADD, annihilator=far, ufunc=partial(_up_to, far))
 
 
@@ -190,8 +190,8 @@ DIV = Op(
     "div", 2, right_identity=1, left_annihilator=0, symbol="/", ufunc=np.true_divide,
     typing=np.true_divide, lanewise=True,
 )  # fmt: skip
-# An absent 0 stays absent under division, whatever it is divided by; a stored one does not. That
-# nothing changes divided by 1 would be false for floats, which are rounded down.
+# An absent 0 stays absent under division by anything; a stored one does not. There is no right
+# identity: `x // 1` rounds floats down.
 FLOOR_DIVIDE = Op(
     "floor_divide", 2, left_annihilator=0, symbol="//", ufunc=np.floor_divide,
     typing=np.floor_divide,
@@ -202,7 +202,7 @@ REMAINDER = Op(
 POW = Op("pow", 2, right_identity=1, symbol="**", ufunc=_power, typing=np.power, natural=1)
 MIN = Op("min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, **_MONOID)
 MAX = Op("max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, **_MONOID)
-# Logic: any element is true or false, and so is the result.
+# Logic: every element counts as true or false, and the result is a bool.
 AND = Op(
     "and", 2, identity=True, annihilator=False, ufunc=np.logical_and, typing=np.logical_and,
     **_MONOID,
@@ -297,7 +297,7 @@ PLUS_TIMES = Semiring("plus_times", ADD, MUL, 0)
 MIN_PLUS = Semiring("min_plus", MIN, _add_beyond(INF), INF)
 MAX_PLUS = Semiring("max_plus", MAX, _add_beyond(-INF), -INF)
 OR_AND = Semiring("or_and", OR, AND, False)
-# Over numbers that are not negative, as in reliabilities: an absent entry is 0.
+# For nonnegative numbers, such as reliabilities: an absent entry is 0.
 MAX_TIMES = Semiring("max_times", replace(MAX, identity=0), MUL, 0)
 
 SEMIRINGS: dict[str, Semiring] = {

@@ -1,4 +1,4 @@
-"""Python's operators, for whatever can be computed with: each sign applies an operator."""
+"""Python's operators on terms and tensors: each sign applies an operator."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from openwork.algebra.operators import Op
 
 
 class Overloaded:
-    """What stands on either side of Python's operators: terms and tensors.
+    """A base of terms and tensors, which Python's operators combine.
 
-    `==` and `!=` compare elements as `<` does. So Python tells objects apart by identity where it
-    looks them up, in sets and dictionaries.
+    `==` and `!=` compare elements, as `<` does. So sets and dictionaries look objects up by
+    identity.
     """
 
     __slots__ = ()

@@ -10,7 +10,7 @@ import numpy as np
 from openwork.errors import FormatError, ParseError
 
 DType = np.dtype[Any]
-# A Python number in an expression is weak: it takes the type of the array it meets (NEP 50).
+# A Python number in an expression is weak: it takes the type of the other operand (NEP 50).
 Weak = type[int] | type[float] | type[complex]
 Kind = DType | Weak
 Number = bool | int | float | complex
@@ -22,7 +22,7 @@ NAMES = (
 SUPPORTED: dict[str, DType] = {name: np.dtype(name) for name in NAMES}
 _BY_DTYPE: dict[DType, DType] = {t: t for t in SUPPORTED.values()}
 
-# Kernels name types, and have one more: keys of workspaces with very many modes.
+# Kernels have one more type, for keys of workspaces with very many modes.
 _KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i"}
 _BYTES = {name: dtype.itemsize for name, dtype in SUPPORTED.items()} | {"int128": 16}
 
@@ -36,38 +36,38 @@ _STRONG: dict[type, DType] = {int: INT64, float: FLOAT64, complex: COMPLEX128}
 # Small integers become half precision under NumPy's sqrt, exp, ...; we compute in single instead.
 _NEAREST: dict[DType, DType] = {np.dtype("float16"): FLOAT32}
 
-# What to do where a ufunc does not exist for some types.
+# Hints where a ufunc does not support the types.
 _BITS = "only integers and bools have bits: {}, or cast to an integer, as in ow.cast('int64', e)"
 _SHIFTS = _BITS.format("multiply by a power of two")
 _HINTS: dict[np.ufunc, str] = {
-    np.bitwise_and: _BITS.format("take ow.logical_and(a, b) for truth values"),
-    np.bitwise_or: _BITS.format("take ow.logical_or(a, b) for truth values"),
-    np.bitwise_xor: _BITS.format("take ow.logical_xor(a, b) for truth values"),
-    np.invert: _BITS.format("take ow.logical_not(e) for truth values"),
+    np.bitwise_and: _BITS.format("use ow.logical_and(a, b) for truth values"),
+    np.bitwise_or: _BITS.format("use ow.logical_or(a, b) for truth values"),
+    np.bitwise_xor: _BITS.format("use ow.logical_xor(a, b) for truth values"),
+    np.invert: _BITS.format("use ow.logical_not(e) for truth values"),
     np.left_shift: _SHIFTS,
     np.right_shift: _SHIFTS,
-    np.negative: "of a bool, take ow.logical_not(e), or cast it: ow.cast('int8', e)",
-    np.subtract: "of bools, take ow.logical_xor(a, b), or cast them: ow.cast('int8', e)",
+    np.negative: "for a bool, use ow.logical_not(e), or cast it: ow.cast('int8', e)",
+    np.subtract: "for bools, use ow.logical_xor(a, b), or cast them: ow.cast('int8', e)",
 }
 
 
 def is_integer(type: str) -> bool:
-    """Whether `type` is a whole number, signed or not; a bool is none."""
+    """Whether `type` is an integer type, signed or not; bool is not."""
     return _KINDS[type] in "iu"
 
 
 def is_signed(type: str) -> bool:
-    """Whether `type` is a whole number that may be negative."""
+    """Whether `type` is a signed integer type."""
     return _KINDS[type] == "i"
 
 
 def is_unsigned(type: str) -> bool:
-    """Whether `type` is a whole number that is never negative."""
+    """Whether `type` is an unsigned integer type."""
     return _KINDS[type] == "u"
 
 
 def is_float(type: str) -> bool:
-    """Whether `type` is real and inexact."""
+    """Whether `type` is a real floating-point type."""
     return _KINDS[type] == "f"
 
 
@@ -77,7 +77,7 @@ def is_complex(type: str) -> bool:
 
 
 def size_of(type: str) -> int:
-    """The bytes of an element of `type`."""
+    """The size of an element of `type`, in bytes."""
     return _BYTES[type]
 
 
@@ -113,7 +113,7 @@ def strong(kind: Kind) -> DType:
 
 
 def promote(*kinds: Kind) -> DType:
-    """The smallest type that holds all of `kinds`, as NumPy has it.
+    """The smallest type that holds all of `kinds`, by NumPy's rules.
 
     >>> promote(np.dtype("int8"), np.dtype("float32")), promote(np.dtype("float32"), float)
     (dtype('float32'), dtype('float32'))
@@ -133,7 +133,7 @@ def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> DType:
 def resolved_types(
     ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None
 ) -> tuple[DType, ...]:
-    """The types that `ufunc` converts arguments of `kinds` to, and the one that it gives."""
+    """The types that `ufunc` converts arguments of `kinds` to, and that of its result."""
     if all(not isinstance(kind, np.dtype) for kind in kinds):
         kinds = tuple(strong(kind) for kind in kinds)
     try:
@@ -150,7 +150,7 @@ def resolved_types(
 
 
 def holds(dtype: DType, value: Number) -> bool:
-    """Whether an integer is one of `dtype`; no other number is asked about.
+    """Whether `dtype` can hold an integer; other numbers always fit.
 
     >>> holds(np.dtype("uint8"), 255), holds(np.dtype("uint8"), -1), holds(np.dtype("float32"), -1)
     (True, False, True)

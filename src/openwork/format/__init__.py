@@ -1,1 +1,1 @@
-"""How tensors are stored: levels and formats as facts. No code is generated here."""
+"""How tensors are stored: levels and formats as facts; no code is generated here."""

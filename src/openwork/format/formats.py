@@ -119,7 +119,7 @@ class Format:
 
     @property
     def plain(self) -> bool:
-        """Whether a dense tensor lies in memory as an array does."""
+        """Whether a dense tensor is a plain array in memory, in some order of modes."""
         return all(level.full and not level.arrays for level in self.levels) and not self.tiled
 
     def level_of(self, mode: int) -> int:
@@ -140,9 +140,9 @@ class Format:
         ) or "()"  # fmt: skip
 
     def type(self, entry: str = "value", shape: Sequence[int] | None = None) -> str:
-        """The dependent type of the storage: arrays whose lengths depend on where they lie.
+        """The dependent type of the storage: arrays whose lengths depend on their position.
 
-        `[x -> T]_n` is an array of `n` times `T`, which may depend on `x`: a coordinate, or a
+        `[x -> T]_n` is an array of `n` elements `T`, which may depend on `x`: a coordinate, or a
         position where coordinates are stored. Numbers instead of `m` and `n` if a shape is given.
 
         >>> CSR.type("float64")
@@ -167,7 +167,7 @@ def _check_modes(levels: Sequence[Level], order: Sequence[int], tiles: Sequence[
     """Each mode has one level, or two if it is stored in blocks."""
     modes = len(tiles)
     if any(isinstance(t, bool) or not isinstance(t, int) or t < 0 for t in tiles):
-        raise FormatError(f"{tuple(tiles)} are no sizes of blocks", code="E401")
+        raise FormatError(f"{tuple(tiles)} are not block sizes", code="E401")
     wanted = sorted([*range(modes), *(m for m, tile in enumerate(tiles) if tile)])
     if sorted(order) != wanted or len(levels) != len(order):
         raise FormatError(
@@ -207,11 +207,11 @@ def BSR(rows: int, columns: int) -> Format:
 
 
 def CSB(rows: int, columns: int) -> Format:
-    """Sparse blocks of `rows` x `columns` with coordinates of 16 bits within the block.
+    """Sparse blocks of `rows` x `columns`, with 16-bit coordinates within a block.
 
-    Few bytes per entry, and blocks of the vector that stay in the cache. Every block reads its part
-    of the vector anew, so that tall blocks are best: as many columns as fit into the cache, and
-    many times more rows, of which the coordinates then have 32 bits.
+    Entries take few bytes, and a block's part of the vector stays in the cache. Each block loads
+    its part again, so tall blocks are best: as many columns as fit into the cache, and many times
+    more rows, whose coordinates then take 32 bits.
     """
     tiles = (_count(rows, "rows of a block"), _count(columns, "columns of a block"))
     widths = [8 if tile <= 2**7 else 16 if tile <= 2**15 else 32 for tile in tiles]
@@ -222,7 +222,7 @@ def CSB(rows: int, columns: int) -> Format:
 def SELL(height: int, sigma: int | None = None) -> Format:
     """Sliced ELLPACK: slices of `height` rows, each padded to its longest row.
 
-    With `sigma`, rows are sorted by length in windows of so many rows, so that less is padded.
+    With `sigma`, rows are sorted by length within windows of `sigma` rows, which need less padding.
     """
     sliced = Sliced(_count(height, "rows in a slice"))
     if sigma is None:
@@ -270,7 +270,7 @@ _EXAMPLES = ("dense(2)", "CSF(3)", "COO(2)", "BSR(3, 3)", "CSB(4096, 4096)", "SE
 
 
 def name_of(format: Format) -> str | None:
-    """The name that makes `format`, if it has one."""
+    """The public name of `format`, if it has one."""
     for name, known in NAMED.items():
         if known == format:
             return name
@@ -283,7 +283,7 @@ def name_of(format: Format) -> str | None:
 
 
 def _guesses(format: Format) -> Iterator[tuple[str, Format]]:
-    """Formats with names that this one might be."""
+    """Named formats that might equal this one."""
     order = None if format.tiled else format.order
     ndim = format.ndim
     yield f"dense({ndim})", dense(ndim, order)
@@ -361,7 +361,7 @@ def _no_level(text: str, at: int, end: int) -> FormatError:
     name = text.strip()
     if name in _MAKERS:
         hint = f"with numbers: {', '.join(repr(each) for each in _EXAMPLES if name in each)}"
-        return FormatError(f"{name} alone is no format", code="E403", hint=hint)
+        return FormatError(f"{name} alone is not a format", code="E403", hint=hint)
     return FormatError(
         "this is not a level",
         code="E403",
@@ -383,6 +383,6 @@ def as_format(spec: Format | str) -> Format:
     elif callable(spec):
         name = getattr(spec, "__name__", str(spec))
         raise FormatError(
-            f"{name} makes formats, and is none", code="E401", hint=f"call it, such as ow.{name}(2)"
+            f"{name} is not a format, but makes one", code="E401", hint=f"call it: ow.{name}(2)"
         )
     raise FormatError(f"{spec!r} is not a format", code="E401", hint=hint)

@@ -1,9 +1,9 @@
 """The dependent type of a format: arrays whose lengths are entries of other arrays.
 
-In the notation of position dependent arrays, CSR is
+In the notation of position-dependent arrays, CSR is
 `[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m`:
-`m` rows, and the length of row `i` is a difference of two positions. No level spells its type: its
-formulas are evaluated over text.
+`m` rows, and the length of row `i` is a difference of two positions. No level spells out its
+type: its formulas are evaluated symbolically.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Named:
 
 @dataclass(frozen=True)
 class _Run:
-    """What the formulas of one level say, as text; `stored`: its coordinates are in an array."""
+    """The formulas of one level as text; `stored`: its coordinates are in an array."""
 
     variable: str
     count: Term
@@ -167,7 +167,7 @@ def dependent_type(
         try:
             runs.append(_run(level, view, parent, _variable(mode, part, len(tiles)), len(runs)))
             parents = Term.of(level.children(view, parents))
-        except (TypeError, AttributeError, FormatError):  # formulas that are no text
+        except (TypeError, AttributeError, FormatError):  # formulas that need numbers
             run = Term.named(f"run{n}")
             runs.append(_Run(f"p{n}", run, "", Term.named(f"p{n}"), False, False, ""))
             parents = Term.named(f"places{n}")
@@ -202,7 +202,7 @@ def _run(level: Level, view: SimpleNamespace, parent: Term, name: str, depth: in
 
 
 def _clauses(runs: Sequence[_Run], names: Sequence[str]) -> list[str]:
-    """How coordinates that are not stored are found, and where entries lie that are strided."""
+    """Formulas of coordinates that are not stored, and of the places of strided entries."""
     where = []
     for run, name in zip(runs, names, strict=True):
         if run.coordinate and not run.stored and run.coordinate != run.variable:

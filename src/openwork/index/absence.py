@@ -1,4 +1,4 @@
-"""What is left of an expression where operands have no entry, by the operators' laws alone."""
+"""What is left of an expression where operands are absent, by the operators' laws alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without(expr: Expr, absent: Collection[Access]) -> Expr:
             case Apply(op=op, args=args) if any(isinstance(arg, Absent) for arg in args):
                 return _apply(op, args, node)
             case Apply(op=op, args=args) if all(isinstance(arg, Literal) for arg in args):
-                # What is made of written numbers alone is one of them.
+                # Constant folding.
                 values = [arg.value for arg in args if isinstance(arg, Literal)]
                 kinds = [arg.kind for arg in args]
                 return Literal(op.compute(values, kinds, node.dtype), node.dtype)
@@ -60,7 +60,7 @@ def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
         return Absent(op.compute(values, kinds, result), result)
     if op.selects and isinstance(seen[0], Absent):
         picked = args[1] if seen[0].value else args[2]
-        if isinstance(picked, Literal):  # as where the other branch, which cannot matter, is absent
+        if isinstance(picked, Literal):  # as if the branch not taken were absent
             return Absent(number(picked.value, result), result)
         return converted(picked, result)
     if len(args) == 2:

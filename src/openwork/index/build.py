@@ -1,7 +1,7 @@
 """Index variables, accesses, reductions and operators as Python calls: `ow.indices`, `ow.sum`.
 
-The names of Python's own functions that this module takes over (`sum`, `min`, ...) work on
-expressions only; `functions.py` has those of elements, which take whole tensors as well.
+`sum`, `min` and the other names of Python's built-ins take expressions only. `functions.py` has the
+elementwise functions, which take whole tensors as well.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def index(name: str) -> Variable:
         raise ParseError(
             f"{name!r} is not the name of an index variable",
             code="E101",
-            hint="a name is letters, digits and underscores, and starts with no digit",
+            hint="a name is letters, digits and underscores, and does not start with a digit",
         )
     return variable(name)
 
@@ -216,7 +216,7 @@ def semiring(
         add: takes the place of `+` and of sums.
         mul: takes the place of `*`.
         zero: the identity of `add` and the annihilator of `mul`.
-        domain: numbers on which that is tried, unless the operators declare it themselves.
+        domain: numbers on which these laws are tested, unless the operators declare them.
 
     >>> widest = semiring("widest", max, min, 0)
     >>> widest.add.name, widest.mul.name

@@ -96,15 +96,15 @@ def _complex(args: Sequence[Expr]) -> Expr:
     parts = [a.value for a in args if isinstance(a, Literal) and a.typed is None]
     if len(parts) != 2 or any(isinstance(part, complex) for part in parts):
         raise ParseError(
-            "complex is written of two real numbers",
+            "complex takes two real numbers",
             code="E102",
-            hint="complex(1.0, 2.0); of expressions: a + 1j * b",
+            hint="complex(1.0, 2.0); for expressions: a + 1j * b",
         )
     return Literal(complex(float(parts[0].real), float(parts[1].real)))
 
 
 def _converted(dtype: DType, expr: Expr) -> Expr:
-    """A number gets the element type for good; anything else is cast."""
+    """A typed literal for a number, a cast for anything else."""
     if not isinstance(expr, Literal) or expr.typed is not None:
         return Cast(dtype, expr)
     if not _holds(dtype, expr.value):
@@ -117,7 +117,7 @@ def _converted(dtype: DType, expr: Expr) -> Expr:
 
 
 def _holds(dtype: DType, value: Number) -> bool:
-    """Whether `value` is one of `dtype`, up to rounding of fractions."""
+    """Whether `dtype` can hold `value`, up to rounding of fractions."""
     if isinstance(value, complex):
         return dtype.kind == "c"
     if dtype.kind == "b":

@@ -1,4 +1,4 @@
-"""What must hold of an assignment before anything is compiled, said in the user's words."""
+"""Checks of an assignment before it is compiled, with errors in the user's terms."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _check_depth(assignment: Assignment) -> None:
         raise ParseError(
             f"the expression is nested more than {MAX_DEPTH} deep",
             code="E102",
-            hint="compute a part of it in a statement of its own",
+            hint="compute part of it in a separate statement",
         )
 
 
@@ -146,7 +146,7 @@ def _check_result(assignment: Assignment) -> None:
                 f"the result {show(lhs)} uses {var} twice",
                 code="E107",
                 span=lhs.span,
-                hint="give every mode of the result a variable of its own",
+                hint="use a different variable for each mode of the result",
             )
 
 
@@ -184,7 +184,7 @@ def _check_extents(assignment: Assignment, known: dict[IndexVar, int | None]) ->
 
 
 def _check_type(assignment: Assignment) -> None:
-    """The right side fits the result's element type as NumPy's same-kind rule has it."""
+    """The right side fits the result's element type by NumPy's same-kind rule."""
     lhs, rhs, op = assignment.lhs, assignment.rhs, assignment.op
     value = rhs if op is None else Apply(op, (lhs, rhs))
     kind = _weak_kind(value)
@@ -197,12 +197,12 @@ def _check_type(assignment: Assignment) -> None:
         text,
         code="E108",
         span=assignment.span,
-        hint=f"convert it, at the price of information: ow.cast('{lhs.dtype}', ...)",
+        hint=f"cast it, which may lose information: ow.cast('{lhs.dtype}', ...)",
     )
 
 
 def _weak_kind(expr: Expr) -> Kind:
-    """The kind of `expr`; one made of Python numbers only stays weak."""
+    """The kind of `expr`; weak if it has Python numbers only."""
     match expr:
         case Apply(args=args) if expr.op.definition is None:
             if all(not isinstance(_weak_kind(arg), np.dtype) for arg in args):
@@ -217,7 +217,7 @@ def _fits(kind: Kind, dtype: DType) -> bool:
 
 
 def _number_fits(expr: Expr, dtype: DType) -> bool:
-    """A single number must be one that the type can hold."""
+    """Whether `dtype` can hold `expr`, if that is a single number."""
     if not isinstance(expr, Literal) or dtype.kind not in "iu":
         return True
     limits = np.iinfo(dtype)

@@ -1,4 +1,4 @@
-"""Operators and semirings of the user: their definitions, and proofs by example of their laws."""
+"""User-defined operators and semirings, whose laws are tested on examples."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from openwork.index.terms import Term, as_expr
 from openwork.index.words import RESERVED
 from openwork.tree import walk
 
-# Laws are tried on these. They are sums of a few powers of two, so that arithmetic is exact.
+# Laws are tested on these: sums of a few powers of two, so that arithmetic is exact.
 NUMBERS: tuple[Number, ...] = (-2.5, -1.0, 0.0, 0.5, 1.0, 3.0)
-# Semirings are often over weights, which are never negative: (max, *) and (max, min) with zero 0.
+# Semirings are often over nonnegative weights: (max, *) and (max, min) with zero 0.
 WEIGHTS: tuple[Number, ...] = (0.0, 0.25, 0.5, 1.0, 3.0)
 
 
@@ -36,7 +36,7 @@ def operator(
     associative: bool = False,
     domain: Sequence[Number] = NUMBERS,
 ) -> Op:
-    """Define an operator by an expression of its arguments.
+    """Define an operator by an expression over its arguments.
 
     Its laws decide how sparse operands are merged: an absent entry that is the annihilator skips
     the computation, one that is the identity leaves the other operand as it is.
@@ -50,7 +50,7 @@ def operator(
         left_annihilator: `z` with `f(z, x) == z`.
         commutative: `f(x, y) == f(y, x)`.
         associative: `f(f(x, y), z) == f(x, f(y, z))`; reductions need it.
-        domain: numbers the laws are tried on, where they do not hold for all numbers.
+        domain: numbers the laws are tested on, if they do not hold for all numbers.
 
     Raises:
         ParseError: E111 if a law is false for some numbers of `domain`, E112 if `function` does
@@ -95,10 +95,10 @@ def semiring(
         add: takes the place of `+` and of sums; an operator, or the name of a built-in one.
         mul: takes the place of `*`.
         zero: the identity of `add` and the annihilator of `mul`.
-        domain: numbers on which that is tried, unless the operators declare it themselves.
+        domain: numbers on which these laws are tested, unless the operators declare them.
 
     Raises:
-        ParseError: E111 if `zero` is not what it has to be, or `add` cannot reduce.
+        ParseError: E111 if `zero` violates these laws, or `add` cannot reduce.
 
     >>> semiring("bottleneck", "max", "min", 0).mul.annihilator
     0
@@ -138,7 +138,7 @@ def named_operator(spec: Op | str) -> Op:
 
 
 def _defined(definition: Expr, *args: Any) -> Any:
-    """An operator of the user's as a function; a lambda could not be pickled."""
+    """A user-defined operator as a function; unlike a lambda, it can be pickled."""
     return evaluate(definition, args)
 
 
@@ -194,7 +194,7 @@ def _arity(name: str, function: Callable[..., Any]) -> int:
 
 
 def _definition(name: str, function: Callable[..., Any]) -> Expr:
-    """The expression that `function` makes of its parameters."""
+    """The expression that `function` returns for symbolic parameters."""
     parameters = tuple(Parameter(n) for n in range(_arity(name, function)))
     definition = as_expr(function(*map(Term, parameters)))
     for node in walk(definition):
@@ -208,7 +208,7 @@ def _definition(name: str, function: Callable[..., Any]) -> Expr:
 
 
 def _check_laws(op: Op, domain: Sequence[Number]) -> None:
-    """Try every law that `op` declares on the numbers of `domain`."""
+    """Test every law that `op` declares on the numbers of `domain`."""
     given = (op.identity, op.annihilator, op.right_identity, op.left_annihilator)
     declared = op.commutes or op.associates or any(law is not None for law in given)
     if not declared:

@@ -162,7 +162,7 @@ class _Factor:
 
     @property
     def is_sum(self) -> bool:
-        """Whether it consists of terms that are summed each by itself."""
+        """Whether it is a sum, whose terms are summed separately."""
         match self.expr:
             case Apply(op=op):
                 return self.owner is None and op in (ops.ADD, ops.SUB)
@@ -189,7 +189,7 @@ def _factors(expr: Expr) -> Iterator[_Factor]:
 
 
 def _rebuilt(expr: Expr, new: Iterator[Expr]) -> Expr:
-    """The product `expr` with its factors replaced by `new`, one after the other."""
+    """The product `expr` with its factors replaced by `new`, in order."""
     match expr:
         case Apply(op=ops.MUL, args=(left, right)):
             return replace(expr, args=(_rebuilt(left, new), _rebuilt(right, new)))
@@ -236,7 +236,7 @@ def _span(expr: Expr) -> Span | None:
 
 
 def _refuse_shadows(expr: Node, results: frozenset[IndexVar], outer: frozenset[IndexVar]) -> None:
-    """Raise for a reduction over a variable that means something else around it."""
+    """Raise if a reduction variable is bound already, by the result or an outer reduction."""
     if isinstance(expr, Reduce):
         if expr.var in results or expr.var in outer:
             why = "the result" if expr.var in results else "a reduction around this one"
@@ -259,7 +259,7 @@ def _accumulator(op: Op, kind: Kind, lhs: DType) -> DType:
     if lhs.kind == "c" and summand.kind != "c":
         lhs = np.empty(0, lhs).real.dtype
     wide = promote(kind, lhs)
-    # uint64 and int64 would meet in float64, and a result of lower kind does not widen the sum.
+    # uint64 and int64 promote to float64, and a result of lower kind does not widen the sum.
     if _RANK[wide.kind] > _RANK[lhs.kind] or _applied(op, wide) != wide:
         return summand
     return wide

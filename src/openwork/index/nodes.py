@@ -1,7 +1,7 @@
 """The nodes of index notation.
 
-Nodes compare by structure, for the compiler looks them up. What users hold, and combine by Python's
-operators, are the terms of `terms.py` around them.
+Nodes compare by structure, because the compiler looks them up. Users hold terms (`terms.py`), which
+wrap nodes and overload Python's operators.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Expr(Node):
 
     @property
     def kind(self) -> Kind:
-        """The element type, or the Python type of a number that has not met an array yet."""
+        """The element type, or the Python type of a weak number."""
         raise InternalError(f"{type(self).__name__} has no element type")
 
     @property
@@ -61,9 +61,9 @@ class IndexVar(Expr):
 class TensorVar(Node):
     """A tensor as expressions see it: name, format, element type, the value of absent entries.
 
-    `shape` may hold None for extents that are only known when data is bound. `source` is the
-    tensor with the data, if there is one; `copy_of` names the user's tensor that a conversion is
-    made from. Neither is part of the identity.
+    `shape` holds None for extents that are unknown until data is bound. `source` is the tensor with
+    the data, if there is one; `copy_of` names the user's tensor that this one is a conversion of.
+    Neither takes part in comparisons.
     """
 
     name: str
@@ -82,7 +82,7 @@ class TensorVar(Node):
         return hash(self.name)  # tensors of one statement differ in their names
 
     def converted(self, mark: str, format: Format) -> TensorVar:
-        """The tensor that is made from this one before a kernel runs, called `A'mark`."""
+        """This tensor, converted before a kernel runs, as `A'mark`."""
         name, original = f"{self.name}'{mark}", self.copy_of or self.name
         return replace(self, name=name, format=format, source=None, copy_of=original)
 
@@ -162,8 +162,8 @@ class Literal(Expr):
 class Absent(Expr):
     """The value of an entry that is not stored: it obeys operators' laws, not IEEE arithmetic.
 
-    Users never write it; it appears while the compiler works out what is left of an expression
-    where an operand has no entry.
+    Users never write it. The compiler uses it to simplify an expression where an operand has no
+    entry.
     """
 
     value: Number
@@ -283,11 +283,11 @@ class Assignment(Node):
 
 
 def apply(op: Op, *args: Expr, span: Span | None = None) -> Apply:
-    """`op` applied to expressions; types, and the numbers among them, are checked at once.
+    """`op` applied to expressions, with its types and literals checked.
 
     Raises:
         ParseError: E108 if `op` does not exist for these types, E112 for a number that the type of
-            its partner cannot hold.
+            the other operand cannot hold.
     """
     node = Apply(op, args, span)
     _ = node.kind
@@ -304,7 +304,7 @@ def apply(op: Op, *args: Expr, span: Span | None = None) -> Apply:
 
 
 def _fitted(op: Op, to: DType, literal: Literal) -> Literal:
-    """A Python number as `to` can hold it; one that is compared may be of another type."""
+    """A Python number as an element of `to`; in a comparison, it may have another type."""
     value = literal.value
     if literal.typed is not None or not isinstance(value, int) or holds(to, value):
         return literal
@@ -313,7 +313,7 @@ def _fitted(op: Op, to: DType, literal: Literal) -> Literal:
     raise ParseError(
         f"{value} does not fit into {to}",
         code="E112",
-        hint=f"convert what it meets: ow.cast('int64', ...), or the number: np.{to}(...)",
+        hint=f"convert the other operand: ow.cast('int64', ...), or the number: np.{to}(...)",
     )
 
 
@@ -329,7 +329,7 @@ def check_natural(op: Op, argument: Expr, span: Span | None = None) -> None:
 
 
 def check_condition(condition: Expr) -> None:
-    """Refuse what Python has decided already: `ow.select(1 < 2, x, y)`."""
+    """Refuse a condition that Python has evaluated already: `ow.select(1 < 2, x, y)`."""
     if isinstance(condition, Literal) and isinstance(condition.value, bool):
         raise ParseError(
             f"the condition is the constant {condition.value}",

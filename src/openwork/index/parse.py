@@ -7,8 +7,8 @@
     atom        number | access | variable | "(" expression ")" | word "(" arguments ")"
     access      tensor | tensor "(" variables ")" | tensor "[" variables "]"
 
-Faults in names and numbers of variables do not stop the parser; a fault in the syntax ends the
-bracket it stands in, and reading goes on behind it.
+The parser collects faults. After one in a name or a number of variables it goes on; after a syntax
+fault it goes on behind the enclosing bracket.
 """
 
 from __future__ import annotations
@@ -109,20 +109,20 @@ class _Piece:
 
 
 def _nothing(start: int, stop: int) -> _Piece:
-    """What stands for a faulty expression, so that reading can go on."""
+    """A placeholder for a faulty expression, so that parsing can go on."""
     return _Piece(Literal(0), start, stop)
 
 
 class SyntaxFault(Exception):
-    """Reading cannot go on here; the fault has been noted."""
+    """Parsing cannot go on here; the fault is recorded."""
 
 
 class TooDeep(Exception):
-    """Reading cannot go on anywhere; the fault has been noted."""
+    """Parsing cannot go on at all; the fault is recorded."""
 
 
 class _Parser:
-    """A place in the tokens of a text, and how each part of the grammar is read from there."""
+    """A recursive-descent parser: a place in the tokens, and a method per rule of the grammar."""
 
     def __init__(
         self, text: str, tensors: Mapping[str, TensorVar], operators: Mapping[str, Op]
@@ -139,7 +139,7 @@ class _Parser:
 
     @property
     def token(self) -> Token:
-        """The token to be read next."""
+        """The next token."""
         return self.tokens[self.at]
 
     def next(self) -> Token:
@@ -159,14 +159,14 @@ class _Parser:
         return seen
 
     def unexpected(self, wanted: str, hint: str | None = None) -> NoReturn:
-        """Note that something else stands where `wanted` is needed."""
+        """Record that something else was found in place of `wanted`."""
         token = self.token
         self.faults.add("E102", f"expected {wanted}, found {token}", token.start, token.stop, hint)
         raise SyntaxFault
 
     def too_deep(self, start: int, stop: int, most: int) -> NoReturn:
-        """Note that the text is nested more than `most` deep."""
-        hint = "compute a part of it in a statement of its own"
+        """Record that the text is nested more than `most` deep."""
+        hint = "compute part of it in a separate statement"
         self.faults.add("E102", f"this is nested more than {most} deep", start, stop, hint)
         raise TooDeep
 
@@ -370,7 +370,7 @@ class _Parser:
         return op
 
     def unknown(self, name: Token, message: str, known: Iterable[str]) -> None:
-        """Note a name that is not `known`, with the nearest one that is."""
+        """Record a name that is not `known`, with the nearest one that is."""
         hint = did_you_mean(name.text, known)
         if hint is None:
             hint = f"the tensors are {', '.join(sorted(self.tensors))}" if self.tensors else None

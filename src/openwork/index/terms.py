@@ -1,8 +1,8 @@
 """Terms: expressions as users hold them, which Python's operators combine into larger ones.
 
-A term is a thin cover around a node. Every operator on it builds a term, `==` and `!=` included,
-while nodes keep structural equality for the compiler. Whatever takes expressions or variables from
-users unwraps them by `as_expr`, `as_variable` or `unwrapped`, and hands nodes on.
+A term is a thin wrapper around a node. Every operator on it builds a term, `==` and `!=` included,
+while nodes keep structural equality for the compiler. Functions that take expressions or variables
+from users unwrap them by `as_expr`, `as_variable` or `unwrapped`, and pass nodes on.
 """
 
 from __future__ import annotations

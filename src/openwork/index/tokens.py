@@ -1,4 +1,4 @@
-"""The text form as tokens, and the faults that reading it collects."""
+"""The text form as tokens, and the faults that the parser collects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Faults:
         self.found: list[tuple[str, Fault]] = []
 
     def add(self, code: str, message: str, start: int, stop: int, hint: str | None = None) -> None:
-        """Note a fault in `text[start:stop]`."""
+        """Record a fault in `text[start:stop]`."""
         self.found.append((code, Fault(message, Span(self.text, start, stop), hint)))
 
     def error(self) -> ParseError:

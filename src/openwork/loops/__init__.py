@@ -1,1 +1,1 @@
-"""Concrete index notation: loops, their order, and how they came about."""
+"""Concrete index notation: loops, their order, and their provenance."""

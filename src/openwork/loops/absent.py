@@ -1,4 +1,4 @@
-"""What is left of a statement where operands have no entry."""
+"""What is left of a statement where operands are absent."""
 
 from __future__ import annotations
 

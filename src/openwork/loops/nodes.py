@@ -34,17 +34,16 @@ class ParallelUnit(Enum):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU has it."""
+        """Whether it is a unit of a GPU."""
         return self not in (ParallelUnit.CPUThread, ParallelUnit.CPUVector)
 
 
 class OutputRaceStrategy(Enum):
-    """How iterations that write to one place are kept apart.
+    """How races are avoided between iterations that write to the same entry.
 
-    `NoRaces`: it is proven that none do. `Atomics`: each such write is indivisible. `Temporary`:
-    every thread writes to an array of its own, and these are combined in order.
-    `ParallelReduction`: the sums of threads or lanes are combined. `IgnoreRaces`: the user knows
-    that none do.
+    `NoRaces`: it is proven that none do. `Atomics`: such writes are atomic. `Temporary`: every
+    thread writes to a private copy, and the copies are combined in order. `ParallelReduction`: the
+    partial sums of threads or lanes are reduced. `IgnoreRaces`: the user promises that none do.
     """
 
     NoRaces = "NoRaces"
@@ -56,13 +55,12 @@ class OutputRaceStrategy(Enum):
 
 @dataclass(frozen=True)
 class Tag:
-    """What runs a loop's iterations, and how their writes are kept apart.
+    """The unit that runs a loop's iterations, and how races are avoided.
 
-    `chunk`: threads take so many iterations at a time, whoever is free; None: equal parts.
-    `group_size`: so many neighbouring threads of a GPU combine what they write, by a `reduction`
-    that is "parallel", to one entry, or "segment", to one for each run of threads that share it.
-    `resident`: so many threads are to fit a multiprocessor of a GPU; the fewer, the more registers
-    each of them may have.
+    `chunk`: dynamic scheduling, by so many iterations at a time; None: equal parts. `group_size`:
+    so many adjacent GPU threads combine what they write, by a `reduction` that is "parallel", into
+    one entry, or "segment", into one for each run of threads with the same entry. `resident`:
+    launch bounds, in threads per multiprocessor; fewer threads have more registers each.
     """
 
     unit: ParallelUnit
@@ -82,7 +80,7 @@ class Tag:
 
 @dataclass(frozen=True)
 class Ahead(Node):
-    """Ask for `access` as it will be `distance` iterations later."""
+    """Prefetch `access` as it will be `distance` iterations later."""
 
     access: Access
     distance: int
@@ -99,8 +97,8 @@ class Stmt(Node):
 class Forall(Stmt):
     """`body` for every value of `var`.
 
-    `unroll`: so many iterations are written out, all of them for 0; None: as the compiler likes.
-    `merge`: how operands that must meet find each other, "two_finger" or "gallop".
+    `unroll`: the unroll factor; 0: all iterations; None: the C compiler decides. `merge`: how
+    operands are intersected, "two_finger" or "gallop".
     """
 
     var: IndexVar
@@ -126,11 +124,11 @@ class Assign(Stmt):
 
 @dataclass(frozen=True)
 class Where(Stmt):
-    """`consumer` reads `temporary`, which `producer` has just computed from nothing.
+    """`consumer` reads `temporary`, which `producer` computes first.
 
-    `guarded`: the producer may find no entry at all, and then the temporary is absent, which to the
-    consumer is not the same as its identity. `swept`: what the consumer has read it resets, so that
-    all is at the identity again for the next producer.
+    `guarded`: where the producer finds no entry, the temporary is absent, which the consumer tells
+    from the identity. `swept`: the consumer resets what it reads to the identity, for the next
+    producer.
     """
 
     consumer: Stmt
@@ -154,7 +152,7 @@ class Sequence(Stmt):
 
 @dataclass(frozen=True)
 class SuchThat(Stmt):
-    """`body`, whose loop variables derive by `relations` from those that tensors are indexed by."""
+    """`body`, whose loop variables derive by `relations` from the variables that index tensors."""
 
     body: Stmt
     relations: tuple[Relation, ...]
@@ -163,7 +161,7 @@ class SuchThat(Stmt):
 
 
 def text(stmt: Stmt, indent: str = "") -> str:
-    """The statement as a reader would write it, a loop a line."""
+    """The statement as text, one loop per line."""
     match stmt:
         case Forall(var=var, body=body):
             return f"{indent}forall {var}:{_notes(stmt)}\n{text(body, indent + '  ')}"
@@ -181,7 +179,7 @@ def text(stmt: Stmt, indent: str = "") -> str:
 
 
 def _notes(loop: Forall) -> str:
-    """What a loop's tags say, for the reader."""
+    """A loop's tags as text."""
     notes = [] if loop.tag is None else [str(loop.tag)]
     if loop.unroll is not None:
         notes.append(f"unroll {loop.unroll}" if loop.unroll else "unroll")
@@ -192,7 +190,7 @@ def _notes(loop: Forall) -> str:
 
 
 def relations_of(stmt: Stmt) -> tuple[Relation, ...]:
-    """The relations that the variables of `stmt` derive by."""
+    """The relations by which the variables of `stmt` derive."""
     return stmt.relations if isinstance(stmt, SuchThat) else ()
 
 

@@ -1,7 +1,7 @@
 """The provenance graph: what each index variable derives from.
 
-Answers about spaces and dependences that need no generated code; how values and bounds are
-recovered is in `program/lower/derived/`, one function per relation and question.
+It answers questions about spaces and dependences without generating code; how values and bounds
+are recovered is in `program/lower/derived/`, one function per relation and question.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Provenance:
         return tuple(r for r in self.relations if isinstance(r, Cut))
 
     def unrenamed(self, var: IndexVar) -> IndexVar:
-        """The variable that has the same values as `var`, without promises and other names."""
+        """The variable with the values of `var`, before it was bounded or renamed."""
         relation = self.above.get(var)
         if relation is None or not relation.renames:
             return var
@@ -77,19 +77,19 @@ class Provenance:
         return relation if isinstance(relation, Pos) else self.space(relation.parents[0])
 
     def position_space(self, var: IndexVar) -> Pos:
-        """The relation that put `var` into the position space that it is in."""
+        """The relation that put `var` into its position space."""
         pos = self.space(var)
         if pos is None:
             raise InternalError(f"{var} is not in position space")
         return pos
 
     def origin(self, pos: Pos) -> IndexVar:
-        """The variable whose values belong to positions: a fused one, or that of one level."""
+        """The variable that positions replace: a fused one, or that of one level."""
         fuse = self.above.get(self.unrenamed(pos.parent))
         return fuse.fused if isinstance(fuse, Fuse) else self.underived(pos.parent)[-1]
 
     def spaces(self, var: IndexVar) -> list[Pos]:
-        """Every relation to positions on the way to `var`."""
+        """Every `pos` relation among the ancestors of `var`."""
         return [r for v in self.ancestors(var) if isinstance(r := self.above.get(v), Pos)]
 
     def same_values(self, var: IndexVar) -> IndexVar:
@@ -98,7 +98,7 @@ class Provenance:
         return self.same_values(relation.parent) if isinstance(relation, Precompute) else var
 
     def strided(self, var: IndexVar) -> bool:
-        """Whether consecutive values of `var` are apart: it counts the runs of a split."""
+        """Whether consecutive values of `var` are not adjacent: it counts the runs of a split."""
         relation = self.above.get(var)
         if relation is None or len(relation.parents) > 1:
             return False

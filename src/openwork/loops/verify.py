@@ -56,7 +56,7 @@ class _Rules:
                 self.verify(first, bound, known)
                 self.verify(then, bound, known)
             case _:
-                raise InternalError(f"{type(stmt).__name__} is no statement of loops")
+                raise InternalError(f"{type(stmt).__name__} is not a statement of loops")
 
 
 def _verify_expr(expr: Expr, bound: frozenset[IndexVar], known: frozenset[str]) -> None:

@@ -1,4 +1,4 @@
-"""Schedules as functions, and which one is taken: from a statement and statistics to commands."""
+"""Schedules as functions, and how one is chosen: statement and statistics in, commands out."""
 
 from openwork.recipes.dense import element_shares, element_sums, element_total, elements
 from openwork.recipes.sgap import atomic_parallel

@@ -1,6 +1,6 @@
-"""Which recipe a statement gets on a GPU: by its form, statistics of its data, and the machine.
+"""Choose a recipe for a GPU by the statement's form, the data's statistics, and the machine.
 
-The numbers in the conditions were measured on an H200, as those of its table were (bench/gpu.py).
+The thresholds were measured on an H200, as was its table (bench/gpu.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from openwork.recipes.dense import summed_last
 from openwork.recipes.row_model import RowModel, near
 from openwork.recipes.statement_parts import THREADS, VECTOR, WARP, Parts
 
-# From the best: each gives an entry of the result to threads that meet in one order.
+# Best first. Each combines the terms of a result entry in a fixed order.
 _EXACT = (sparse.spmm_rows, sparse.group_per_row, sparse.sddmm)
 
 
@@ -29,8 +29,8 @@ def choose(
 ) -> Draft | None:
     """`draft` with the commands of the recipe that fits it, or None if there is none.
 
-    `statistics`: of the operands that have data. `exact`: without atomics, so that a result has
-    the same bits at each call: the recipe that fits if it has none, or the first that has none.
+    `statistics`: of the operands that have data. `exact`: bit-reproducible, so without atomics: the
+    recipe that fits if it has none, or else the first that has none.
     """
     chosen = _fitting(draft, statistics, gpu)
     if not exact or chosen is None or not may_be_atomic(chosen.plan):
@@ -46,7 +46,7 @@ def choose(
 
 
 def _fitting(draft: Draft, statistics: Mapping[str, Statistics], gpu: Gpu) -> Draft | None:
-    """The recipe that is fastest, by the machine's table."""
+    """The fastest recipe, by the machine's table."""
     try:
         if all(a.tensor.format.is_dense for a in accesses_of(draft.assignment.rhs)):
             return _dense(draft, gpu)
@@ -88,8 +88,8 @@ def _sparse(stmt: Draft, parts: Parts, known: Statistics, gpu: Gpu) -> Draft | N
 
 
 def _anywhere(stmt: Draft, parts: Parts, entries: int, gpu: Gpu, rows: RowModel | None) -> Draft:
-    """Entries with places of their own, or that are added to anywhere, or to one number."""
-    each = entries / (gpu.multiprocessors * 8 * THREADS)  # with eight blocks to a multiprocessor
+    """Each entry has its own place in the result, or entries scatter, or sum to a scalar."""
+    each = entries / (gpu.multiprocessors * 8 * THREADS)  # with eight blocks per multiprocessor
     if not stmt.assignment.lhs.vars:
         return sparse.position_strided(stmt, near(each, 4, 16))
     if rows is not None and not parts.apart:
@@ -102,10 +102,10 @@ def _anywhere(stmt: Draft, parts: Parts, entries: int, gpu: Gpu, rows: RowModel 
 
 
 def _vector(stmt: Draft, rows: RowModel) -> Draft:
-    """A sparse matrix in rows times a vector.
+    """A sparse matrix, stored by rows, times a vector (SpMV).
 
-    Where entries are many, memory is used best by threads side by side along the entries; else
-    threads side by side along a row have less to do beside, unless they wait for the longest row.
+    With many entries, adjacent threads on adjacent entries use memory best. Otherwise a group of
+    threads per row has less overhead, unless all wait for the longest row.
     """
     size, load = stmt.assignment.lhs.dtype.itemsize, rows.gpu.load
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
@@ -131,10 +131,10 @@ def _vector(stmt: Draft, rows: RowModel) -> Draft:
 
 
 def _in_step(rows: RowModel, size: int, lanes: int) -> int:
-    """Threads of a group for each row, where rows that are walked together share what they load.
+    """Threads per row, where rows that advance together reuse each other's loads; 0 elsewhere.
 
-    They do where rows reach further than a cache, and are walked from their beginnings at about
-    the same pace: then what all of them need of the vector comes by once. 0 where they do not.
+    They do where rows span more of the vector than a cache holds, and advance at about the same
+    pace: then each part of the vector is loaded once for all of them.
     """
     caches, reached = rows.gpu.caches, rows.reach
     if reached * size <= caches.beside_staged:
@@ -148,7 +148,7 @@ def _in_step(rows: RowModel, size: int, lanes: int) -> int:
 
 
 def _tensor(stmt: Draft, parts: Parts, entries: int, rows: RowModel | None) -> Draft:
-    """A sparse tensor times matrices, or entries that are not added up in rows of the result."""
+    """A sparse tensor times matrices, or entries that scatter to rows of the result."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
     if parts.apart:
         return sparse.spmm_positions(stmt, 4)
@@ -157,7 +157,7 @@ def _tensor(stmt: Draft, parts: Parts, entries: int, rows: RowModel | None) -> D
         wide = columns * size > rows.gpu.lengths.few_columns
         if parts.one_row and wide and rows.even(columns * size):
             return sparse.spmm_rows(stmt)
-    if not parts.in_order:  # a GPU adds neighbours at once in one type only
+    if not parts.in_order:  # vector atomics are for float32 only
         return sparse.spmm_positions(stmt, 8 if size <= 4 else 32, None if size <= 4 else 1)
     if columns <= 8:
         return sparse.spmm_positions(stmt, 16)
@@ -167,7 +167,7 @@ def _tensor(stmt: Draft, parts: Parts, entries: int, rows: RowModel | None) -> D
 
 
 def _columns(stmt: Draft, parts: Parts, rows: RowModel) -> Draft:
-    """A sparse matrix in rows times a matrix."""
+    """A sparse matrix, stored by rows, times a dense matrix (SpMM)."""
     columns, size = parts.extent(parts.one_column) or 32, stmt.assignment.lhs.dtype.itemsize
     gpu = rows.gpu
     if columns * size <= gpu.lengths.few_columns:
@@ -185,7 +185,7 @@ def _columns(stmt: Draft, parts: Parts, rows: RowModel) -> Draft:
 
 
 def _few_columns(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
-    """So few columns that threads can as well be side by side along the entries."""
+    """So few columns that adjacent threads may as well take adjacent entries."""
     group, in_time = rows.group_for_columns(columns)
     load = rows.gpu.load
     if in_time and rows.entries < load.some:
@@ -207,7 +207,7 @@ def _few_columns(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
 
 
 def _along_rows(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
-    """Threads take fewer columns each where there would be too few, or some take long."""
+    """Fewer columns per thread where threads are too few, or rows uneven."""
     load, lengths = rows.gpu.load, rows.gpu.lengths
     vector, unroll = VECTOR // size, 4 if rows.mean < 16 else 8 if rows.mean < lengths.long else 16
     if columns % vector:
@@ -223,7 +223,7 @@ def _along_rows(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
 
 
 def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
-    """Units of threads take some entries; where rows are long, few of them take more entries."""
+    """A group of threads per tile of entries; tiles grow with the data and with contention."""
     entries, mean, float32 = rows.entries, rows.mean, size <= 4
     load, lengths = rows.gpu.load, rows.gpu.lengths
     if rows.crowded(16, columns * size, at_once=float32):

@@ -1,4 +1,4 @@
-"""Recipes for statements of dense tensors alone: threads side by side where elements lie so."""
+"""Recipes for dense tensors: adjacent threads take adjacent elements, so accesses coalesce."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openwork.recipes.statement_parts import THREADS, WARP
 
 
 def elements(stmt: S, threads: int = THREADS) -> S:
-    """A thread for each element of the result, in the order in which they are stored."""
+    """A thread per element of the result, in storage order."""
     stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars)
     return (
         stmt.split(element, "block", "thread", threads)
@@ -20,11 +20,11 @@ def elements(stmt: S, threads: int = THREADS) -> S:
 
 
 def element_sums(stmt: S, group: int = WARP, threads: int = THREADS) -> S:
-    """`group` threads for each element of the result, that walk what is summed side by side."""
+    """`group` threads per element of the result, adjacent along the reduction."""
     along = summed_last(stmt)
     if along is None or not stmt.assignment.lhs.vars:
         raise ScheduleError(
-            f"element_sums is for sums along what lies side by side, which {stmt} has not",
+            f"element_sums is for sums along contiguous elements; {stmt} has none",
             code="E316",
             hint="elements, or element_total",
         )
@@ -41,14 +41,14 @@ def element_sums(stmt: S, group: int = WARP, threads: int = THREADS) -> S:
 
 
 def element_shares(stmt: S, each: int = 64, threads: int = THREADS) -> S:
-    """A thread for each element of the result and each `each` of what is summed outermost.
+    """A thread per element of the result and per `each` values of the outermost reduction.
 
-    For results that are too small to keep a GPU busy, such as sums down the columns of a matrix.
+    For results that are too small to fill a GPU, such as column sums of a matrix.
     """
     others = _others(stmt)
     if not others:
         raise ScheduleError(
-            f"element_shares is for sums, which {stmt} has not", code="E316", hint="elements"
+            f"element_shares is for sums; {stmt} has none", code="E316", hint="elements"
         )
     first, *rest = others
     stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars)
@@ -63,7 +63,7 @@ def element_shares(stmt: S, each: int = 64, threads: int = THREADS) -> S:
 
 
 def element_total(stmt: S, each: int = 16, threads: int = THREADS) -> S:
-    """Threads side by side take `each` elements, a block apart, of what adds up to one number."""
+    """A sum to a scalar: each thread takes `each` elements, a block apart, so loads coalesce."""
     stmt, element = _fused(stmt, tuple(_others(stmt)))
     return (
         stmt.split(element, "block", "tile", threads * each)
@@ -75,7 +75,7 @@ def element_total(stmt: S, each: int = 16, threads: int = THREADS) -> S:
 
 
 def summed_last(stmt: Schedulable) -> IndexVar | None:
-    """A variable that is summed, and along which operands lie side by side; none along others."""
+    """The reduction variable along contiguous elements, unless the result has them, too."""
     kept = stmt.assignment.lhs.level_vars
     lasts = [a.level_vars[-1] for a in accesses_of(stmt.assignment.rhs) if a.level_vars]
     if kept and kept[-1] in lasts:
@@ -84,14 +84,14 @@ def summed_last(stmt: Schedulable) -> IndexVar | None:
 
 
 def _others(stmt: Schedulable, *known: IndexVar) -> list[IndexVar]:
-    """What is summed beside."""
+    """The other reduction variables."""
     seen = {*stmt.assignment.lhs.vars, *known}
     reads = accesses_of(stmt.assignment.rhs)
     return list(dict.fromkeys(v for a in reads for v in a.vars if v not in seen))
 
 
 def _fused(stmt: S, variables: tuple[IndexVar, ...], *last: IndexVar) -> tuple[S, IndexVar | str]:
-    """The loops of the result as one, and those of what is summed within."""
+    """The loops of the result fused into one, with the reductions inside."""
     if not variables:
         raise ScheduleError(
             f"{stmt} has no loops to fuse", code="E316", hint="leave it to the default"

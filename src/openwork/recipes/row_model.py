@@ -1,4 +1,4 @@
-"""How long kernels along the rows of a sparse operand take, by the table of a machine."""
+"""A cost model of kernels along the rows of a sparse operand, from a machine's table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import log2
 from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.statistics import Rows
 
-GROUPS = (1, 2, 4, 8, 16, 32)  # threads that walk a row together
+GROUPS = (1, 2, 4, 8, 16, 32)  # threads per row
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class RowModel:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.rows.count
 
     @property
     def mean(self) -> float:
-        """Entries of a row."""
+        """Entries per row, on average."""
         return self.entries / max(1, self.rows.count)
 
     @property
@@ -36,7 +36,7 @@ class RowModel:
 
     @property
     def reach(self) -> float:
-        """Columns from the first to the last entry of a row."""
+        """Columns from the first to the last entry of a row, on average."""
         return self.rows.reach
 
     @property
@@ -46,14 +46,14 @@ class RowModel:
 
     @property
     def lopsided(self) -> bool:
-        """Whether entries are many, and one row is so long that others wait for it."""
+        """Whether entries are many, and one row is so long that the others wait for it."""
         load = self.gpu.load
         return self.entries >= load.lopsided_entries and self.longest > load.lopsided * self.mean
 
     # -- times a vector -------------------------------------------------------------------------
 
     def group_for_vector(self, least: int) -> tuple[int, bool]:
-        """How many threads should take a row; and whether they beat a kernel along positions.
+        """The best number of threads per row, and whether it beats a kernel along positions.
 
         Kernels along positions do not wait for the longest row.
         """
@@ -64,17 +64,17 @@ class RowModel:
         return self.gpu.times.start_vector + self.entries / self.gpu.times.rate_vector
 
     def _group(self, size: int) -> float:
-        """How long groups of `size` threads take: the longest row, and all of them to start."""
+        """The time of groups of `size` threads: the longest row, plus the launch of all."""
         times = self.gpu.times
         step = times.step_group if size > 1 else times.step_thread
         waves = self.count * size / self.gpu.resident
-        late = self.alike and 1 < waves < 1.6  # a short second wave, when all others are done
+        late = self.alike and 1 < waves < 1.6  # a nearly empty second wave
         return self.longest / size * step * (2 if late else 1) + self.count * size / times.threads
 
     # -- times a matrix -------------------------------------------------------------------------
 
     def group_for_columns(self, columns: int) -> tuple[int, bool]:
-        """The same with few columns, each of which has a group of threads."""
+        """The same for few columns, with a group of threads for each column."""
         times = self.gpu.times
         threads = self.count * columns / times.threads_column
         sizes = [size for size in GROUPS if size != 2]
@@ -82,7 +82,7 @@ class RowModel:
         return size, time <= times.start_column + self.entries / times.rate_column
 
     def even(self, columns: int) -> bool:
-        """Whether the longest row is done before a kernel along positions would be.
+        """Whether the longest row finishes before a kernel along positions would.
 
         `columns`: bytes of each row of the dense operand.
         """
@@ -95,17 +95,17 @@ class RowModel:
         return self.longest * (step + columns * byte) <= self._along_positions(columns)
 
     def _along_positions(self, columns: int) -> float:
-        """How long a kernel takes whose threads share the entries, whatever their rows."""
+        """The time of a kernel whose threads take equally many entries, across rows."""
         times = self.gpu.times
         return times.start_matrix + self.entries * columns / times.rate_matrix
 
-    # -- rows that many add to ------------------------------------------------------------------
+    # -- contention -----------------------------------------------------------------------------
 
     def crowded(self, each: int, columns: int = 0, at_once: bool = True) -> bool:
-        """Whether threads that take `each` entries wait for each other to add to the longest row.
+        """Whether threads that take `each` entries contend for the longest row.
 
         `columns`: bytes of each row of the dense operand, if they are many; `at_once`: vector
-        atomics add them together.
+        atomics add several columns.
         """
         times = self.gpu.times
         atomic = times.atomic if at_once else max(times.atomic, columns * times.atomic_byte)
@@ -115,5 +115,5 @@ class RowModel:
 
 
 def near(wanted: float, least: int, most: int) -> int:
-    """The power of two that is nearest, by its ratio."""
+    """The power of two from `least` to `most` that is nearest to `wanted`, by ratio."""
     return min(most, max(least, 1 << round(log2(max(wanted, 1.0)))))

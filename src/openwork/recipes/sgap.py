@@ -21,43 +21,41 @@ def atomic_parallel(
 
     Args:
         stmt: a sparse matrix times a dense one, such as `C(i,k) = A(i,j) * B(j,k)`.
-        nnz: how many entries a thread takes at least: a whole number.
-        row: in place of `nnz`, how many rows: a whole number, or 1/g for g threads in a row.
-        col: how many columns: a whole number.
-        group: how many threads combine what they have: 1, 2, 4, 8, 16 or 32.
-        threads: how many threads a block has.
+        nnz: entries per thread, at least: a whole number.
+        row: in place of `nnz`, rows per thread: a whole number, or 1/g for g threads per row.
+        col: columns per thread: a whole number.
+        group: threads that reduce together: 1, 2, 4, 8, 16 or 32.
+        threads: threads per block.
 
     Raises:
         ScheduleError: E316 for the points that are illegal: less than an entry or a column
             (rule 1); 1/g of a row with a group of less than g, as one thread of a parallel
-            reduction writes (rule 2); a part of a row and of a column (rule 3).
+            reduction writes (rule 2); a fraction of a row and of a column (rule 3).
     """
     parts = Parts(stmt)
     column = parts.one_column
     if (nnz is None) == (row is None):
-        raise _no_point("give nnz or row, and only one of them")
+        raise _no_point("give either nnz or row")
     if group not in (1, 2, 4, 8, 16, 32):
-        raise _no_point(f"there are no groups of {group} threads")
+        raise _no_point(f"a group cannot have {group} threads")
     if row is not None and row < 1 and col < 1:
-        raise _no_point("a part of a row and of a column: resources multiply only one of both")
+        raise _no_point("a fraction of a row and of a column: only one may be split")
     if (nnz is not None and nnz < 1) or col < 1:
-        raise _no_point("an entry is multiplied by at least one element: no part of one")
+        raise _no_point("nnz and col must be at least 1")
     if int(col) != col or (nnz is not None and int(nnz) != nnz):
-        raise _no_point("entries and columns are counted in whole numbers")
+        raise _no_point("nnz and col must be whole numbers")
     if nnz is not None:
         return _some_entries(stmt, parts, int(nnz), int(col), group, threads)
     if row is not None and row >= 1:
         if int(row) != row or group != 1:
-            raise _no_point(
-                "whole rows have nothing to combine: group=1, and whole numbers of them"
-            )
+            raise _no_point("whole rows need no reduction: use group=1 and a whole number of rows")
         return _some_rows(stmt, column, parts, int(row), int(col), threads)
     share = round(1 / float(row or 1))
     if abs(share * float(row or 1) - 1) > 1e-9 or share not in (2, 4, 8, 16, 32):
-        raise _no_point("a part of a row is 1/2, 1/4, 1/8, 1/16 or 1/32 of it")
+        raise _no_point("a fraction of a row must be 1/2, 1/4, 1/8, 1/16 or 1/32")
     if group < share:
         raise _no_point(
-            f"{share} threads in a row, but groups of {group}: one thread of a parallel reduction "
+            f"{share} threads per row, but groups of {group}: one thread of a parallel reduction "
             "writes"
         )
     return _part_of_row(stmt, column, parts, share, int(col), threads)
@@ -65,17 +63,17 @@ def atomic_parallel(
 
 def _no_point(why: str) -> ScheduleError:
     return ScheduleError(
-        f"no such atomic parallelism: {why}",
+        f"outside the space of atomic parallelism: {why}",
         code="E316",
         hint="atomic_parallel(stmt, nnz=1, col=4, group=32), or row=1/8, group=8",
     )
 
 
 def _split_columns(stmt: S, column: IndexVar, parts: Parts, col: int) -> tuple[S, int]:
-    """Columns in runs of `col`, and how many runs there are."""
+    """Split the columns into runs of `col`, and count the runs."""
     columns = parts.extent(column)
     if columns is None:
-        raise _no_point(f"it is not known how many columns {column} has")
+        raise _no_point(f"the extent of {column} is not known")
     stmt = stmt.split(column, "units", "part", col)
     return stmt.bound("units", "unit", -(-columns // col), "MaxExact"), -(-columns // col)
 

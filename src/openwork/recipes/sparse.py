@@ -1,9 +1,9 @@
 """Recipes: schedules for a GPU as plain functions from a statement to a statement.
 
-Each is a few lines of the scheduling language, to be read, copied and changed. They look at a
-statement for three things: the sparse operand, whose variables are its rows and what lies inside
-of them; the columns, which are variables of the result that the sparse operand has not; and
-variables that are summed and that the sparse operand has not.
+Each is a few lines of the scheduling language, to be read, copied and changed. They distinguish
+three parts of a statement: the sparse operand, whose variables are the rows and the modes below
+them; the columns, variables of the result that do not index the sparse operand; and reduction
+variables that do not index it either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from openwork.recipes.statement_parts import (
 
 
 def thread_per_row(stmt: S, threads: int = THREADS) -> S:
-    """A thread for each row (thesis, A.9): best where rows are short and alike."""
+    """A thread per row (thesis, A.9): best where rows are short and of similar length."""
     parts = Parts(stmt)
     row = parts.inside[0]
     return (
@@ -37,10 +37,10 @@ def thread_per_row(stmt: S, threads: int = THREADS) -> S:
 
 
 def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
-    """`group` threads for each row, that walk it together and combine their sums at its end.
+    """`group` threads per row, which reduce their partial sums at its end.
 
-    Where a row adds to more than one place of the result, as in `y(j) = A(i,j) * x(i)`, threads add
-    to them at once.
+    Where a row scatters to several entries of the result, as in `y(j) = A(i,j) * x(i)`, threads add
+    with atomics.
     """
     parts = Parts(stmt)
     row, inner, *more = parts.inside
@@ -72,12 +72,12 @@ def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
 
 
 def warp_per_row(stmt: S, threads: int = THREADS) -> S:
-    """A warp for each row (thesis, A.10)."""
+    """A warp per row (thesis, A.10)."""
     return group_per_row(stmt, WARP, threads)
 
 
 def position_split(stmt: S, each: int = 8, threads: int = THREADS) -> S:
-    """Threads take `each` entries, however they lie in rows, and keep track of the row (A.11)."""
+    """A thread per `each` entries, across rows; threads track the current row (A.11)."""
     parts = _without_columns(stmt, "position_split")
     return (
         positions(ordered(stmt, parts), parts)
@@ -89,10 +89,10 @@ def position_split(stmt: S, each: int = 8, threads: int = THREADS) -> S:
 
 
 def position_strided(stmt: S, each: int = 4, threads: int = THREADS) -> S:
-    """Threads side by side take entries side by side, `each` of them, a block apart.
+    """Adjacent threads take adjacent entries, each thread `each` of them, a block apart.
 
-    For results with a place for each entry, and for those that entries add to in no order; what
-    adds up to one number is combined by the threads of a block.
+    For results with a place for each entry, and for scatters; in sums to a scalar, the threads of a
+    block reduce first.
     """
     parts = _without_columns(stmt, "position_strided")
     stmt = (
@@ -113,7 +113,7 @@ def position_strided(stmt: S, each: int = 4, threads: int = THREADS) -> S:
 
 
 def position_segments(stmt: S, each: int = 1, group: int = WARP, threads: int = THREADS) -> S:
-    """Threads take `each` entries, and groups of them combine what belongs to one row (Sgap)."""
+    """A thread per `each` entries; groups of threads combine rows by segment reduction (Sgap)."""
     parts = _without_columns(stmt, "position_segments")
     split = positions(ordered(stmt, parts), parts).split("place", "block", "tile", threads * each)
     if each > 1:
@@ -124,10 +124,10 @@ def position_segments(stmt: S, each: int = 1, group: int = WARP, threads: int = 
 
 
 def position_staged(stmt: S, each: int = 8, group: int = 8, threads: int = THREADS) -> S:
-    """Blocks compute the terms of a tile of entries into shared memory, side by side.
+    """Blocks stage the terms of a tile of entries in shared memory, with coalesced loads.
 
-    Then groups of threads sum up the segments of it that belong to one row. Best where rows are
-    uneven, or few. A sum without rows has nothing to be staged for: `position_segments`.
+    Then a group of threads sums each row's segment. Best where rows are uneven, or few. A sum
+    without rows needs no staging: `position_segments`.
     """
     parts = _without_columns(stmt, "position_staged")
     if not _has_rows(stmt, parts):
@@ -145,7 +145,7 @@ def position_staged(stmt: S, each: int = 8, group: int = 8, threads: int = THREA
 
 
 def _has_rows(stmt: Schedulable, parts: Parts) -> bool:
-    """Whether entries have places of their own in the result; else all tiles add to the same."""
+    """Whether the sparse operand indexes the result; else all tiles add to the same entries."""
     return bool(set(stmt.assignment.lhs.vars) & set(parts.sparse.vars))
 
 
@@ -164,7 +164,7 @@ def _without_columns(stmt: Schedulable, recipe: str) -> Parts:
 
 
 def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
-    """The number of columns, how many a thread takes, and how many threads are side by side."""
+    """The number of columns, how many a thread takes, and how many threads are adjacent."""
     columns = parts.extent(parts.one_column)
     most = VECTOR // _size(parts.stmt)
     each = vector or most
@@ -183,7 +183,7 @@ def _size(stmt: Schedulable) -> int:
 
 
 def _columns(stmt: S, parts: Parts, vector: int | None) -> tuple[S, list[str], int]:
-    """Columns as tiles of a warp, threads, and elements of a vector; the loops, and the threads."""
+    """Columns split into warp tiles, threads and vector elements; the loops, and the threads."""
     columns, each, lanes = _lanes(parts, vector)
     column: IndexVar | str = parts.one_column
     if columns is not None:
@@ -201,9 +201,9 @@ def spmm_rows(
     threads: int = THREADS,
     resident: int | None = None,
 ) -> S:
-    """Some threads for each row, side by side along the columns, that walk it together.
+    """A group of threads per row, adjacent along the columns.
 
-    All of a tensor that adds to one row of the result is walked as one, along positions.
+    Of a tensor, all entries that add to one row of the result are one loop along positions.
     """
     parts = Parts(stmt)
     row, inner = parts.inside[0], list[IndexVar | str](parts.inside[1:])
@@ -236,7 +236,7 @@ def spmm_positions(
     unroll: int = 4,
     threads: int = THREADS,
 ) -> S:
-    """Units of threads take `each` entries, side by side along the columns (A.4 and A.8)."""
+    """A group of threads per `each` entries, adjacent along the columns (A.4 and A.8)."""
     parts = Parts(stmt)
     stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
     *strip, lane, part = columns
@@ -260,10 +260,10 @@ def spmm_tiles(
     unroll: int = 4,
     threads: int = 4 * THREADS,
 ) -> S:
-    """Blocks take `across` rows of the dense operand, for all rows of the sparse one.
+    """Blocks take a tile of `across` rows of the dense operand, for all rows of the sparse one.
 
-    Units of threads walk their share of the rows, each from where the tile begins in it, and find
-    in the cache what others have loaded. Best where rows are few and long.
+    Groups of threads take sparse rows, each from its first entry in the tile, and reuse the tile
+    from the cache. Best where rows are few and long.
     """
     parts = Parts(stmt)
     if len(parts.inside) != 2 or not parts.one_row:
@@ -284,7 +284,7 @@ def spmm_tiles(
 
 
 def _added(stmt: S, strip: list[str], lane: str) -> S:
-    """Blocks and warps that add to the same rows, by threads side by side along the columns."""
+    """Blocks and warps that add to the same rows, with threads adjacent along the columns."""
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "IgnoreRaces")
     return stmt.parallelize("warp", "GPUWarp", "IgnoreRaces").parallelize(
@@ -299,10 +299,10 @@ def spmm_staged(
     threads: int = THREADS,
     resident: int | None = None,
 ) -> S:
-    """Blocks compute the terms of a tile of entries into shared memory, all columns of each.
+    """Blocks stage the terms of a tile of entries in shared memory, all columns of each.
 
-    Then groups of threads sum up the segments of it that belong to one row. Best where there are
-    few columns, and rows are uneven or few.
+    Then a group of threads sums each row's segment. Best where there are few columns, and rows are
+    uneven or few.
     """
     parts = Parts(stmt)
     if not _has_rows(stmt, parts):
@@ -314,7 +314,7 @@ def spmm_staged(
     columns = parts.extent(parts.one_column)
     if columns is None or threads * each * columns * _size(stmt) > SHARED:
         raise ScheduleError(
-            f"spmm_staged keeps the terms of {threads * each} entries in shared memory, which "
+            f"spmm_staged keeps the terms of {threads * each} entries in shared memory, where "
             f"{'an unknown number of' if columns is None else columns} columns do not fit",
             code="E316",
             hint="spmm_positions, or a smaller each",
@@ -336,9 +336,9 @@ def spmm_staged(
 
 
 def sddmm(stmt: S, each: int = 4, vector: int | None = None, threads: int = THREADS // 2) -> S:
-    """Some threads for each entry of the pattern, that combine their parts of the dot product.
+    """A group of threads per entry of the pattern, which reduce their parts of the dot product.
 
-    Each loads twice: with half of the threads, an entry takes fewer steps to combine their sums.
+    Each thread loads two vectors: half as many threads take fewer steps to reduce.
     """
     parts = Parts(stmt)
     if len(parts.summed) != 1 or parts.columns:

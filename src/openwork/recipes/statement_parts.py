@@ -1,4 +1,4 @@
-"""What recipes see of a statement: its sparse operand, its columns, and what is summed beside."""
+"""The parts of a statement: its sparse operand, its columns, and the other reductions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from openwork.loops.schedule.schedulable import S, Schedulable
 
 THREADS = 256  # of a block
 WARP = 32
-VECTOR = 16  # bytes that a thread loads at once
-SHARED = 48 * 1024  # bytes that the threads of a block share
+VECTOR = 16  # bytes of a vector load
+SHARED = 48 * 1024  # bytes of shared memory of a block
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the recipes see of a statement."""
+    """A statement as recipes see it."""
 
     stmt: Schedulable
 
@@ -29,7 +29,7 @@ class Parts:
         if len(found) != 1:
             names = ", ".join(str(a.tensor) for a in found) or "none"
             raise ScheduleError(
-                f"recipes are for statements with one sparse operand, here: {names}",
+                f"recipes are for statements with one sparse operand; this one has {names}",
                 code="E316",
                 hint="schedule the statement by hand, or leave it to the default",
             )
@@ -42,27 +42,27 @@ class Parts:
 
     @property
     def columns(self) -> tuple[IndexVar, ...]:
-        """Variables of the result that the sparse operand has not."""
+        """Variables of the result that do not index the sparse operand."""
         lhs = self.stmt.assignment.lhs
         return tuple(v for v in lhs.level_vars if v not in self.inside)
 
     @property
     def summed(self) -> tuple[IndexVar, ...]:
-        """Variables that are summed and that the sparse operand has not."""
+        """Reduction variables that do not index the sparse operand."""
         known = {*self.inside, *self.stmt.assignment.lhs.vars}
         reads = accesses_of(self.stmt.assignment.rhs)
         return tuple(dict.fromkeys(v for a in reads for v in a.vars if v not in known))
 
     @property
     def one_row(self) -> bool:
-        """Whether all that lies below a coordinate of the outermost level adds to the same."""
+        """Whether all entries below an outermost coordinate add to the same row of the result."""
         first, *inner = self.inside
         chosen = self.stmt.assignment.lhs.vars
         return first in chosen and not set(inner) & set(chosen)
 
     @property
     def in_order(self) -> bool:
-        """Whether entries that add to the same place follow one another."""
+        """Whether entries that add to the same place are consecutive."""
         kept = set(self.inside) & set(self.stmt.assignment.lhs.vars)
         return kept == set(self.inside[: len(kept)])
 
@@ -73,17 +73,17 @@ class Parts:
 
     @property
     def one_column(self) -> IndexVar:
-        """The columns, where there is one variable of them."""
+        """The column variable, if there is exactly one."""
         if len(self.columns) != 1:
             raise ScheduleError(
-                f"this recipe is for results with columns, which {self.stmt} has not",
+                f"this recipe is for results with columns; {self.stmt} has none",
                 code="E316",
                 hint="such as C(i,k) = A(i,j) * B(j,k)",
             )
         return self.columns[0]
 
     def extent(self, var: IndexVar) -> int | None:
-        """How far a variable runs, if the tensors of the statement say so."""
+        """The extent of a variable, if the tensors of the statement give it."""
         assignment = self.stmt.assignment
         for access in (*accesses_of(assignment.rhs), assignment.lhs):
             shape = access.tensor.shape
@@ -94,7 +94,7 @@ class Parts:
 
 
 def positions(stmt: S, parts: Parts, above: int = 0) -> S:
-    """All loops over the sparse operand's variables, but those `above`, as one along positions."""
+    """The loops over the sparse operand, but for those `above`, fused along its positions."""
     first, *rest = parts.inside[above:]
     fused: IndexVar | str = first
     for n, var in enumerate(rest):

@@ -1,1 +1,1 @@
-"""Command line and other faces. Nobody imports this."""
+"""The command line, its demo and its doctor; nothing imports this folder."""

@@ -53,13 +53,13 @@ def _cache_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: tuple[Command, ...] = (
     Command("demo", "compile five kernels and compare them with SciPy", run_demo, _demo_arguments),
-    Command("doctor", "what was found on this machine, and how to mend what was not", run_doctor),
+    Command("doctor", "what was found on this machine, and how to fix problems", run_doctor),
     Command("cache", "show or clear the compiled kernels", run_cache, _cache_arguments),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the status for the shell: 0 well, 1 trouble, 2 a wrong command line."""
+    """Run one command; the exit status: 0 success, 1 failure, 2 a wrong command line."""
     parser = argparse.ArgumentParser(prog="openwork", description="A sparse tensor compiler.")
     subparsers = parser.add_subparsers(metavar="command", required=True)
     for command in COMMANDS:

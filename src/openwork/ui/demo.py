@@ -1,4 +1,4 @@
-"""`python -m openwork demo`: five kernels, compiled, checked, and timed beside SciPy and NumPy."""
+"""`python -m openwork demo`: five kernels, compiled, checked, and timed against SciPy and NumPy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Example:
-    """A statement over large tensors, small ones to check it with, and what others would write."""
+    """A statement over large tensors, small ones to check it, and the same in another library."""
 
     title: str
     statement: Statement
@@ -55,7 +55,7 @@ class Example:
 
 
 def random_matrix(rows: int, per_row: int, rng: np.random.Generator) -> Any:
-    """A square CSR matrix with about `per_row` entries in each row, anywhere."""
+    """A square CSR matrix with about `per_row` entries in each row, at random."""
     where = np.repeat(np.arange(rows, dtype=np.int32), per_row)
     columns = rng.integers(0, rows, rows * per_row, dtype=np.int32)
     matrix = sp.coo_array((rng.random(where.size), (where, columns)), shape=(rows, rows)).tocsr()
@@ -168,20 +168,20 @@ def excerpt(source: str, most: int = SHOWN) -> list[str]:
     begin = next(n for n in range(body, len(lines)) if loop.match(lines[n]))
     indent = len(lines[begin]) - len(lines[begin].lstrip())
     end = next(n for n in range(begin + 1, len(lines)) if lines[n] == " " * indent + "}")
-    # Pragmas start at the margin, so that `textwrap.dedent` would find nothing to take away.
+    # Pragmas start at the margin, so that `textwrap.dedent` would remove nothing.
     found = [line.removeprefix(" " * indent) for line in lines[begin : end + 1]]
     left = [f"... {len(found) - most + 1} more lines"] if len(found) > most else []
     return [piece for line in found[: most - len(left)] for piece in folded(line)] + left
 
 
 def folded(line: str) -> list[str]:
-    """A line of C in pieces that fit the screen."""
+    """A line of C, wrapped to fit the screen."""
     start = len(line) - len(line.lstrip())
     return textwrap.wrap(line, COLUMNS, subsequent_indent=" " * (start + 4)) or [""]
 
 
 def agreement(statement: Statement, kernel: Kernel, given: Mapping[str, Tensor]) -> float:
-    """How far the kernel is from the reference evaluator on the given tensors."""
+    """The difference of the kernel from the reference evaluator on the given tensors."""
     assignment = explicit(check(statement.assignment))
     accesses = [node for node in walk(assignment.rhs) if isinstance(node, Access)]
     extents = {
@@ -206,12 +206,12 @@ def difference(ours: Any, theirs: Any) -> float:
 
 
 def in_words(apart: float) -> str:
-    """A difference, for people."""
+    """A difference as text."""
     return f"to {apart:.0e}" if apart else "exact"
 
 
 def race(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float, float]:
-    """Seconds of both, and how many times as fast ours is: medians over turns."""
+    """Seconds of both, and our speedup: medians over alternating runs."""
     seconds: list[tuple[float, float]] = []
     for _ in range(TURNS):
         start = time.perf_counter()
@@ -245,7 +245,7 @@ def described(operand: Tensor) -> str:
 
 
 def show(example: Example) -> Iterator[str]:
-    """Everything about one example, piece by piece, as it becomes known."""
+    """The report on one example, section by section, as results come in."""
     statement = example.statement
     yield section("statement", [str(statement)])
     yield section("tensors", [described(operand) for operand in operands(statement)])
@@ -286,5 +286,5 @@ def run(quick: bool = False) -> int:
         print(f"\n{bold}{number}. {example.title}{plain}\n")
         for piece in show(example):
             print(piece, flush=True)
-    print("\nAll results agree. Times are medians over turns, and vary with what else is running.")
+    print("\nAll results agree. Times are medians over alternating runs, and vary with load.")
     return 0

@@ -1,4 +1,4 @@
-"""`python -m openwork doctor`: what was found on this machine, and how to mend what was not."""
+"""`python -m openwork doctor`: what was found on this machine, and how to fix problems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Finding:
 
 
 def report() -> str:
-    """All findings as a text to read, each problem followed by how to mend it."""
+    """All findings as a text to read, each problem followed by its remedy."""
     return render(examine())
 
 
@@ -62,9 +62,9 @@ def render(findings: list[Finding]) -> str:
         lines.append(f"{heading:<10}{first}")
         lines += [f"{'':<10}  {line}" for line in rest]
         if finding.remedy:
-            lines.append(f"{'':<10}  to mend it: {finding.remedy}")
+            lines.append(f"{'':<10}  to fix it: {finding.remedy}")
     count = sum(bool(finding.remedy) for finding in findings)
-    verdict = "all is well" if count == 0 else f"{count} to mend"
+    verdict = "all is well" if count == 0 else f"{count} to fix"
     return "\n".join([*lines, "", f"{'result':<10}{verdict}"])
 
 
@@ -94,7 +94,7 @@ def _compilers(found: list[Candidate], chosen: Toolchain | None) -> Iterator[Fin
         command = " ".join(toolchain.command)
         yield Finding("compiler", f"{candidate.name} ({mark}): {title}, {command}")
     if chosen is None and os.environ.get("OPENWORK_CC"):
-        text = "OPENWORK_CC is set, so no other compiler is looked for"
+        text = "OPENWORK_CC is set, so no other compiler is tried"
         yield Finding("compiler", text, "correct OPENWORK_CC, or unset it", fatal=True)
     elif chosen is None:
         text = "none that works; results come from the reference evaluator, which is slow"
@@ -118,7 +118,7 @@ def _openmp_remedy(toolchain: Toolchain) -> str:
 
 
 def _trial(toolchain: Toolchain) -> Iterator[Finding]:
-    # A comment that was never there before, so that no compiler cache answers.
+    # A random comment, so that no compiler cache answers.
     source = f"/* {secrets.token_hex(8)} */{_TRIAL}"
 
     def trial(folder: Path) -> tuple[int, float, float]:

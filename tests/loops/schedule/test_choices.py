@@ -83,7 +83,7 @@ def test_a_loop_that_no_command_names_alone_is_tagged_and_told() -> None:
     stmt = parsed("R(j) = A(i,j) - 2", (48,))
     chosen = default_cpu(stmt._draft, ANY_CPU)
     assert not any(command.name == "parallelize" for command in chosen.commands)
-    assert "j: parallel over threads, no two iterations write to one entry" in chosen.decisions
+    assert "j: parallel over threads, no two iterations write to the same entry" in chosen.decisions
     assert str(chosen.plan.loops).count("CPUThread") == 1
 
 

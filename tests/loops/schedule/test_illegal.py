@@ -82,17 +82,17 @@ def thirds(tensors: Any, parts: int) -> list[int]:
 
 POSITIVE = "but must be a positive whole number"
 NOT_KNOWN = (
-    "begins and ends is known only inside the kernel, so it cannot be cut at points that are given "
-    "before"
+    "begins and ends is known only inside the kernel, so it cannot be cut at points that are "
+    "computed before"
 )
 COUNTS = "so its work cannot be balanced"
-WHILE = "in one while loop, whose iterations depend on each other"
+WHILE = "in a while loop, whose iterations depend on each other"
 ONE_THREAD = "is sparse and appended to in order, which only one thread can do"
 APPENDED = "is sparse and appended to in order, but"
 AHEAD = "cannot be located ahead of a loop over"
 SAME = "write to the same entries of y, so NoRaces does not hold"
-WITHIN = "is a variable of the statement already"
-PARALLEL = "is parallel already (CPUThread, NoRaces)"
+WITHIN = "is already a variable of the statement"
+PARALLEL = "is already parallel (CPUThread, NoRaces)"
 
 # (statement, schedule, code, message)
 ILLEGAL: list[tuple[str, str, str, str]] = [
@@ -142,15 +142,15 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
     ("spmv", "prefetch(x,j,0)", "E303", f"the prefetch distance is 0, {POSITIVE}"),
     ("spmv", "parallelize(i,CPUThread,NoRaces,chunk=0)", "E303", f"the chunk is 0, {POSITIVE}"),
     ("spmv", "bound(i,b,-1,MinExact)", "E303",
-     "the bound is -1, but must be a whole number from 0 on"),
+     "the bound is -1, but must be a whole number of at least 0"),
     ("spmv", "bound(i,b,0,Divisible)", "E303",
-     "the bound is 0, but must be a whole number from 1 on"),
+     "the bound is 0, but must be a whole number of at least 1"),
     ("spmv", "divide(i,a,b,3,balance=rows)", "E303", "there is no balance 'rows'"),
     ("spmv", "divide(i,a,b,3,balance=nnz,split_points=thirds)", "E303",
      "a loop is cut by balance or by split_points, not by both"),
     ("spmv", "divide(i,a,b,3,split_points=fourths)", "E303",
      "split_points is 'fourths', which cannot be called"),
-    ("spmv", "mergeby(i,fast)", "E303", "there is no way to merge called 'fast'"),
+    ("spmv", "mergeby(i,fast)", "E303", "there is no merge strategy 'fast'"),
     ("spmv", "reorder()", "E303", "reorder takes two loops or more"),
     ("spmv", "reorder(i)", "E303", "reorder takes two loops or more"),
     ("spmv", "reorder(i,i)", "E303", "a loop is named twice"),
@@ -159,21 +159,21 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      "precompute has 2 loops but 1 new ones"),
     # 304: storage out of order (thesis 5.3: tensors are not iterated out of order)
     ("spmv", "reorder(j,i)", "E304",
-     "A is stored with i outside of j, but the loops know j first: j, i"),
+     "A is stored with i outside of j, but the loops bind j first: j, i"),
     ("spmv", "order(j,i)", "E304",
-     "A is stored with i outside of j, but the loops know j first: j, i"),
+     "A is stored with i outside of j, but the loops bind j first: j, i"),
     ("spmv by columns", "reorder(i,j)", "E304",
-     "K is stored with j outside of i, but the loops know i first: i, j"),
+     "K is stored with j outside of i, but the loops bind i first: i, j"),
     ("spmm", "reorder(j,i)", "E304",
-     "A is stored with i outside of j, but the loops know j first: j, i, k"),
+     "A is stored with i outside of j, but the loops bind j first: j, i, k"),
     ("csf", "reorder(k,i,j)", "E304",
-     "T is stored with i outside of k, but the loops know k first: k, i, j"),
+     "T is stored with i outside of k, but the loops bind k first: k, i, j"),
     ("csf", "split(i,a,b,2), reorder(a,j,b)", "E304",
-     "T is stored with i outside of j, but the loops know j first: a, j, b, k"),
+     "T is stored with i outside of j, but the loops bind j first: a, j, b, k"),
     ("spmv", "split(i,a,b,2), split(j,c,d,2), order(c,d,a,b)", "E304",
-     "A is stored with i outside of j, but the loops know j first: c, d, a, b"),
+     "A is stored with i outside of j, but the loops bind j first: c, d, a, b"),
     ("sum", "reorder(j,i)", "E304",
-     "S is stored with i outside of j, but the loops know j first: j, i"),
+     "S is stored with i outside of j, but the loops bind j first: j, i"),
     ("rows of both", "pos(j,p,A), split(p,a,b,4), reorder(b,a)", "E304",
      "b cannot come outside of a: A does not decide alone where there is work"),
     ("spmv", "divide(i,a,b,3,balance=nnz), reorder(b,a)", "E304",
@@ -181,8 +181,8 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
     ("spmv", "divide(i,a,b,3,split_points=thirds), reorder(b,a)", "E304",
      "b cannot come outside of a: runs are of different lengths"),
     # 305: positions (thesis 5.1, 5.2, 5.4)
-    ("spmv", "pos(j,p,A), pos(p,q,A)", "E305", "p counts positions of A already"),
-    ("spmv", "pos(j,p,A), split(p,a,b,4), pos(b,q,A)", "E305", "b counts positions of A already"),
+    ("spmv", "pos(j,p,A), pos(p,q,A)", "E305", "p already counts positions of A"),
+    ("spmv", "pos(j,p,A), split(p,a,b,4), pos(b,q,A)", "E305", "b already counts positions of A"),
     ("spmv", "pos(j,p,q)", "E305", "the statement does not read q"),
     ("spmv", "pos(j,p,y)", "E305", "the statement does not read y"),
     ("spmv", "pos(j,p,A(j,i))", "E305", "the statement does not read A(j,i)"),
@@ -191,7 +191,7 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
     ("spmv", "pos(i,p,x)", "E305", "x is not indexed by i: it is x[j]"),
     ("spmv", "fuse(i,j,f), pos(f,p,x)", "E305", "x is not indexed by i: it is x[j]"),
     ("diagonal", "pos(i,p,Q)", "E305",
-     "Q[i, i] has one variable twice, so its positions are no run"),
+     "Q[i, i] has one variable twice, so its positions are not a run"),
     ("dense", "reorder(j,i), fuse(j,i,f), pos(f,p,D)", "E305",
      "D does not store j, i one below the other: its levels are i, j"),
     ("spmv", "split(j,a,b,4), pos(a,p,A)", "E305",
@@ -208,8 +208,8 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      "a counts positions of A below one i, which is not known there: a, i, b"),
     ("csf", "pos(k,p,T), split(p,a,b,2), reorder(a,j)", "E305",
      "a counts positions of T below one j, which is not known there: i, a, j, b"),
-    ("spmv", "coord(j,c)", "E305", "j is in coordinate space already"),
-    ("spmv", "pos(j,p,A), coord(p,c), coord(c,d)", "E305", "c is in coordinate space already"),
+    ("spmv", "coord(j,c)", "E305", "j is already in coordinate space"),
+    ("spmv", "pos(j,p,A), coord(p,c), coord(c,d)", "E305", "c is already in coordinate space"),
     ("spmv", "pos(j,p,A), split(p,a,b,4), coord(a,c)", "E305",
      "a counts runs of positions, which have no coordinates"),
     ("spmv", "pos(i,p,A), fuse(p,j,f)", "E305", "p counts positions of A, which cannot be fused"),
@@ -275,9 +275,9 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      f"iterations of b {SAME}"),
     ("spmv by columns", "parallelize(j,CPUThread,NoRaces)", "E307", f"iterations of j {SAME}"),
     ("spgemm", "parallelize(j,CPUThread,Atomics)", "E307",
-     "iterations of j would write to the list of keys of w at once"),
+     "iterations of j would race for the list of keys of w"),
     ("spgemm", "parallelize(j,CPUThread,IgnoreRaces)", "E307",
-     "iterations of j would write to the list of keys of w at once"),
+     "iterations of j would race for the list of keys of w"),
     *(
         ("or else", f"parallelize(j,CPUThread,{race})", "E307",
          "or_else does not commute, so its terms cannot be combined in any order")
@@ -288,7 +288,7 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
             "masked",
             f"precompute(A(i,j),j,jw), parallelize(jw,{how})",
             "E307",
-            "iterations of jw would write to the list of keys of w at once",
+            "iterations of jw would race for the list of keys of w",
         )
         for how in ("CPUThread,NoRaces", "CPUThread,Atomics", "CPUVector,NoRaces")
     ),
@@ -296,7 +296,7 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
         "masked",
         "precompute(A(i,j),j,jw), split(jw,a,b,100), parallelize(a,CPUThread,NoRaces)",
         "E307",
-        "iterations of a would write to the list of keys of w at once",
+        "iterations of a would race for the list of keys of w",
     ),
     # 308: loops that cannot be shared, merged or prefetched
     ("sum", "parallelize(i,CPUThread,NoRaces)", "E308", f"S {ONE_THREAD}"),
@@ -306,10 +306,10 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      "k is inside of i, and both are for CPUThread"),
     ("spmm", "parallelize(k,CPUThread,NoRaces), parallelize(i,CPUThread,NoRaces)", "E308",
      "k is inside of i, and both are for CPUThread"),
-    ("inner", "parallelize(j,CPUThread,Atomics)", "E308", f"j walks A and C {WHILE}"),
-    ("inner", "parallelize(j,CPUVector,ParallelReduction)", "E308", f"j walks A and C {WHILE}"),
-    ("dense sum", "parallelize(j,CPUThread,NoRaces)", "E308", f"j walks A and C {WHILE}"),
-    ("half sum", "parallelize(j,CPUThread,NoRaces)", "E308", f"j walks A {WHILE}"),
+    ("inner", "parallelize(j,CPUThread,Atomics)", "E308", f"j traverses A and C {WHILE}"),
+    ("inner", "parallelize(j,CPUVector,ParallelReduction)", "E308", f"j traverses A and C {WHILE}"),
+    ("dense sum", "parallelize(j,CPUThread,NoRaces)", "E308", f"j traverses A and C {WHILE}"),
+    ("half sum", "parallelize(j,CPUThread,NoRaces)", "E308", f"j traverses A {WHILE}"),
     ("spmv", "mergeby(j,gallop)", "E308",
      "j does not intersect several sparse operands, so there is nothing to gallop over"),
     ("sum", "mergeby(j,gallop)", "E308",
@@ -321,8 +321,8 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
     ("rows of three", "prefetch(D,j,16)", "E308", f"D {AHEAD} j"),
     ("apart", "order(i,k,j), prefetch(z,j,16)", "E308", "z[k] does not change with j"),
     # 309: precompute
-    ("spmv", "precompute(A(i,j)+x(j),j,jw)", "E309", "A(i,j) + x(j) is no part of the statement"),
-    ("spmv", "precompute(2,j,jw)", "E309", "2 is no part of the statement"),
+    ("spmv", "precompute(A(i,j)+x(j),j,jw)", "E309", "A(i,j) + x(j) is not part of the statement"),
+    ("spmv", "precompute(2,j,jw)", "E309", "2 is not part of the statement"),
     ("spmv", "precompute(A(i,j)*x(j),z,zw)", "E309",
      "A(i,j) * x(j) is not directly inside of a loop over z"),
     ("spgemm", "precompute(A(i,j)*B(j,k),i,iw)", "E309",
@@ -332,10 +332,10 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      "S has the pattern of A, which would no longer decide where it is written"),
     ("rows of both", "pos(j,p,A), precompute(A(i,j),p,pw)", "E309",
      "p counts positions of A, but there is work elsewhere too, or another sparse operand"),
-    ("spmv", "precompute(A(i,j)*x(j),j,jw,x)", "E309", "the statement has a tensor x already"),
-    ("spmv", "precompute(A(i,j)*x(j),j,jw,A)", "E309", "the statement has a tensor A already"),
+    ("spmv", "precompute(A(i,j)*x(j),j,jw,x)", "E309", "the statement already has a tensor x"),
+    ("spmv", "precompute(A(i,j)*x(j),j,jw,A)", "E309", "the statement already has a tensor A"),
     ("masked", "split(j,a,b,4), precompute(A(i,j),[a,b],[aw,bw])", "E309",
-     "A(i,j) has no entry at some j, which a workspace over a, b would not remember"),
+     "A(i,j) has no entry at some j, which a workspace over a, b does not record"),
     ("hypersparse sum", "fuse(i,j,f), split(f,a,b,4)", "E312",
      f"O {APPENDED} a may leave a row and come back to it"),
     ("hypersparse sum", "fuse(i,j,f), pos(f,p,A)", "E312",
@@ -355,7 +355,7 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
         )
     ),
     ("spmv", "parallelize(j,CPUVector,ParallelReduction), fuse(i,j,f)", "E310",
-     "j is parallel already (CPUVector, ParallelReduction)"),
+     "j is already parallel (CPUVector, ParallelReduction)"),
     # 311: no command
     ("spmv", "stream(x)", "E311", "x is not the result"),
     # 312: appended out of order
@@ -417,33 +417,33 @@ TEXTS: list[tuple[str, str, str]] = [
     ("split(i,a,b,4,)", "split has an empty argument", "split(i,a,b,4,)"),
     ("reorder(,)", "reorder has an empty argument", "reorder(,)"),
     ("split(i,a,b,factor=4,factor=5)", "split has factor twice", "split(i,a,b,factor=4,factor=5)"),
-    ("split(i,a,b,four)", "'four' is no whole number", "split(i,a,b,four)"),
-    ("split(i,a,b,4.0)", "'4.0' is no whole number", "split(i,a,b,4.0)"),
-    ("split(i,a,b,1e3)", "'1e3' is no whole number", "split(i,a,b,1e3)"),
-    ("split(i,a,b,0x10)", "'0x10' is no whole number", "split(i,a,b,0x10)"),
-    ("split(i,a,b,²)", "'²' is no whole number", "split(i,a,b,²)"),
-    ("bound(i,b,x,MaxExact)", "'x' is no whole number", "bound(i,b,x,MaxExact)"),
-    ("split(1,a,b,4)", "'1' is no index variable", "split(1,a,b,4)"),
-    ("split(i==i,a,b,4)", "'i==i' is no index variable", "split(i==i,a,b,4)"),
-    ("reorder(i,[j])", "['j'] is no index variable", "reorder(i,[j])"),
+    ("split(i,a,b,four)", "'four' is not a whole number", "split(i,a,b,four)"),
+    ("split(i,a,b,4.0)", "'4.0' is not a whole number", "split(i,a,b,4.0)"),
+    ("split(i,a,b,1e3)", "'1e3' is not a whole number", "split(i,a,b,1e3)"),
+    ("split(i,a,b,0x10)", "'0x10' is not a whole number", "split(i,a,b,0x10)"),
+    ("split(i,a,b,²)", "'²' is not a whole number", "split(i,a,b,²)"),
+    ("bound(i,b,x,MaxExact)", "'x' is not a whole number", "bound(i,b,x,MaxExact)"),
+    ("split(1,a,b,4)", "'1' is not an index variable", "split(1,a,b,4)"),
+    ("split(i==i,a,b,4)", "'i==i' is not an index variable", "split(i==i,a,b,4)"),
+    ("reorder(i,[j])", "['j'] is not an index variable", "reorder(i,[j])"),
     ("parallelize(i,GPU,NoRaces)", "there is no ParallelUnit GPU", "parallelize(i,GPU,NoRaces)"),
     ("parallelize(i,cputhread,NoRaces)", "there is no ParallelUnit cputhread",
      "parallelize(i,cputhread,NoRaces)"),
     ("parallelize(i,CPUThread,Races)", "there is no OutputRaceStrategy Races",
      "parallelize(i,CPUThread,Races)"),
     ("bound(i,b,4,Max)", "there is no BoundType Max", "bound(i,b,4,Max)"),
-    ("unroll(i), garbage, unroll(j)", "this is no command", "garbage"),
-    ("42", "this is no command", "42"),
-    ("split", "this is no command", "split"),
-    ("()", "this is no command", "()"),
-    ("split(i,a,b,4", "this is no command", "split(i,a,b,4"),
-    ("split i,a,b,4)", "this is no command", "split i"),
-    ("split[i,a,b,4]", "this is no command", "split[i,a,b,4]"),
-    ("split(i,a,b,4]", "this is no command", "split(i,a,b,4]"),
-    ("split(i,a,b,4) # four", "this is no command", "# four"),
+    ("unroll(i), garbage, unroll(j)", "this is not a command", "garbage"),
+    ("42", "this is not a command", "42"),
+    ("split", "this is not a command", "split"),
+    ("()", "this is not a command", "()"),
+    ("split(i,a,b,4", "this is not a command", "split(i,a,b,4"),
+    ("split i,a,b,4)", "this is not a command", "split i"),
+    ("split[i,a,b,4]", "this is not a command", "split[i,a,b,4]"),
+    ("split(i,a,b,4]", "this is not a command", "split(i,a,b,4]"),
+    ("split(i,a,b,4) # four", "this is not a command", "# four"),
     ("unroll(i) unrol(j)", "there is no command unrol", "unrol(j)"),
     ("unroll(i).unroll(j,)", "unroll has an empty argument", "unroll(j,)"),
-    ("unroll(i)\nsplit(i,a\n", "this is no command", "split(i,a"),
+    ("unroll(i)\nsplit(i,a\n", "this is not a command", "split(i,a"),
     ("unroll(i);;\n  frobnicate(i)", "there is no command frobnicate", "frobnicate(i)"),
 ]  # fmt: skip
 
@@ -473,7 +473,7 @@ def test_a_schedule_is_a_text(text: Any) -> None:
     "text", ["(" * 20_000, ")" * 20_000, "x" * 100_000, "split(" + "[" * 9_000 + "i"]
 )
 def test_long_garbage_is_refused(text: str) -> None:
-    refused(lambda: STATEMENTS["spmv"].schedule(text), "E311", "this is no command")
+    refused(lambda: STATEMENTS["spmv"].schedule(text), "E311", "this is not a command")
 
 
 def test_long_text_is_read() -> None:
@@ -501,7 +501,7 @@ def test_hints_name_what_there_is() -> None:
     assert hint("parallelize(i,GPU,NoRaces)") == (
         "there are CPUThread, CPUVector, GPUBlock, GPUWarp, GPUThread, GPUGroup"
     )
-    assert hint("mergeby(j,fast)") == "the ways are two_finger and gallop"
+    assert hint("mergeby(j,fast)") == "the strategies are two_finger and gallop"
     assert hint("order(i)") == "name every loop: i, j; reorder takes only some"
     assert hint("stream(x)") == "stream(y)"
 
@@ -525,7 +525,7 @@ TAKE_NUMBERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 def test_what_is_no_positive_whole_number(command: str, number: Any) -> None:
     what, call = TAKE_NUMBERS[command]
     if isinstance(number, str):
-        refused(lambda: call(number), "E311", f"{number!r} is no whole number")
+        refused(lambda: call(number), "E311", f"{number!r} is not a whole number")
     else:
         refused(lambda: call(number), "E303", f"{what} is {number!r}, {POSITIVE}")
 
@@ -535,9 +535,9 @@ def test_what_is_no_positive_whole_number(command: str, number: Any) -> None:
 def test_what_is_no_bound(number: Any, kind: ow.BoundType) -> None:
     stmt = STATEMENTS["spmv"]
     least = 1 if kind is ow.BoundType.Divisible else 0
-    message = f"the bound is {number!r}, but must be a whole number from {least} on"
+    message = f"the bound is {number!r}, but must be a whole number of at least {least}"
     if isinstance(number, str):
-        refused(lambda: stmt.bound(i, "b", number, kind), "E311", "'one' is no whole number")
+        refused(lambda: stmt.bound(i, "b", number, kind), "E311", "'one' is not a whole number")
     else:
         refused(lambda: stmt.bound(i, "b", number, kind), "E303", message)
 
@@ -582,7 +582,7 @@ WEIRD += [NoEquality(), ..., A, lambda: 1]
 
 @pytest.mark.parametrize("value", WEIRD, ids=lambda v: type(v).__name__)
 def test_what_is_no_variable(value: Any) -> None:
-    stmt, message = STATEMENTS["spmv"], f"{value!r} is no index variable"
+    stmt, message = STATEMENTS["spmv"], f"{value!r} is not an index variable"
     refused(lambda: stmt.split(value, "a", "b", 4), "E311", message)
     refused(lambda: stmt.split(i, value, "b", 4), "E311", message)
     refused(lambda: stmt.fuse(i, j, value), "E311", message)
@@ -606,7 +606,7 @@ def test_what_is_no_choice(value: Any) -> None:
     refused(
         lambda: stmt.divide(i, "a", "b", 3, balance=value), "E303", f"there is no balance {word!r}"
     )
-    refused(lambda: stmt.mergeby(i, value), "E303", f"there is no way to merge called {word!r}")
+    refused(lambda: stmt.mergeby(i, value), "E303", f"there is no merge strategy {word!r}")
 
 
 def test_units_of_another_command_are_no_units() -> None:
@@ -646,7 +646,7 @@ def test_operands_of_other_statements() -> None:
 @pytest.mark.parametrize("value", [1, 1.5, b"A", [], {}, ow.CSR], ids=repr)
 def test_what_is_no_expression(value: Any) -> None:
     stmt = STATEMENTS["spmv"]
-    refused(lambda: stmt.precompute(value, j, "jw"), "E311", f"{value!r} is no expression")
+    refused(lambda: stmt.precompute(value, j, "jw"), "E311", f"{value!r} is not an expression")
 
 
 @pytest.mark.parametrize("value", [1, 1.5, b"w", [], {}, ow.CSR, i], ids=repr)
@@ -654,7 +654,7 @@ def test_what_is_no_workspace(value: Any) -> None:
     refused(
         lambda: STATEMENTS["spmv"].precompute("A(i,j)*x(j)", j, "jw", value),
         "E311",
-        f"{value!r} is no tensor",
+        f"{value!r} is not a tensor",
     )
 
 
@@ -676,7 +676,7 @@ def test_a_workspace_that_does_not_fit(given: Any) -> None:
     refused(
         lambda: STATEMENTS["spmv"].precompute("A(i,j)*x(j)", j, "jw", x),
         "E309",
-        "the statement has a tensor x already",
+        "the statement already has a tensor x",
     )
 
 
@@ -704,7 +704,7 @@ def test_the_name_of_a_workspace(name: str) -> None:
     refused(
         lambda: STATEMENTS["spmv"].precompute("A(i,j)*x(j)", j, "jw", name),
         "E311",
-        f"{name!r} is no name for a workspace",
+        f"{name!r} is not a name for a workspace",
     )
 
 
@@ -713,7 +713,7 @@ def test_an_index_variable_is_no_part_to_precompute(var: Any) -> None:
     refused(
         lambda: STATEMENTS["spmv"].precompute(var, j, "jw"),
         "E309",
-        f"{var} is an index variable, which there is no need to compute ahead",
+        f"{var} is an index variable, which needs no workspace",
     )
 
 
@@ -778,7 +778,7 @@ BAD_EXPRESSIONS = {
 
 @pytest.mark.parametrize("expr", BAD_EXPRESSIONS)
 def test_the_caret_of_an_expression_is_in_the_users_text(expr: str) -> None:
-    stmt, message = STATEMENTS["spmv"], f"{expr} is no expression: {BAD_EXPRESSIONS[expr]}"
+    stmt, message = STATEMENTS["spmv"], f"{expr} is not an expression: {BAD_EXPRESSIONS[expr]}"
     command = f"precompute({expr},j,jw)"
     text = f"unroll(i,2), {command}"
     error = refused(lambda: stmt.schedule(text), "E311", message)
@@ -962,7 +962,7 @@ def test_a_part_of_a_level_without_stored_coordinates_is_not_searched_for(
 
 
 def test_hints_of_expressions_name_what_there_is() -> None:
-    message = "f(A(i,j)) is no expression: no tensor or function is called f"
+    message = "f(A(i,j)) is not an expression: no tensor or function is called f"
     error = refused(lambda: STATEMENTS["spmv"].precompute("f(A(i,j))", j, "jw"), "E311", message)
     assert error.hint == "the tensors are A, x, y"
 

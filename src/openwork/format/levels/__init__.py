@@ -1,4 +1,4 @@
-"""The levels, one file each; `LEVELS` has those that a format's text can name."""
+"""The levels, one file each; `LEVELS` has the ones that text can name."""
 
 from openwork.format.levels.banded import Diagonals, NumberedDiagonals, Range
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed

@@ -1,4 +1,4 @@
-"""Range and Diagonals: runs whose coordinates follow from where they begin."""
+"""Range and Diagonals: runs whose coordinates follow from their start."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from openwork.format.levels.base import (
 )
 from openwork.format.levels.width import countable, index_dtype
 
-# How many rows of diagonals lie beside one another.
+# Rows of a slice of diagonals.
 _ROWS = 16
 
 
 @dataclass(frozen=True, repr=False)
 class RangeLevel(Level):
-    """All coordinates from `lo` on, as many as the run is long: the rows of a banded matrix.
+    """Consecutive coordinates from `lo` on: the rows of a banded matrix.
 
-    What lies between the first and the last entry of a run is stored, too.
+    Everything between the first and the last entry of a run is stored.
     """
 
     name = "Range"
@@ -77,17 +77,16 @@ class RangeLevel(Level):
         if len(wrong):
             at = int(wrong[0])
             run = np.diff(a.pos)[at]
-            yield Fault("lo", f"[{at}] is {a.lo[at]}, and {run} entries leave the extent {extent}")
+            yield Fault("lo", f"[{at}] is {a.lo[at]}, and {run} entries exceed the extent {extent}")
 
 
 @dataclass(frozen=True, repr=False)
 class DiagonalsLevel(Level):
     """The same diagonals for every row: coordinate `p + offset[q]` (DIA).
 
-    Directly below a dense level without parents. `lo` and `hi` say which diagonals a row meets.
-    A diagonal is stored in full where it has any entry. Rows lie in slices, one beside the other,
-    and within a slice one diagonal after the other: what a few rows need is near, and vectors of
-    rows need no gathers.
+    Only directly below an outermost dense level. `lo` and `hi` say which diagonals cross a row.
+    A diagonal with any entry is stored in full. Storage is sliced by rows, and diagonal by diagonal
+    within a slice: a few rows need one small region of memory, and vectors of rows need no gathers.
     """
 
     name = "Diagonals"
@@ -139,7 +138,7 @@ class DiagonalsLevel(Level):
         return Packed(arrays, places, count)
 
     def among(self, offset: Array, rows: int, extent: int) -> dict[str, Array]:
-        """The arrays for the diagonals at `offset`, which rise."""
+        """The arrays for the diagonals at `offset`, which are increasing."""
         dtype = index_dtype(max(rows, extent, len(offset)))
         row = np.arange(rows)
         return {
@@ -151,7 +150,7 @@ class DiagonalsLevel(Level):
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         if (a.offset[1:] <= a.offset[:-1]).any():
-            yield Fault("offset", " does not rise")
+            yield Fault("offset", " is not increasing")
             return
         row = np.arange(parents)
         for name, wanted in (
@@ -162,14 +161,14 @@ class DiagonalsLevel(Level):
             if len(wrong):
                 at = int(wrong[0])
                 told = getattr(a, name)[at]
-                yield Fault(name, f"[{at}] is {told}, and the offsets say {wanted[at]}")
+                yield Fault(name, f"[{at}] is {told}, but the offsets give {wanted[at]}")
 
 
 @dataclass(frozen=True, repr=False)
 class NumberedDiagonalsLevel(DiagonalsLevel):
-    """Diagonals while they are packed: `number` knows the position of each that there can be.
+    """Diagonals during packing: `number` maps each possible diagonal to its position.
 
-    Not for tensors.
+    Not for users' formats.
     """
 
     name = "NumberedDiagonals"

@@ -1,12 +1,12 @@
-"""What a level is: formulas over its arrays, properties, and how entries are packed into it.
+"""Levels: formulas over index arrays, properties, and how entries are packed.
 
 A level maps each place of the level above it, its *parent*, to a run of entries. Formulas are
-ordinary Python over whatever is given to them: NumPy arrays and integers when a tensor is unpacked
-or drawn, expressions of the program representation when code is generated. So the compiler needs
-to know no level by name, and a new level is one file: see docs/levels.md.
+ordinary Python: over NumPy arrays and integers when a tensor is unpacked or drawn, over expressions
+of the program representation when code is generated. So the compiler knows no level by name, and a
+new level is one file: see docs/levels.md.
 
 The *position* counts along a run, from `begin` to `end`; the *place* is where the entry lies among
-all entries of the level. For most levels both are the same; where runs are strided they are not.
+all entries of the level. They are equal for most levels, and differ where runs are strided.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Array = np.ndarray[Any, Any]
 class ArrayFact:
     """An index array of a level.
 
-    `per`: it has one entry per "parent" (and `extra` more), one per "child", or as many as the
-    level says in `lengths` ("own"). `holds`: "coordinates", "positions", or other "numbers".
+    `per`: it has one entry per "parent" (and `extra` more), one per "child", or as many as
+    `lengths` says ("own"). `holds`: "coordinates", "positions", or other "numbers".
     """
 
     name: str
@@ -39,10 +39,9 @@ class ArrayFact:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is to be packed into a level: a place of the parent and a coordinate for each entry.
+    """Entries to be packed into a level: for each, its parent's place and its coordinate.
 
-    Parents rise, and coordinates rise below one parent. `below`: how many entries of the whole
-    tensor each of them stands for.
+    Sorted by parent, then by coordinate. `below`: how many entries of the tensor lie below each.
     """
 
     parent: Array
@@ -58,7 +57,7 @@ class Entries:
 
     @property
     def rank(self) -> Array:
-        """The number of each entry in its run."""
+        """The index of each entry within its run."""
         counts = self.counts
         first: Array = np.cumsum(counts) - counts
         return np.arange(len(self.parent)) - first[self.parent]
@@ -75,7 +74,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an array from outside."""
+    """A fault in an array from outside."""
 
     array: str
     reason: str
@@ -84,17 +83,17 @@ class Fault:
 class Level:
     """The facts of a level.
 
-    Properties: `full` (every coordinate is there), `ordered` (coordinates rise within a run),
-    `unique` (none twice in a run), `compact` (every place holds an entry), `contiguous` (runs lie
-    one after another, a place for each position). Capabilities: `walks` (a run can be walked),
+    Properties: `full` (every coordinate is stored), `ordered` (coordinates increase within a run),
+    `unique` (no duplicates in a run), `compact` (every place holds an entry), `contiguous` (runs
+    follow one another, a place for each position). Capabilities: `walks` (a run can be iterated),
     `locates` (every coordinate has a place, given by formula), `finds` (a formula says where a
     coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
-    array), `appends` (a result can be built by appending in coordinate order), `inserts` (sums of a
-    result are gathered in a hash table, whatever its extents), `lists` (a workspace keeps a list of
-    its keys, and no array is stored).
+    array), `appends` (a result can be built by appending in coordinate order), `inserts` (a result
+    accumulates in a hash table, whatever its extents), `lists` (a workspace keeps a list of its
+    keys, and no array is stored).
 
-    `proven`: arrays from outside without faults (`lengths`, `faults`, positions that rise) leave no
-    run, place or lookup that could be wrong. Where a class does not say so itself, all are tried.
+    `proven`: arrays from outside that pass the checks (`lengths`, `faults`, positions that do not
+    decrease) cannot give an invalid run, place or lookup. For other classes, each one is tested.
     """
 
     name: ClassVar[str]
@@ -115,7 +114,7 @@ class Level:
 
     @property
     def stuffs(self) -> bool:
-        """Whether entries are stored that nobody asked for, next to those that are."""
+        """Whether it also stores coordinates that have no entry."""
         return self.full
 
     @property
@@ -125,7 +124,7 @@ class Level:
 
     @property
     def is_proven(self) -> bool:
-        """Whether this very class says so: whoever changes a formula has something to prove."""
+        """Whether this class itself declares `proven`; a subclass may change a formula."""
         return bool(vars(type(self)).get("proven", False))
 
     def __call__(self, **changes: Any) -> Self:
@@ -140,8 +139,8 @@ class Level:
         """Whether an entry may lie elsewhere than at its position."""
         return type(self).place is not Level.place
 
-    # Formulas, for NumPy and for code. A level has those of its capabilities: `begin`, `end` and
-    # `coordinate` to be walked, `locate` or `find` to be looked into.
+    # Formulas, for NumPy and for code. A level defines those of its capabilities: `begin`,
+    # `end` and `coordinate` to iterate, `locate` or `find` for lookups.
 
     def _lacks(self, formula: str) -> NoReturn:
         raise FormatError(
@@ -176,18 +175,18 @@ class Level:
 
     def find(self, a: Any, parent: Any, coordinate: Any) -> tuple[Any, Any]:
         """The place that `coordinate` would have below `parent`, and a flag that says whether it
-        is there; only where `finds`. The place may be out of range if the flag is not raised."""
+        is there; only where `finds`. The place may be out of range if the flag is false."""
         self._lacks("find")
 
     def abreast(self, count: int) -> bool:
-        """Whether `count` runs, from a multiple of that on, lie side by side.
+        """Whether `count` runs, from a multiple of `count` on, are interleaved.
 
-        Entry `q` of the next run then lies right behind entry `q` of this one.
+        Entry `q` of the next run then directly follows entry `q` of this one.
         """
         return False
 
     def kept_at(self, a: Any, place: Any) -> Any:
-        """The coordinate at a place, if places of this level are in an order of their own."""
+        """The coordinate at a place, for a level that permutes its coordinates."""
         return None
 
     def children(self, a: Any, parents: Any) -> Any:
@@ -200,7 +199,7 @@ class Level:
 
     @property
     def boundaries(self) -> str | None:
-        """The name of the array that rises from run to run, in which a parent can be searched."""
+        """The array of run starts, in which the parent of a position can be searched for."""
         for fact in self.arrays:
             if fact.per == "parent" and fact.holds == "positions" and fact.extra == 1:
                 return fact.name
@@ -210,14 +209,14 @@ class Level:
 
     def pack(self, entries: Entries) -> Packed:
         """The arrays that hold `entries`."""
-        raise FormatError(f"nobody has said how to pack a level {self}", code="E401")
+        raise FormatError(f"a level {self} does not define `pack`", code="E401")
 
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
-        """How many entries the arrays with a length of their "own" have."""
+        """The lengths of the arrays that have their "own"."""
         return {}
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        """What is wrong with arrays of the right lengths, beyond positions and coordinates."""
+        """Faults of arrays of the right lengths, beyond positions and coordinates."""
         return iter(())
 
     def __str__(self) -> str:
@@ -229,7 +228,7 @@ class Level:
 
 
 def spelled(level: Level, *arguments: object) -> str:
-    """`Compressed`, or with what differs from the usual, `Compressed(unique=False, bits=16)`."""
+    """`Compressed`, with properties that are not the default: `Compressed(unique=False)`."""
     usual = type(level)
     told = [str(argument) for argument in arguments]
     told += [
@@ -242,12 +241,12 @@ def spelled(level: Level, *arguments: object) -> str:
 
 
 def coordinates(array: Array, extent: int, bits: int | None) -> Array:
-    """Coordinates in the width that was chosen, or the least of 32 and 64 bits that holds them."""
+    """Coordinates in the chosen width, or in the smaller of 32 and 64 bits that holds them."""
     if bits is None:
         return np.ascontiguousarray(array, dtype=index_dtype(extent - 1))
     if extent - 1 > np.iinfo(f"int{bits}").max:
         raise FormatError(
-            f"coordinates of {bits} bits do not reach over an extent of {extent}",
+            f"coordinates of {bits} bits cannot cover an extent of {extent}",
             code="E401",
             hint="leave bits out, or store the mode in smaller blocks",
         )
@@ -257,11 +256,11 @@ def coordinates(array: Array, extent: int, bits: int | None) -> Array:
 def check_bits(bits: int | None) -> None:
     """Refuse a width that no integer type has."""
     if bits not in (None, 8, 16, 32, 64):
-        raise FormatError(f"{bits!r} is no width of coordinates", code="E401", hint="8, 16, 32, 64")
+        raise FormatError(f"{bits!r} is not a coordinate width", code="E401", hint="8, 16, 32, 64")
 
 
 def positions(counts: Array) -> Array:
-    """Where each of the runs of these lengths begins, and where the last one ends."""
+    """The prefix sum of run lengths: where each run begins, and where the last one ends."""
     total = int(counts.sum())
     pos = np.zeros(len(counts) + 1, dtype=index_dtype(total))
     np.cumsum(counts, out=pos[1:])

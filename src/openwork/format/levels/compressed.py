@@ -1,4 +1,4 @@
-"""Compressed: the coordinates that are there, run after run."""
+"""Compressed: only the coordinates of entries, run after run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from openwork.format.levels.base import (
 
 @dataclass(frozen=True, repr=False)
 class CompressedLevel(Level):
-    """The coordinates that are there, run after run; `pos` says where each run starts."""
+    """Only the coordinates of entries, run after run; `pos` says where each run starts."""
 
     ordered: bool = True
     unique: bool = True

@@ -50,8 +50,8 @@ class DenseLevel(WholeRuns):
 class OuterLevel(Level):
     """The blocks of a dense mode: `tile` coordinates each, the last perhaps fewer.
 
-    Together with `InnerLevel` below it, it is another view of a dense mode; places are those of
-    the first coordinate of a block. Not for tensors.
+    With `InnerLevel` below it, a tiled view of a dense mode. The place of a block is that of its
+    first coordinate. Not for users' formats.
     """
 
     tile: int
@@ -70,7 +70,7 @@ class OuterLevel(Level):
 
 @dataclass(frozen=True, repr=False)
 class InnerLevel(Level):
-    """The coordinates within a block of a dense mode. Not for tensors."""
+    """The coordinates within a block of a dense mode. Not for users' formats."""
 
     name = "Inner"
     walks = False

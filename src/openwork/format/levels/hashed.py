@@ -11,8 +11,8 @@ from openwork.format.levels.compressed import CompressedLevel
 class HashedLevel(CompressedLevel):
     """Compressed, for results: entries are inserted into a hash table in any order.
 
-    The table is as large as what it holds, and not as the extents. When the result is handed back,
-    it is sorted into the arrays of a compressed level, and is then read as one.
+    The table grows with its entries, not with the extents. The finished result is sorted into the
+    arrays of a compressed level, and is then read as one.
     """
 
     name = "Hashed"

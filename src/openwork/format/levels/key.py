@@ -13,9 +13,9 @@ from openwork.format.levels.base import Level
 class KeyLevel(Level):
     """A mode of a workspace that keeps a sorted list of keys, one per tuple of coordinates.
 
-    The outermost mode owns the list (`owns`); a mode further in walks the run of keys that agree
-    so far. Only the last mode sees each key once. `hashed`: keys are found through a hash table,
-    rather than marked in a map of all that there can be. Not for tensors: no array is stored.
+    The outermost mode owns the list (`owns`); an inner mode iterates over the keys with the same
+    prefix. Only the last mode visits each key once. `hashed`: keys are found in a hash table, not
+    in a bitmap of all possible keys. Not for users' formats: no array is stored.
     """
 
     owns: bool = True

@@ -1,4 +1,4 @@
-"""Lengths: runs of which each says how long it is (LIL)."""
+"""Lengths: the length of each run (LIL)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from openwork.format.levels.base import (
 
 @dataclass(frozen=True, repr=False)
 class LengthsLevel(Level):
-    """A length for each run; where runs begin, `pos`, is the sum of the lengths before."""
+    """A length for each run; `pos`, where runs begin, is their prefix sum."""
 
     bits: int | None = None
     searches = True

@@ -1,4 +1,4 @@
-"""Padded and Sliced: runs beside one another, padded to a common length (ELLPACK)."""
+"""Padded and Sliced: interleaved runs, padded to a common length (ELLPACK)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from openwork.format.levels.width import countable, index_dtype
 
 
 class SideBySide(Level, ABC):
-    """Runs that lie beside one another: the entries of a run are a stride apart.
+    """Interleaved runs: consecutive entries of a run are a stride apart.
 
-    `len` says how many entries of a run are there; what follows is padding, which nobody reads.
+    `len` is the number of entries of a run; the padding behind them is never read.
     """
 
     compact = False
@@ -49,7 +49,7 @@ class SideBySide(Level, ABC):
 
     @abstractmethod
     def slices(self, arrays: Mapping[str, Array], parents: int) -> tuple[Array, int]:
-        """Where the slices of runs side by side begin and end, and how many runs are in one."""
+        """Where the slices of interleaved runs begin and end, and how many runs each has."""
 
     def pack(self, entries: Entries) -> Packed:
         arrays, count = self.runs(entries.counts, entries.extent)
@@ -129,7 +129,7 @@ class SlicedLevel(SideBySide):
     def __post_init__(self) -> None:
         check_bits(self.bits)
         if isinstance(self.height, bool) or not isinstance(self.height, int) or self.height < 1:
-            raise FormatError(f"{self.height!r} is no number of runs in a slice", code="E401")
+            raise FormatError(f"{self.height!r} is not a number of runs in a slice", code="E401")
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.slice[parent // self.height] + parent % self.height + position * self.height
@@ -167,13 +167,13 @@ class SlicedLevel(SideBySide):
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
         rises = a.slice[0] == 0 and (a.slice[1:] >= a.slice[:-1]).all()
         if not rises or (a.slice % self.height).any():
-            yield Fault("slice", f" does not rise from 0 in multiples of {self.height}")
+            yield Fault("slice", f" does not increase from 0 in multiples of {self.height}")
             return
         room = self.room(a, np.arange(parents))
         wrong = np.flatnonzero((a.len < 0) | (a.len > room))
         if len(wrong):
             at = int(wrong[0])
-            yield Fault("len", f"[{at}] is {a.len[at]}, and its slice is {room[at]} wide")
+            yield Fault("len", f"[{at}] is {a.len[at]}, but its slice is {room[at]} wide")
 
     def __call__(self, height: int | None = None, **changes: Any) -> SlicedLevel:
         return super().__call__(**({} if height is None else {"height": height}), **changes)

@@ -1,4 +1,4 @@
-"""Permuted: every coordinate, with those that have much below them first."""
+"""Permuted: every coordinate, the ones with the most entries below them first."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from openwork.format.levels.width import index_dtype
 class PermutedLevel(WholeRuns):
     """Every coordinate, sorted by the number of entries below it in windows of `sigma`.
 
-    Runs of like lengths come to lie in one slice, which then needs less padding. `rank` is the
-    place of each coordinate, `kept` the coordinate at each place. Outermost only.
+    Runs of similar length then share a slice, which needs less padding. `rank` is the place of each
+    coordinate, `kept` its inverse, the coordinate at each place. Outermost only.
     """
 
     sigma: int = 256
@@ -35,7 +35,7 @@ class PermutedLevel(WholeRuns):
 
     def __post_init__(self) -> None:
         if isinstance(self.sigma, bool) or not isinstance(self.sigma, int) or self.sigma < 1:
-            raise FormatError(f"{self.sigma!r} is no length of a window", code="E401")
+            raise FormatError(f"{self.sigma!r} is not a window length", code="E401")
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.rank[position]
@@ -63,11 +63,11 @@ class PermutedLevel(WholeRuns):
         if parents != 1:
             yield Fault("rank", " belongs to the outermost level only")
         elif (np.sort(a.rank) != np.arange(extent)).any():
-            yield Fault("rank", f" is no permutation of {extent} coordinates")
+            yield Fault("rank", f" is not a permutation of {extent} coordinates")
         elif (a.kept < 0).any() or (a.kept >= extent).any():
-            yield Fault("kept", f" has coordinates outside of {extent}")
+            yield Fault("kept", f" has coordinates outside the extent {extent}")
         elif (a.rank[a.kept] != np.arange(extent)).any():
-            yield Fault("kept", " does not undo the ranks")
+            yield Fault("kept", " is not the inverse of rank")
 
     def __call__(self, sigma: int | None = None, **changes: Any) -> PermutedLevel:
         return super().__call__(**({} if sigma is None else {"sigma": sigma}), **changes)

@@ -52,7 +52,7 @@ class SingletonLevel(Level):
     def pack(self, entries: Entries) -> Packed:
         if len(entries.parent) != entries.parents or (np.diff(entries.parent) != 1).any():
             raise FormatError(
-                "a Singleton level stores one coordinate for each parent, and some have more, or "
+                "a Singleton level stores one coordinate for each parent, but some have more, or "
                 "none",
                 code="E406",
                 hint="make the level above it Compressed(unique=False)",

@@ -17,21 +17,21 @@ class _Limit:
 INT32_LIMIT = _Limit()
 
 
-# Positions are counted in 64 bits, and so are the bytes of what lies there.
+# Positions are 64-bit integers, and so are offsets in bytes.
 _MOST_PLACES = 2**58
 
 
 def countable(places: int) -> int:
-    """`places`, if there can be so many: products of extents are taken before memory is.
+    """`places`, if 64 bits can count them: checked before memory is allocated.
 
     >>> countable(2**33)
     8589934592
     >>> countable(2**80)
     Traceback (most recent call last):
-    MemoryError: 1208925819614629174706176 places are more than 64 bits count
+    MemoryError: 1208925819614629174706176 places are more than 64 bits can count
     """
     if places > _MOST_PLACES:
-        raise MemoryError(f"{places} places are more than 64 bits count")
+        raise MemoryError(f"{places} places are more than 64 bits can count")
     return places
 
 

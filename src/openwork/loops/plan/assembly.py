@@ -26,13 +26,13 @@ class Shared:
 class Append:
     """Coordinates are appended in order while the result is computed.
 
-    `strategy`: in one "serial" pass; or for pieces of the outermost loop, which threads take: each
-    to arrays of its own that are copied to their place ("append"), or after all pieces have been
-    counted, in place ("count"). `lanes`: so many threads of a GPU take a piece together; 0 where
-    pieces are for the threads of a CPU. They have tables of `slots` in shared memory. `share`:
-    pieces are not rows, but have so many rows and entries of operands each; 0 where they are rows.
-    `many`: threads of a block that makes a long row. `atomic`: they add to one value in any order.
-    `mapped`: rows that no table in shared memory holds have a value and a bit for every key.
+    `strategy`: in one "serial" pass, or in parallel for pieces of the outermost loop: "append" each
+    to private arrays that are then concatenated, or "count" all pieces first, and then fill them in
+    place. `lanes`: threads of a GPU per piece; 0 on a CPU. They share a hash table of `slots` in
+    shared memory. `share`: rows and entries of operands per piece, cut by merge path; 0 where
+    pieces are rows. `many`: threads of a block that computes a long row. `atomic`: they accumulate
+    by atomics, in any order. `mapped`: a row that is too large for a hash table in shared memory
+    has a dense workspace and a bitmap.
     """
 
     strategy: str = "serial"
@@ -83,7 +83,7 @@ def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
     ):
         return None
     if depth < len(operand.level_vars) and not levels[depth - 1].unique:
-        return None  # positions with the same coordinates are one entry of the result
+        return None  # duplicate coordinates are one entry of the result
     left = without(assignment.rhs, (operand,))
     if not (isinstance(left, Absent) and left.value == result.tensor.fill):
         return None

@@ -1,9 +1,9 @@
 """Modes that are stored in blocks, as two loops: over the blocks, and within a block.
 
 A tensor with blocks is one with more modes: `A[i, j]` in 3x3 blocks is `A[ib, jb, ii, jj]`, where
-`i` is `3 * ib + ii`. Dense tensors along `i` are seen through the same two variables without being
-moved. Where another sparse tensor stores `i` without blocks, or in others, the tensor with blocks
-is converted instead.
+`i` is `3 * ib + ii`. Dense tensors along `i` are viewed through the same two variables, without a
+copy. Where another sparse tensor stores `i` without blocks, or in blocks of another size, the
+tensor with blocks is converted instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from openwork.tree import Node, bottom_up, walk
 
 @dataclass(frozen=True)
 class Block:
-    """A variable whose values are taken in blocks of `size`: `var = size * outer + inner`."""
+    """A variable that is tiled by `size`: `var = size * outer + inner`."""
 
     var: IndexVar
     outer: IndexVar
@@ -46,10 +46,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Tiled:
-    """A statement over blocks, and what was done for it.
+    """A statement over blocks, and the conversions that it needs.
 
-    `flat`: the operands that are converted to formats without blocks, as they are and as they
-    become. `native`: the format of the result as it is stored, seen through the blocks.
+    `flat`: the operands that are converted to formats without blocks, before and after. `native`:
+    the format of the result as it is stored, viewed through the blocks.
     """
 
     assignment: Assignment
@@ -67,8 +67,8 @@ def tile(assignment: Assignment, trace: Trace) -> Tiled:
     for tensor in flat:
         stored = flattened(tensor.format)
         trace.decide(
-            f"{tensor}: converted from {tensor.format!r} to {stored!r}, as not all sparse tensors "
-            "of the statement are stored in the same blocks"
+            f"{tensor}: converted from {tensor.format!r} to {stored!r}, because not all sparse "
+            "tensors of the statement have the same blocks"
         )
     result = assignment.lhs.tensor
     table = {t: _flat(t, t == result) for t in flat}
@@ -114,7 +114,7 @@ def _agree(accesses: Sequence[Access]) -> tuple[dict[IndexVar, int], list[Tensor
         for access in accesses:
             wrong |= _misfits(access, sizes, access in native)
         views: dict[str, tuple[tuple[int, ...], Access]] = {}
-        for access in accesses:  # a tensor is seen in one way
+        for access in accesses:  # all accesses view a tensor in the same way
             view = tuple(sizes.get(var, 0) for var in access.vars)
             before, other = views.setdefault(access.tensor.name, (view, access))
             if before != view:
@@ -148,7 +148,7 @@ def flattened(format: Format) -> Format:
     thin = [not all(kind.full for kind in kinds[mode]) for mode in order]
     levels: list[Level] = [Compressed if any(thin[: n + 1]) else Dense for n in range(len(order))]
     if len(order) > 1 and kinds[order[0]][0].full:
-        levels[0] = Dense  # rows without entries take little, and are found without a search
+        levels[0] = Dense  # empty rows take little space, and rows need no search
     return Format(levels, order)
 
 
@@ -164,7 +164,7 @@ def _block(var: IndexVar, size: int, extent: int | None, taken: set[str]) -> Blo
 
 
 def _spelled(expr: Expr, blocks: Mapping[IndexVar, Block]) -> Expr:
-    """`expr` with the coordinates that it computes with in terms of blocks."""
+    """`expr` with index variables that are values rewritten in terms of blocks."""
 
     match expr:
         case IndexVar() if expr in blocks:
@@ -198,9 +198,9 @@ def _expanded(access: Access, blocks: Mapping[IndexVar, Block]) -> Access:
 
 
 def expanded_format(format: Format, sizes: Sequence[int]) -> Format:
-    """The format of a tensor whose modes are seen in blocks of `sizes` (0: as they are).
+    """The format of a tensor whose modes are viewed in blocks of `sizes` (0: as they are).
 
-    A mode that is stored in blocks keeps its two levels; a dense one is seen through two.
+    A mode that is stored in blocks keeps its two levels; a dense one is viewed through two.
     """
     first = [mode + sum(bool(size) for size in sizes[:mode]) for mode in range(len(sizes))]
     levels: list[Level] = []

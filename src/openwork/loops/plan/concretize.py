@@ -22,14 +22,14 @@ from openwork.loops.plan.assembly import Append, Assembly
 from openwork.loops.plan.presence import key_format, presence_matters, sparse_along
 from openwork.tree import Node, children, substitute, walk
 
-# From so many elements on a workspace is large for every thread to have one (64 MB of values and
-# keys), and one entry in so many is too few to pay for it.
+# A dense workspace of LARGE elements (64 MB of values and keys) is too much for every thread, and
+# does not pay off if fewer than one in THIN is used.
 LARGE, THIN = 1 << 22, 1 << 12
 
 
 @dataclass(frozen=True)
 class Concretizer:
-    """What stays the same while the loops of one statement are made."""
+    """Builds the loops of one statement."""
 
     order: tuple[IndexVar, ...]
     result: TensorVar
@@ -108,7 +108,7 @@ class Concretizer:
     def _is_hashed(self, open_vars: tuple[IndexVar, ...], bound: frozenset[IndexVar]) -> bool:
         """Whether a workspace over `open_vars` finds its keys through a hash table.
 
-        Else it would be large, and nearly empty each time; or the result asks for it.
+        It does if the result's format says so, or if it would else be large and nearly empty.
         """
         if any(level.inserts for level in self.result.format.levels):
             return True
@@ -120,7 +120,7 @@ class Concretizer:
 
 
 def _reductions(expr: Expr) -> list[Reduce]:
-    """The outermost reductions in `expr`, and those inside of them that another operator has."""
+    """The outermost reductions in `expr`, and those inside them with another operator."""
     return list(dict.fromkeys(n for n in _outer_reductions(expr)))
 
 

@@ -1,4 +1,4 @@
-"""Nests of loops as commands see them: finding loops, replacing them, and what is known where."""
+"""Loop nests: find loops, replace them, and tell which variables are known where."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def find_loops(plan: Plan, var: IndexVar) -> list[Forall]:
 
 
 def untagged(plan: Plan, var: IndexVar) -> None:
-    """Raise unless the loop over `var` is plain: a parallel one is not transformed further."""
+    """Raise if the loop over `var` is parallel: it is not transformed further."""
     for loop in find_loops(plan, var):
         if loop.tag is not None:
             raise ScheduleError(
-                f"{var} is parallel already ({loop.tag})",
+                f"{var} is already parallel ({loop.tag})",
                 code="E310",
                 hint=f"transform {var} first, and parallelize the result",
             )
@@ -124,17 +124,17 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
     for n, var in enumerate(variables):
         if var in variables[:n]:
             raise ScheduleError(
-                f"{var} is named twice", code="E302", hint="give each new loop a name of its own"
+                f"{var} is named twice", code="E302", hint="give each new loop another name"
             )
         if var in taken:
             raise ScheduleError(
-                f"{var} is a variable of the statement already",
+                f"{var} is already a variable of the statement",
                 code="E302",
-                hint="give the new loop a name of its own",
+                hint="give the new loop another name",
             )
 
 
-# Larger numbers would overflow the arithmetic of indices, or keep a loop busy for ever.
+# Larger numbers would overflow index arithmetic, or make a loop endless.
 MOST, MOST_PARTS = 2**40, 2**20
 
 
@@ -181,7 +181,7 @@ def with_nest(plan: Plan, body: Stmt, *more: Relation) -> Plan:
 
 
 def completed(provenance: Provenance, variables: Sequence[IndexVar]) -> dict[IndexVar, int]:
-    """For every variable that becomes known in loops over `variables`, in which one."""
+    """For every variable that loops over `variables` make known, the index of the loop."""
     known: dict[IndexVar, int] = {}
     for n, var in enumerate(variables):
         fresh = [var]

@@ -1,9 +1,9 @@
-"""Loop order: one in which every operand can be walked, and which operands must be converted.
+"""Loop order: every operand is traversed in storage order, or converted.
 
-A level that cannot be located has to be walked below its parents, so its variable must come after
-theirs. Where storage orders conflict, or force a nest that does far too much work (a product of
-sparse matrices by inner products, say), the set of conversions is taken that makes conversions and
-loops together the cheapest, by a rough count of iterations.
+A level without `locate` is iterated below its parents, so its variable must come after theirs.
+Where storage orders conflict, or force a nest that does far too much work (SpGEMM by inner
+products, say), operands are converted. The cheapest set of conversions wins, by a rough count of
+the iterations of conversions and loops together.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from openwork.index.nodes import Access, IndexVar
 
 Edge = tuple[IndexVar, IndexVar]
 
-# What a conversion costs for each entry, in iterations of a loop.
+# The cost of a conversion per entry, in iterations of a loop.
 _CONVERSION = 10.0
 # Guesses for tensors without data.
 _EXTENT, _RUN = 1000.0, 10.0
-# How many pairs of conversions and order are looked at, those with few conversions first.
+# How many pairs of conversions and order are examined, few conversions first.
 _MOST_TRIED = 300
 
 
@@ -54,7 +54,7 @@ class Costs:
         return max(sizes, default=1.0) * _RUN
 
     def run(self, access: Access, var: IndexVar) -> float:
-        """How many entries of `access` a loop over `var` meets, below known outer coordinates."""
+        """How many entries of `access` a loop over `var` visits, below known outer coordinates."""
         levels, variables = access.tensor.format.levels, access.level_vars
         at = variables.index(var)
         if levels[at].full:
@@ -69,7 +69,7 @@ class Costs:
     def work(self, order: Sequence[IndexVar], runs: Sequence[Mapping[IndexVar, float]]) -> float:
         """Iterations of a nest in which the sparsest operand drives each loop.
 
-        `runs`: for each operand, how far loops along it run.
+        `runs`: for each operand, the trip counts of loops along it.
         """
         total, around = 0.0, 1.0
         for var in order:
@@ -80,7 +80,7 @@ class Costs:
 
 
 def walk_edges(access: Access) -> frozenset[Edge]:
-    """`(a, b)` for every `b` that can only be walked once `a` is known."""
+    """`(a, b)` for every `b` that can only be iterated once `a` is known."""
     edges: set[Edge] = set()
     seen: list[IndexVar] = []
     for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True):
@@ -96,7 +96,7 @@ def append_edges(result: Access) -> frozenset[Edge]:
     sparse = [n for n, level in enumerate(levels) if not level.full]
     chain = result.level_vars[: sparse[-1] + 1] if sparse else ()
     edges = {(chain[n], later) for n in range(len(chain)) for later in chain[n + 1 :]}
-    # What is stored densely below the last sparse level is written in any order, but inside it.
+    # Dense levels below the last sparse one are written in any order, but inside it.
     edges |= {(chain[-1], var) for var in result.level_vars[len(chain) :]} if chain else set()
     return frozenset(edges)
 
@@ -116,7 +116,7 @@ def choose_order(
     entries[result] = 0.9 * sum(entries.values())
 
     def tries() -> Iterator[Order]:
-        # One operand alone is walked as it is stored; only conflicting orders call for conversions.
+        # A single operand is traversed in storage order; only conflicts call for conversions.
         for misfits in _subsets(candidates) if len(candidates) > 1 else [frozenset[Access]()]:
             edges = {e for a, es in constraints.items() if a not in misfits for e in es} | always
             for order in _orders(variables, edges, [*operands, result]):
@@ -125,7 +125,7 @@ def choose_order(
     runs: dict[tuple[int, tuple[IndexVar, ...]], dict[IndexVar, float]] = {}
 
     def runs_of(number: int, order: Order) -> dict[IndexVar, float]:
-        """How far the loops along one operand run; of many orders most are alike to it."""
+        """The trip counts of loops along one operand, which many orders have in common."""
         access = operands[number]
         misfits = access in order.misfits
         mine = tuple(v for v in order.vars if v in access.vars) if misfits else ()
@@ -158,11 +158,11 @@ def _subsets(candidates: list[Access]) -> Iterator[frozenset[Access]]:
 
 
 def converted(access: Access, order: Sequence[IndexVar]) -> Access:
-    """`access` to the same tensor, stored so that it can be walked in `order`.
+    """`access` to the same tensor, stored so that it can be traversed in `order`.
 
     It has the same number of leading full levels, then compressed ones. A full level below a
-    sparse one stores entries that nobody asked for; in another order of the modes those would be
-    other entries, so such levels are not kept.
+    sparse one also stores coordinates without entries; in another mode order those would be others,
+    so such levels are not kept.
     """
     levels = access.tensor.format.levels
     modes = sorted(range(len(levels)), key=lambda m: (order.index(access.vars[m]), m))
@@ -176,8 +176,8 @@ def _orders(
 ) -> Iterator[tuple[IndexVar, ...]]:
     """Orders that respect `edges`, the likeliest first.
 
-    Walked variables come first, as a result is indexed; then dense ones by stride, so that the
-    innermost loop runs along memory.
+    Variables of sparse levels come first; then dense ones by stride, so that the innermost loop
+    runs along memory.
     """
     walked = {v for e in edges for v in e} | {
         var

@@ -1,4 +1,4 @@
-"""Whether a sparse result can be assembled in pieces of its outermost loop, and what they merge."""
+"""Whether a sparse result can be assembled in pieces of its outermost loop."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
     """
     loop: Stmt = nest_of(plan.loops) if nest is None else nest
     if isinstance(loop, Where):
-        return f"{loop.temporary} is made before, by one thread"
+        return f"one thread computes {loop.temporary} first"
     if not isinstance(loop, Forall):
         return "there is no loop around it"
     if any(
         isinstance(n, Forall) and n.tag is not None and n.tag.unit is ParallelUnit.CPUThread
         for n in walk(loop)
     ):
-        return "the schedule gives a loop to threads already"
+        return "the schedule already parallelizes a loop"
     provenance, var = Provenance(relations_of(plan.loops)), loop.var
     relation = provenance.above.get(var)
     first = plan.assignment.lhs.level_vars[0]
@@ -35,11 +35,11 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
         return None
     if provenance.underived(var) != (first,):
         return f"the outermost loop, over {var}, is not over its first mode, {first}"
-    return f"the loop over {var} is in no order that a piece could begin in"
+    return f"the loop over {var} is not sorted, so that no piece can start inside it"
 
 
 def measured(loop: Stmt) -> list[Access]:
-    """The operands that a nest of two loops walks: sorted runs, one for each value of the outer."""
+    """The operands that two nested loops traverse: sorted runs, one for each outer value."""
     match loop:
         case Forall(var=row, body=Forall(var=column, body=Assign(rhs=rhs))):
             found = dict.fromkeys(n for n in walk(rhs) if isinstance(n, Access))
@@ -56,7 +56,7 @@ def _in_rows(access: Access) -> bool:
 
 
 def can_be_shared(plan: Plan) -> bool:
-    """Whether all that is done for a row of the result is to merge rows of operands."""
+    """Whether each row of the result is merely a merge of operands' rows."""
     nest = nest_of(plan.loops)
     operands = measured(nest)
     if not operands or relations_of(plan.loops) or plan.blocks:

@@ -31,10 +31,10 @@ from openwork.tree import substitute, walk
 
 @dataclass(frozen=True)
 class Derived:
-    """An operand that is made from another tensor before the kernel runs."""
+    """An operand that is converted from another tensor before the kernel runs."""
 
     var: TensorVar
-    source: str  # the tensor it is made from; the result's own name for its old value
+    source: str  # the tensor it is converted from; the result's own name for its old value
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Plan:
     """Loops for one statement, which is `written` by the user and computed as the `assignment`.
 
     `result` is what the loops write; the user's result differs from it in format only when
-    `converts_result`. `derived` operands are conversions of the user's. `otherwise`: the plan for
-    data that breaks the bounds of this one, where they are not the user's own.
+    `converts_result`. `derived` operands are conversions of the user's. `otherwise`: the
+    fallback for data that breaks this plan's bounds, if the compiler chose them.
     """
 
     assignment: Assignment
@@ -52,9 +52,9 @@ class Plan:
     derived: tuple[Derived, ...]
     result: TensorVar
     written: Assignment
-    streams: bool = False  # the result is written past the cache
+    streams: bool = False  # the result is written by non-temporal stores
     blocks: tuple[Block, ...] = ()
-    native: Format | None = None  # of the result as the user stores it, seen through the blocks
+    native: Format | None = None  # of the result as the user stores it, viewed through the blocks
     otherwise: Plan | None = None
 
     @property
@@ -78,7 +78,7 @@ def plan(
     """Choose assembly, loop order and conversions for an assignment with explicit reductions.
 
     `sizes` gives the number of stored entries of operands, where it is known. `wanted`: the order
-    of the loops that a schedule asks for; then nothing is converted.
+    of the loops that a schedule fixes; then nothing is converted.
     """
     written = assignment
     derived: list[Derived] = []
@@ -157,10 +157,10 @@ def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: flo
 
 
 def _walks(loops: Stmt, assembly: Shared, lhs: Access) -> bool:
-    """Whether the operand whose pattern the result has decides where the result is written.
+    """Whether the operand whose pattern the result shares decides where the result is written.
 
-    In an order that somebody asked for, sums may be taken before, into temporaries that have
-    entries of their own.
+    In a loop order that the user fixed, sums may go into temporaries first, which have patterns of
+    their own.
     """
     innermost = lhs.level_vars[assembly.depth - 1]
     around = [
@@ -230,7 +230,7 @@ def _check_wanted(wanted: tuple[IndexVar, ...], constraints: dict[Access, frozen
             if wanted.index(outer) > wanted.index(inner):
                 raise ScheduleError(
                     f"{access.tensor} is stored with {outer} outside of {inner}, but the loops "
-                    f"know {inner} first: {', '.join(map(str, wanted))}",
+                    f"bind {inner} first: {', '.join(map(str, wanted))}",
                     code="E304",
                     hint=f"keep {outer} outside of {inner}, or store {access.tensor} in the other "
                     "order",
@@ -238,7 +238,7 @@ def _check_wanted(wanted: tuple[IndexVar, ...], constraints: dict[Access, frozen
 
 
 def _sharing_edges(assignment: Assignment, assembly: Shared) -> frozenset[Edge]:
-    """Where the pattern is shared, its operand is walked around all reductions."""
+    """Where the pattern is shared, the loops along its operand enclose all reductions."""
     shared = assignment.lhs.level_vars[: assembly.depth]
     summed = {node.var for node in walk(assignment.rhs) if isinstance(node, Reduce)}
     return frozenset((outer, inner) for outer in shared for inner in summed)
@@ -267,7 +267,7 @@ def _convert(
             derived[new] = Derived(new, tensor.name)
             trace.decide(
                 f"{tensor}: converted from {tensor.format!r} to {fitting!r} before each call, so "
-                f"that all operands can be walked in the order {', '.join(map(str, order.vars))}"
+                f"that all operands can be traversed in the order {', '.join(map(str, order.vars))}"
             )
         table[access] = Access(new, access.vars, access.span)
     lhs = table.get(assignment.lhs, assignment.lhs)
@@ -287,6 +287,6 @@ def _note(assembly: Assembly, assignment: Assignment, trace: Trace) -> None:
                 f"{name}: has the pattern of {operand.tensor}, whose index arrays it shares"
             )
         case Append():
-            trace.decide(f"{name}: its pattern is found while it is computed")
+            trace.decide(f"{name}: its pattern is computed with its values")
         case _:
             trace.decide(f"{name}: dense, written in place")

@@ -1,4 +1,4 @@
-"""Where it makes a difference whether a temporary has an entry or only its identity."""
+"""Where an absent temporary differs from one that holds the identity."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def presence_matters(
     appends: bool,
     temporaries: Collection[TensorVar],
 ) -> bool:
-    """Whether `lhs op= rhs` does something else where `read` is absent than at its identity.
+    """Whether `lhs op= rhs` differs between `read` being absent and at its identity.
 
-    A result that is appended to gets no entry; and an absent operand annihilates even what is
-    not finite, where the identity, computed with, would not.
+    If it is absent, a result that is appended to gets no entry, and even NaN and infinity are
+    annihilated. The identity does neither.
     """
     if appends and op is None:
         left = without(rhs, (read,))
@@ -66,7 +66,7 @@ def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[Tensor
     """Whether `expr` may have no entry because `some` have none.
 
     Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`; temporaries
-    may be, as sums of nothing.
+    may be, as empty sums.
     """
     others = [
         a

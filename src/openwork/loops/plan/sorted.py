@@ -1,9 +1,9 @@
-"""Operands whose coordinates are in no order, and what can be done with them as they are.
+"""Unsorted operands: which are used as they are, and which are sorted first.
 
-One operand that alone decides where there is work is walked in whatever order it has, into places
-that are known beforehand. All else takes coordinates that rise: merging several operands,
-appending to a result, and finding all positions of a coordinate that may occur twice. For these an
-operand is sorted before the kernel runs.
+An operand that alone decides where there is work is traversed in any order, if the places of the
+result are known beforehand. All else needs sorted coordinates: merging several operands, appending
+to a result, and finding all positions of a duplicate coordinate. For these an operand is sorted
+before the kernel runs.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from openwork.tree import Node, substitute
 
 
 def rises(format: Format) -> bool:
-    """Whether the coordinates of every level rise within a run."""
+    """Whether the coordinates of every level are sorted within a run."""
     return all(level.ordered for level in format.levels)
 
 
 def sorted_operands(
     assignment: Assignment, trace: Trace
 ) -> tuple[Assignment, tuple[tuple[TensorVar, TensorVar], ...]]:
-    """`assignment` over sorted operands where their order matters, as they are and as they become.
+    """`assignment` over sorted operands where their order matters, before and after sorting.
 
-    The order of a result is nobody's concern here: it is computed in order, then converted.
+    The order of the result does not matter here: it is computed in order, then converted.
     """
     accesses = accesses_of(assignment.rhs)
     if all(rises(access.tensor.format) for access in accesses):
@@ -43,7 +43,7 @@ def sorted_operands(
         format = Format([_rising(level) for level in stored.levels], stored.order, stored.tiles)
         table[tensor] = tensor.converted("o", format)
         trace.decide(
-            f"{tensor}: its coordinates are in no order, and sorted before each call, as {format!r}"
+            f"{tensor}: its coordinates are unsorted, and sorted before each call, as {format!r}"
         )
     new: dict[Node, Node] = {
         a: replace(a, tensor=table[a.tensor]) for a in accesses if a.tensor in table
@@ -56,7 +56,7 @@ def _rising(level: Level) -> Level:
 
 
 def _walks_alone(assignment: Assignment, access: Access) -> bool:
-    """Whether the entries of `access` are all the work there is, each for itself."""
+    """Whether the entries of `access` are all the work there is, each independently."""
     left = without(assignment.rhs, (access,))
     nothing = assignment.lhs.tensor.fill
     if assignment.op is not None:

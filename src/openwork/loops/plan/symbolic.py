@@ -1,9 +1,9 @@
-"""A statement whose result has a pattern that is known already: what is left are its values.
+"""The numeric phase: a statement whose result has a pattern that is known already.
 
-The pattern becomes an operand, under which everything else is computed: `C(i,j) = e` turns into
+The pattern becomes an operand that masks everything else: `C(i,j) = e` turns into
 `C(i,j) = within(P(i,j), e)`, whose value is that of `e`, and which is absent where P is. The
-result shares the index arrays of P. Nothing has to be found out any more: a workspace that only
-passes its entries on to the result needs no list of its keys, which are those of P.
+result shares the index arrays of P. So a workspace that only passes its entries on to the
+result needs no list of its keys, which are those of P.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def known_pattern(plan: Plan, name: str) -> Plan:
 
 
 def narrows(plan: Plan) -> bool:
-    """Whether values alone are less work than the whole: not where operands are merely united.
+    """Whether the numeric phase alone is less work: not for a plain union of operands.
 
-    Then every entry of theirs is one of the result, and a pattern is one more thing to merge with.
+    There every entry of an operand is one of the result, and the pattern is one more to merge.
     """
     loops = nest_of(plan.loops)
     if any(isinstance(node, Where) for node in walk(loops)):
@@ -76,7 +76,7 @@ def within(pattern: Access, expr: Expr) -> Expr:
 
 
 def _unlisted(node: Node) -> Node | None:
-    """A temporary that is only passed on has entries where the result has."""
+    """A temporary that is only passed on has the pattern of the result."""
     if not isinstance(node, Where):
         return None
     read = _passed_on(node.consumer, node.temporary)

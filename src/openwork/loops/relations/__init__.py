@@ -4,15 +4,15 @@ A variable that tensors are indexed by is *underived*; a command replaces variab
 derive from them. Every variable has at most one relation above it, the one that made it.
 
     split(i, i0, i1, n)     i  = i0 * n + i1           i1 runs over n values
-    divide(i, i0, i1, n)    i  = i0 * ceil(|i| / n) + i1, or from cut to cut; i0 runs over n values
+    divide(i, i0, i1, n)    i  = i0 * ceil(|i| / n) + i1, or from split points; i0 runs over n
     fuse(i, j, f)           f  = i * |j| + j
     pos(i, p, A[i])         p  the positions of A's level, in place of the coordinates
     coord(p, c)             c  the coordinates again
-    bound(i, ib, n, kind)   ib = i, with something known about where it begins or ends
+    bound(i, ib, n, kind)   ib = i, with a promise about where it begins or ends
     precompute(i, ip)       ip = i, in the loops that fill a workspace
 
-A relation says here what it is made of, what its variables are called and which space they are in.
-What lowering asks of it is in `program/lower/derived/relations/`, a file of the same name.
+A relation here has its variables, their names and the space they are in. What lowering needs is in
+`program/lower/derived/relations/`, in a file of the same name.
 """
 
 from openwork.loops.relations.bound import Bound, BoundType

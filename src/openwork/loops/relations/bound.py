@@ -1,4 +1,4 @@
-"""Bound: something is promised about where a variable begins or ends."""
+"""Bound: a promise about where a variable begins or ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openwork.loops.relations.relation import Renaming
 
 
 class BoundType(Enum):
-    """What a bound says about the values of a variable, which run from `min` up to below `max`."""
+    """What a bound promises about the values of a variable, from `min` up to below `max`."""
 
     MinExact = "MinExact"
     MinConstraint = "MinConstraint"
@@ -21,7 +21,7 @@ class BoundType(Enum):
 
 @dataclass(frozen=True)
 class Bound(Renaming):
-    """The same values, about which something is promised; a kernel checks it first."""
+    """The same values under a promise, which a kernel checks first."""
 
     renames: ClassVar[bool] = True
 

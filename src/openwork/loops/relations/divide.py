@@ -12,10 +12,10 @@ from openwork.loops.relations.relation import Cut
 
 @dataclass(frozen=True)
 class Divide(Cut):
-    """`parts` runs: of equal length, with equal work, or from cut to cut of a user's function.
+    """`parts` runs: of equal length, with equal work, or between the user's split points.
 
-    `balance`: the access whose entries are to be shared out evenly. `points`: called with the
-    tensors by name and the number of parts, it gives `parts + 1` rising values of `parent`.
+    `balance`: the access whose entries are divided evenly. `points`: called with the tensors by
+    name and the number of parts, it returns `parts + 1` values of `parent` that never decrease.
     """
 
     parts: int

@@ -81,7 +81,7 @@ COMMANDS: dict[str, Signature] = {
 
 @dataclass(frozen=True)
 class Command:
-    """A command with its arguments as they were understood; prints as text that reads back."""
+    """A command with its resolved arguments; prints as text that parses back."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -225,7 +225,7 @@ def _variable(value: Any, span: Span | None) -> IndexVar:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value):
         return IndexVar(value)
     raise ScheduleError(
-        f"{value!r} is no index variable", code="E311", span=span, hint='ow.index("i"), or "i"'
+        f"{value!r} is not an index variable", code="E311", span=span, hint='ow.index("i"), or "i"'
     )
 
 
@@ -234,11 +234,11 @@ def _whole(value: Any, span: Span | None) -> int:
         return int(value)
     if isinstance(value, str):
         raise ScheduleError(
-            f"{value!r} is no whole number", code="E311", span=span, hint="such as 32"
+            f"{value!r} is not a whole number", code="E311", span=span, hint="such as 32"
         )
     try:
         return value if isinstance(value, bool) else operator.index(value)
-    except Exception:  # whatever it is, it is refused as no number further on
+    except Exception:  # not a number: refused below
         return cast(int, value)
 
 
@@ -257,7 +257,7 @@ def _member(kinds: type[E], value: Any, span: Span | None) -> E:
 
 
 def sources(plan: Plan) -> dict[str, str]:
-    """Names of converted operands, and those of the tensors they were made from."""
+    """Names of converted operands, and of the tensors they are converted from."""
     table = {d.var.name: d.source for d in plan.derived}
     return {name: table.get(source, source) for name, source in table.items()}
 
@@ -324,11 +324,11 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
         except ParseError as error:
             hint = (error.hint or "").replace(f"{hole}, ", "").replace(f", {hole}", "")
             hint = hint or "write it as in the statement, such as A(i,j) * x(j)"
-            fault = f"{value.strip() or 'nothing'} is no expression: {error.message}"
+            fault = f"{value.strip() or 'nothing'} is not an expression: {error.message}"
             raise ScheduleError(fault, code="E311", span=span, hint=hint) from None
     if not isinstance(expr, Expr):
         raise ScheduleError(
-            f"{value!r} is no expression", code="E311", span=span, hint="such as A[i, j] * x[j]"
+            f"{value!r} is not an expression", code="E311", span=span, hint="such as A[i, j] * x[j]"
         )
     made_from = sources(plan)
     table: dict[Node, Node] = {
@@ -344,7 +344,7 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
 def _workspace(value: Any, span: Span | None) -> TensorVar | str:
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_]\w*", value):
         raise ScheduleError(
-            f"{value!r} is no name for a workspace", code="E311", span=span, hint='such as "w"'
+            f"{value!r} is not a name for a workspace", code="E311", span=span, hint='such as "w"'
         )
     if isinstance(value, str):
         return value
@@ -354,7 +354,10 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
     if isinstance(var, TensorVar):
         return var
     raise ScheduleError(
-        f"{value!r} is no tensor", code="E311", span=span, hint="give a tensor, a name, or nothing"
+        f"{value!r} is not a tensor",
+        code="E311",
+        span=span,
+        hint="give a tensor or a name, or none",
     )
 
 

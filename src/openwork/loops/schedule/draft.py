@@ -1,8 +1,8 @@
 """A draft: the loops of a statement, and the commands that made them.
 
 Users, recipes and the defaults all schedule through a draft, so commands are applied in one place.
-Whoever chooses a schedule returns a draft; its commands are the answer, and its plan is what they
-make of the loops that they start from.
+Functions that choose a schedule return a draft: its commands are the schedule, and its plan the
+resulting loops.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from openwork.trace import Stage
 class Draft(Schedulable):
     """Loops, the `commands` that led to them, and the `decisions` on the way, in words.
 
-    `written`: the assignment as the user wrote it. `replan`: starts over with the loops in an
-    order, since an order that comes first also decides what is converted and precomputed.
-    `otherwise`: the draft for other data, if this one counts on the extents of the operands.
-    `stages`: of the compilation so far.
+    `written`: the assignment as the user wrote it. `replan`: starts over with a loop order, which
+    also decides what is converted and precomputed. `otherwise`: the fallback for other data, if
+    this draft is specialized to the extents of the operands. `stages`: of the compilation so far.
     """
 
     written: Assignment
@@ -48,7 +47,7 @@ class Draft(Schedulable):
 
     @property
     def whole(self) -> Plan:
-        """The plan, with the one for other data."""
+        """The plan, with its fallback for other data."""
         if self.otherwise is None:
             return self.plan
         return replace(self.plan, otherwise=self.otherwise.whole)
@@ -57,7 +56,7 @@ class Draft(Schedulable):
         return self._run(command).said(f"schedule: {command}")
 
     def then(self, name: str, *arguments: Any) -> Draft:
-        """The draft after a command, whose arguments are as its function takes them.
+        """The draft after a command, with the arguments that its function takes.
 
         Raises:
             ScheduleError: the command is not legal here.

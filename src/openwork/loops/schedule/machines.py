@@ -1,6 +1,6 @@
-"""What schedules count on of a machine: one table each, measured or from its data sheet.
+"""Machine parameters for schedules: one table each, measured or from its data sheet.
 
-Nothing else in the choice of schedules depends on a machine. Another GPU is another `Gpu`; its
+Nothing else in the choice of schedules depends on the machine. Another GPU is another `Gpu`; its
 numbers come from bench/gpu.py.
 """
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cpu:
-    """What the default schedule of a CPU counts on. Sizes are in bytes."""
+    """Parameters of the default schedule of a CPU. Sizes are in bytes."""
 
     dot_lanes: int = 64  # partial sums of a dot product: four vector registers of 16 bytes
-    row_in_registers: int = 256  # a row that stays in registers, at most: half of them
-    prefetch_distance: int = 6  # iterations between asking for a row and using it
-    least_row_sums: int = 32  # sums of rows stored side by side: less does not fill a vector
-    most_row_sums: int = 1024  # long stretches are read fast
-    most_columns: int = 256  # columns whose number is compiled in, at most
+    row_in_registers: int = 256  # the longest row that stays in registers: half of them
+    prefetch_distance: int = 6  # iterations between prefetching a row and using it
+    least_row_sums: int = 32  # sums of interleaved rows: fewer do not fill a vector
+    most_row_sums: int = 1024  # long contiguous reads are fast
+    most_columns: int = 256  # the most columns whose number is compiled in
     column_vector: int = 32  # ... and that must be a multiple of a vector
     least_factored: int = 3  # reduction loops from which factoring beats a tile in registers
-    runs: int = 32  # of a merge loop that is cut for threads: several for each of them
+    runs: int = 32  # of a merge loop that is cut for threads: several per thread
 
 
 ANY_CPU = Cpu()  # x86 and Arm cores differ too little for tables of their own
@@ -31,8 +31,8 @@ ANY_CPU = Cpu()  # x86 and Arm cores differ too little for tables of their own
 class RowTimes:
     """A model of how long kernels take on the rows of a sparse operand, in microseconds."""
 
-    threads: float  # that start in a microsecond
-    threads_column: float  # the same with few columns, where a group has one column each
+    threads: float  # launched per microsecond
+    threads_column: float  # the same with few columns, and a group per column
     step_thread: float  # a step along a row, of one thread
     step_group: float  # of a group of threads
     step_column: float  # of a group of threads, with few columns
@@ -41,16 +41,16 @@ class RowTimes:
     step_few: tuple[float, float]
     step_many: tuple[float, float]
     step_alike: tuple[float, float]
-    # Kernels along positions: how much longer they take than the shortest along rows, and what they
-    # do in a microsecond: entries times a vector or few columns, bytes of more columns.
+    # Kernels along positions: their overhead over the shortest along rows, and their throughput per
+    # microsecond: entries times a vector or few columns, bytes of more columns.
     start_vector: float
     rate_vector: float
     start_column: float
     rate_column: float
     start_matrix: float
     rate_matrix: float
-    atomic: float  # an atomic addition waits so long for the one before, for all columns at once
-    atomic_byte: float  # ... for each byte, where columns are added one by one
+    atomic: float  # latency of contended atomics, with vector atomics for all columns
+    atomic_byte: float  # ... per byte, with an atomic per column
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Load:
     some: int  # ... several times
     much: int  # ... many times
     many_rows: int  # rows that fill it with a thread each
-    lopsided: int  # a longest row of so many times the mean keeps the others waiting
+    lopsided: int  # a longest row of so many times the mean makes the others wait
     lopsided_entries: int  # ... from so many entries on
     few_samples: int  # entries of a sampled product that do not fill it
     few_elements: int  # of a dense result that does not fill it
-    many_summed: int  # terms of a sum that are worth cutting
-    threads_vector: int  # that hide the latency of loads of 16 bytes
+    many_summed: int  # terms of a sum that is worth splitting
+    threads_vector: int  # that hide the latency of 16-byte loads
     threads_scalar: int  # ... of shorter loads
     threads_crowded: int  # where many threads add to one row
 
@@ -78,23 +78,22 @@ class Caches:
     beside_staged: int  # of a vector, in L1, beside terms staged in shared memory
     alone: int  # of a vector, in L1, without staged terms
     l2: int
-    sector: int  # bytes of the least load
-    reused: float  # times that rows walked together use what one of them has loaded
+    sector: int  # bytes of the smallest load
+    reused: float  # times that rows which advance together reuse a load
 
 
 @dataclass(frozen=True)
 class RowLengths:
     """Which rows are short or long, in entries, and which columns are few."""
 
-    short: int  # a thread takes such a row, while others take as many
+    short: int  # a thread per row suffices
     long_step: int  # others wait for such a row
     long: int
     long_float64: int
     longer: int
-    few_columns: int  # bytes of columns whose terms are computed ahead, into shared memory
+    few_columns: int  # bytes of columns whose terms are staged in shared memory
     # Tiles of the dense operand pay off from so many bytes and rows of it on, for few sparse rows
-    # with so large a share of entries. Vector atomics add several float32 at once, so that shorter
-    # runs suffice.
+    # of at least this density. With vector atomics, for float32, a lower density suffices.
     tiled_rows: int
     tiled_bytes: int
     tiled_across: int
@@ -108,28 +107,28 @@ class Occupancy:
 
     resident: int  # all that fit
     staged: int  # launch bounds where wide terms are staged in shared memory
-    tensor: int  # launch bounds where a tensor's rows are walked
-    tensor_rows: int  # rows of a tensor that a block has at once
+    tensor: int  # launch bounds for kernels along a tensor's rows
+    tensor_rows: int  # rows of a tensor per block
     tensor_unroll: int  # entries of each that a thread has in flight
 
 
 @dataclass(frozen=True)
 class SparseResult:
-    """How the units of a GPU share a sparse result."""
+    """How the units of a GPU divide a sparse result."""
 
     share: int  # rows and entries that a thread merges, if some rows have that many
-    usual_row: float  # entries of a row, where nobody knows
-    lanes: tuple[int, ...]  # threads that insert a row of so many keys side by side
-    slots: tuple[int, int]  # the fewest and the most of a hash table in shared memory
-    most_mapped: int  # keys for each of which a block may have a place of its own
-    long_row: int  # threads of a block that makes a long row
+    usual_row: float  # entries per row, where that is not known
+    lanes: tuple[int, ...]  # threads that insert a row of up to so many keys
+    slots: tuple[int, int]  # the fewest and the most, of a hash table in shared memory
+    most_mapped: int  # keys of the largest dense workspace of a block
+    long_row: int  # threads of a block that computes a long row
     long_row_of_few: int  # ... where the result has few rows
     few_rows: int
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """What the schedules of a GPU count on."""
+    """Parameters of the schedules of a GPU."""
 
     multiprocessors: int
     block: int  # threads of a block
@@ -142,7 +141,7 @@ class Gpu:
 
     @property
     def resident(self) -> int:
-        """Threads that it has at once."""
+        """Resident threads of the whole GPU."""
         return self.multiprocessors * self.occupancy.resident
 
 

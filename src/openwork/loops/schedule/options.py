@@ -16,7 +16,7 @@ from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command, run, understand
 from openwork.tree import walk
 
-# Numbers in the examples that options print; any other would be as legal.
+# Example numbers in the options; others are just as legal.
 _FACTOR, _PARTS, _DISTANCE = 4, 3, 8
 
 
@@ -70,7 +70,7 @@ GPU = (ParallelUnit.GPUBlock, ParallelUnit.GPUWarp, ParallelUnit.GPUThread)
 def candidates(
     plan: Plan, units: tuple[ParallelUnit, ...] = CPU
 ) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Commands that may be legal, each with its arguments; loops go to `units`."""
+    """Commands that may be legal, each with its arguments; `units` for parallelize."""
     variables = loop_variables(plan)
     fresh = _Fresh(plan)
     operands = [a for a in _reads(plan) if a.vars]

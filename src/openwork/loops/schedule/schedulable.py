@@ -23,7 +23,7 @@ class Schedulable(ABC):
     """What can be scheduled: a statement, or a draft. Loops are given as index variables or names.
 
     Each command checks what it needs and raises `ScheduleError` with the reason and a way out.
-    docs/scheduling.md tells what each does, when it is legal and what it buys.
+    docs/scheduling.md says what each does, when it is legal and what it buys.
     """
 
     @property
@@ -47,15 +47,15 @@ class Schedulable(ABC):
         return self._scheduled(understand(self._base, name, args, options))
 
     def pos(self: S, i: Any, p: Any, access: Any) -> S:
-        """Let later commands cut `i` where the entries of an operand are: `p` counts positions."""
+        """Move `i` to the position space of an operand: `p` counts its stored entries."""
         return self._do("pos", i, p, access)
 
     def coord(self: S, p: Any, c: Any) -> S:
-        """Go from the positions `p` back to coordinates `c`."""
+        """Move from positions `p` back to coordinates `c`."""
         return self._do("coord", p, c)
 
     def reorder(self: S, *loops: Any) -> S:
-        """Nest two or more loops, that lie directly inside each other, in the order given."""
+        """Nest two or more loops, one directly inside the other, in the order given."""
         return self._do("reorder", *loops)
 
     def order(self: S, *loops: Any) -> S:
@@ -63,7 +63,7 @@ class Schedulable(ABC):
         return self._do("order", *loops)
 
     def fuse(self: S, i: Any, j: Any, f: Any) -> S:
-        """Collapse the loop over `j`, directly inside of `i`, with it into one over `f`."""
+        """Fuse the loop over `i` and that over `j`, directly inside it, into one over `f`."""
         return self._do("fuse", i, j, f)
 
     def split(self: S, i: Any, i0: Any, i1: Any, factor: int) -> S:
@@ -80,17 +80,17 @@ class Schedulable(ABC):
         balance: str | None = None,
         split_points: Callable[..., Any] | None = None,
     ) -> S:
-        """Cut `i` into `parts` runs: equally long, with equal work, or at points of your own.
+        """Cut `i` into `parts` runs: equally long, with equal work, or at given points.
 
         Args:
             i: the loop to cut.
             i0: counts the runs.
             i1: runs within one.
             parts: how many runs.
-            balance: `"nnz"` shares out the stored entries evenly.
+            balance: `"nnz"` divides the stored entries evenly.
             split_points: called as `split_points(tensors, parts)` before a kernel runs, with the
-                operands by name; gives `parts + 1` rising values of `i`, from its first to one past
-                its last (positions, if `i` is in position space).
+                operands by name; returns `parts + 1` sorted values of `i`, from its first to one
+                past its last (positions, if `i` is in position space).
         """
         return self._do("divide", i, i0, i1, parts, balance=balance, split_points=split_points)
 
@@ -99,7 +99,7 @@ class Schedulable(ABC):
         return self._do("bound", i, ib, value, kind)
 
     def unroll(self: S, i: Any, factor: int | None = None) -> S:
-        """Write out `factor` iterations of `i`, or all of them."""
+        """Unroll `i` by `factor`, or completely."""
         return self._do("unroll", i, factor)
 
     def precompute(self: S, expr: Any, i: Any, ip: Any, workspace: Any = None) -> S:
@@ -117,17 +117,17 @@ class Schedulable(ABC):
         reduction: str | None = None,
         resident: int | None = None,
     ) -> S:
-        """Give the iterations of `i` to threads, vector lanes, or the units of a GPU.
+        """Run the iterations of `i` on threads, vector lanes, or the units of a GPU.
 
         Args:
             i: the loop.
             unit: `CPUThread`, `CPUVector`, `GPUBlock`, `GPUWarp`, `GPUThread` or `GPUGroup`.
-            race: how writes to one entry are kept apart.
-            chunk: CPU threads take so many iterations at a time.
-            group_size: so many threads of a GPU combine what they write, for `GPUGroup`.
+            race: how races between writes to the same entry are avoided.
+            chunk: iterations that a CPU thread takes at a time.
+            group_size: adjacent GPU threads that combine what they write, for `GPUGroup`.
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
-            resident: so many threads are to fit a multiprocessor at once, for `GPUBlock`; fewer of
-                them have more registers each, and more loads under way.
+            resident: launch bounds in threads per multiprocessor, for `GPUBlock`; fewer threads
+                have more registers each, and more loads in flight.
         """
         more = {"group_size": group_size, "reduction": reduction, "resident": resident}
         return self._do("parallelize", i, unit, race, chunk=chunk, **more)
@@ -137,7 +137,7 @@ class Schedulable(ABC):
         return self._do("mergeby", i, strategy)
 
     def prefetch(self: S, access: Any, i: Any, distance: int) -> S:
-        """Ask for an operand's entries `distance` iterations of `i` ahead."""
+        """Prefetch an operand's entries `distance` iterations of `i` ahead."""
         return self._do("prefetch", access, i, distance)
 
     def assemble(self: S, strategy: str) -> S:
@@ -153,7 +153,7 @@ class Schedulable(ABC):
         return self._do("assemble", strategy)
 
     def stream(self: S, result: Any) -> S:
-        """Write the result past the cache."""
+        """Write the result by non-temporal stores, which bypass the cache."""
         return self._do("stream", result)
 
     def schedule(self: S, text: str, /, **functions: Any) -> S:

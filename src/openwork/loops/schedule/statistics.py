@@ -1,4 +1,4 @@
-"""What is known of an operand's entries: plain data that planning and choosing ask for."""
+"""Statistics of an operand's entries: plain data for planning and choosing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rows:
-    """How entries lie in rows, the coordinates of the outermost level."""
+    """How entries are distributed over rows, the coordinates of the outermost level."""
 
     count: int
     longest: int  # entries of the longest row
@@ -16,7 +16,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Statistics:
-    """How many entries a tensor stores, and how they lie in rows, if it has rows."""
+    """How many entries a tensor stores, and how they are distributed over rows, if it has rows."""
 
     entries: int
     rows: Rows | None = None

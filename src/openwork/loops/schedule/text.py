@@ -15,7 +15,7 @@ def read_schedule(
     """The commands of a text: names, arguments, options, and where they stand.
 
     Raises:
-        ScheduleError: E311 with a caret, if the text is no list of commands.
+        ScheduleError: E311 with a caret, if the text is not a list of commands.
     """
     found = []
     for start, stop in _commands(text):
@@ -32,7 +32,7 @@ def read_schedule(
                     f"{name} has an empty argument",
                     code="E311",
                     span=span,
-                    hint="take out the comma that is too many",
+                    hint="remove the extra comma",
                 )
             if option is not None and option[1] in options:
                 raise ScheduleError(
@@ -51,7 +51,7 @@ def _name_of(text: str, start: int, stop: int, span: Span) -> tuple[str, int]:
     matched = re.match(r"([A-Za-z_]\w*)\s*\(", text[start:stop])
     if matched is None or text[stop - 1] != ")":
         raise ScheduleError(
-            "this is no command", code="E311", span=span, hint="such as split(i, i0, i1, 32)"
+            "this is not a command", code="E311", span=span, hint="such as split(i, i0, i1, 32)"
         )
     return matched[1], start + matched.end()
 

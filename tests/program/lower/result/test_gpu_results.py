@@ -98,7 +98,7 @@ def test_rows_are_cut_where_they_differ(share: int, monkeypatch: pytest.MonkeyPa
     for name, (seed, kernel) in kernels.items():
         if isinstance(kernel._plan.assembly, Append):
             assert kernel._plan.assembly.share == (share if share < 64 else 0), name
-            assert share == 64 or "which rows are cut for" in kernel.explain()
+            assert share == 64 or "cut by merge path" in kernel.explain()
         expected = merged(MERGED[name], seed).compile()().storage
         for order in range(ORDERS):
             kernel._launcher.device.order = order
@@ -137,7 +137,7 @@ def test_cut_rows_with_indices_of_either_width(bits: str, monkeypatch: pytest.Mo
 
 def test_one_thread_appends_where_the_schedule_has_it_so() -> None:
     kernel = statement("sum").assemble("serial").compile("cuda-emulated")
-    assert "one thread appends to it, slowly: the schedule has it so" in kernel.explain()
+    assert "one thread appends to it, slowly: the schedule says so" in kernel.explain()
     np.testing.assert_array_equal(kernel().to_numpy(), statement("sum").compile()().to_numpy())
 
 

@@ -176,7 +176,7 @@ def test_what_was_chosen_is_explained() -> None:
         A=ow.tensor(np.eye(3), format=ow.CSR),
         y=ow.empty(3, format=C1, name="y"),
     )
-    words = "assembled by appending in one serial pass: w is made before, by one thread"
+    words = "assembled by appending in one serial pass: one thread computes w first"
     assert words in sums.compile().explain()
 
 

@@ -14,19 +14,19 @@ def assemble(plan: Plan, strategy: str) -> Plan:
     """Choose how a sparse result is assembled.
 
     forall i: S   =>   for each piece of i, in parallel: count, then compute in place  [count]
-                       for each piece of i, in parallel: append, then put together  [append]
+                       for each piece of i, in parallel: append, then concatenate  [append]
                        for all of i: append  [serial]
 
     Legal where the result has no operand's pattern and is not dense, and where the outermost loop
-    is over its outermost mode, or the outer part of a split of that, and runs on no threads yet.
-    "count" needs no memory but the result's, and computes values once; "append" walks the operands
-    once. Buys threads; the result is the same, bit for bit, on any number of them.
+    is over its outermost mode, or the outer part of a split of that, and is not parallel yet.
+    "count" needs no memory but the result's, and computes values once; "append" traverses the
+    operands once. Buys parallelism; the result is bit-identical for any number of threads.
     """
     if strategy not in STRATEGIES:
         raise ScheduleError(
-            f"there is no way to assemble a result called {strategy!r}",
+            f"there is no assembly strategy {strategy!r}",
             code="E303",
-            hint=f"the ways are {', '.join(STRATEGIES)}",
+            hint=f"the strategies are {', '.join(STRATEGIES)}",
         )
     if not isinstance(plan.assembly, Append):
         dense = plan.result.format.is_dense
@@ -34,6 +34,6 @@ def assemble(plan: Plan, strategy: str) -> Plan:
         raise ScheduleError(
             f"{plan.result} {why}, so there is nothing to assemble",
             code="E313",
-            hint="leave assemble out; its values are written in place, by threads",
+            hint="leave assemble out; its values are written in place, in parallel",
         )
     return check_nest(replace(plan, assembly=Append(strategy)))

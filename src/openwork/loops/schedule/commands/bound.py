@@ -1,4 +1,4 @@
-"""bound: what is known about the values of a variable."""
+"""bound: a promise about the values of a variable."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def bound(plan: Plan, var: IndexVar, new: IndexVar, value: int, kind: BoundType)
 
     `MinExact` and `MaxExact`: they begin at `value`, or end right below it. `MinConstraint` and
     `MaxConstraint`: they begin there or later, or end there or earlier. `Divisible`: their number
-    is a multiple of it. A kernel checks what was promised, and data that breaks it is refused.
-    Legal for any loop that is not parallel. Buys constant loop lengths, and runs without a rest.
+    is a multiple of it. A kernel checks the promise, and refuses data that breaks it.
+    Legal for any loop that is not parallel. Buys constant trip counts and no remainders.
     """
     untagged(plan, var)
     new_variables(plan, new)
@@ -30,7 +30,7 @@ def bound(plan: Plan, var: IndexVar, new: IndexVar, value: int, kind: BoundType)
         positive(value, "the bound")
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ScheduleError(
-            f"the bound is {value!r}, but must be a whole number from {least} on",
+            f"the bound is {value!r}, but must be a whole number of at least {least}",
             code="E303",
             hint="such as 32",
         )

@@ -14,7 +14,7 @@ from openwork.loops.schedule.legality.loops import check_nest
 
 
 def coord(plan: Plan, var: IndexVar, new: IndexVar) -> Plan:
-    """Let later commands cut `var` where coordinates are, after it was in position space.
+    """Move a variable from position space back to coordinates.
 
     forall p: S   =>   forall c: S   such that c are the coordinates at the positions p
 
@@ -26,7 +26,7 @@ def coord(plan: Plan, var: IndexVar, new: IndexVar) -> Plan:
     provenance = provenance_of(plan)
     if provenance.space(var) is None:
         raise ScheduleError(
-            f"{var} is in coordinate space already",
+            f"{var} is already in coordinate space",
             code="E305",
             hint=f"pos({var}, ...) goes to positions",
         )

@@ -1,4 +1,4 @@
-"""divide: a constant number of runs, equal in length, in work, or cut where the user says."""
+"""divide: a constant number of runs, of equal length, of equal work, or at given points."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def divide(
 
     forall i: S   =>   forall i0: forall i1: S   such that i0 runs over `parts` values
 
-    The runs are equally long; with `balance="nnz"` the entries stored below them are shared out
-    evenly instead, by a search; with `split_points` they reach from cut to cut. Legal for any
+    The runs are equally long; with `balance="nnz"` the entries stored below them are divided
+    evenly instead, by a search; with `split_points` they run from point to point. Legal for any
     loop that is not parallel; to balance, an operand has to store a run of entries below each
     value. Buys parts for a known number of threads.
     """
@@ -81,7 +81,7 @@ def divide(
 
 
 def _check_choice(balance: str | None, split_points: Callable[..., Any] | None) -> None:
-    """A loop is cut in one way, and by something that can say where."""
+    """A loop is cut in one way, and `split_points` is a function."""
     if balance is not None and split_points is not None:
         raise ScheduleError(
             "a loop is cut by balance or by split_points, not by both",
@@ -111,7 +111,7 @@ def _no_balance(var: IndexVar, pos: Pos, provenance: Provenance) -> str | None:
 
 
 def _check_known_before(plan: Plan, var: IndexVar) -> None:
-    """Cut points are asked for before a kernel runs, so the loop's ends must be known by then."""
+    """Split points are computed before a kernel runs, so the loop's ends must be known then."""
     provenance = provenance_of(plan)
     above = provenance.above.get(provenance.unrenamed(var))
     plain = above is None
@@ -125,7 +125,7 @@ def _check_known_before(plan: Plan, var: IndexVar) -> None:
     if not plain:
         raise ScheduleError(
             f"where {var} begins and ends is known only inside the kernel, so it cannot be cut at "
-            "points that are given before",
+            "points that are computed before",
             code="E305",
             hint="use split_points on a loop over a whole dimension, or over all positions",
         )

@@ -20,7 +20,7 @@ def fuse(plan: Plan, outer: IndexVar, inner: IndexVar, fused: IndexVar) -> Plan:
 
     Legal where both are in coordinate space: positions of several levels are reached by fusing
     first and `pos` afterwards. The order of iteration stays. Buys one loop to cut into parts of
-    equal size, and with `pos` into parts with as many entries, however they lie in rows.
+    equal size, and with `pos` into parts with equally many entries, across rows.
     """
     untagged(plan, outer)
     untagged(plan, inner)
@@ -45,7 +45,7 @@ def fuse(plan: Plan, outer: IndexVar, inner: IndexVar, fused: IndexVar) -> Plan:
         raise ScheduleError(
             f"{inner} also has a loop that is not inside of {outer}",
             code="E306",
-            hint="give the workspace's loop a name of its own in precompute",
+            hint="give the workspace's loop another name in precompute",
         )
 
     def change(loop: Forall) -> Stmt | None:

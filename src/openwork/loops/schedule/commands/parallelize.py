@@ -1,4 +1,4 @@
-"""parallelize: give the iterations of a loop to threads, vector lanes, or the units of a GPU."""
+"""parallelize: run a loop on threads, vector lanes, or the units of a GPU."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def parallelize(
     reduction: str | None = None,
     resident: int | None = None,
 ) -> Plan:
-    """Run the iterations of a loop at once.
+    """Run the iterations of a loop in parallel.
 
     forall i: S   =>   forall i: S  [CPUThread, NoRaces]
 
-    Legal where the loop is no while loop over several sparse operands (split it, and take the outer
-    part), where no result is appended to, and where writes to one place are kept apart: `NoRaces`
-    is proven or refused, `Atomics`, `Temporary` and `ParallelReduction` need a reduction that
-    commutes. `chunk`: threads take so many iterations at a time, whoever is free.
+    Legal where the loop is not a while loop over several sparse operands (split it, and take the
+    outer part), where no result is appended to, and where writes do not race: `NoRaces` is proven
+    or refused, `Atomics`, `Temporary` and `ParallelReduction` need a reduction that commutes.
+    `chunk`: dynamic scheduling, by so many iterations at a time.
 
     `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
-    `group_size` neighbouring threads combine what they write before one of them writes it.
-    `resident` is for `GPUBlock`: so many threads are to fit a multiprocessor at once. Fewer of them
-    have more registers each, and more loads under way.
+    `group_size` adjacent threads combine what they write before one of them writes it. `resident`
+    gives launch bounds to `GPUBlock`, in threads per multiprocessor. Fewer threads have more
+    registers each, and more loads in flight.
     """
     tag = replace(_tag(var, unit, race, chunk, group_size, reduction), resident=resident)
     if resident is not None:
@@ -59,9 +59,9 @@ def parallelize(
 def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:
     if unit is not ParallelUnit.GPUBlock:
         raise ScheduleError(
-            f"{var} is for {unit.value}, of which not so many are resident",
+            f"{var} is for {unit.value}, which has no launch bounds",
             code="E303",
-            hint="say resident= of the loop for GPUBlock",
+            hint="set resident on the loop for GPUBlock",
         )
     if isinstance(resident, bool) or not WARP <= resident <= MOST_RESIDENT:
         raise ScheduleError(
@@ -105,13 +105,13 @@ def _tag(
     group_size, reduction = group_size or 32, reduction or "parallel"
     if isinstance(group_size, bool) or group_size not in GROUP_SIZES:
         raise ScheduleError(
-            f"there are no groups of {group_size}",
+            f"a group cannot have {group_size} threads",
             code="E303",
             hint=f"a group has {', '.join(map(str, GROUP_SIZES))} threads",
         )
     if reduction not in REDUCTIONS:
         raise ScheduleError(
-            f"groups know no reduction {reduction}",
+            f"groups have no reduction {reduction}",
             code="E303",
             hint=f"there are {' and '.join(REDUCTIONS)}",
         )

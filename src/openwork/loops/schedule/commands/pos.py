@@ -17,7 +17,7 @@ from openwork.loops.schedule.legality.loops import check_nest
 
 
 def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
-    """Let later commands cut `var` where the stored entries of an operand are.
+    """Move a variable to the position space of an operand, where later commands cut it.
 
     forall i: S   =>   forall p: S   such that p are the positions of A's level
 
@@ -31,7 +31,7 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
     before = provenance.space(var)
     if before is not None:
         raise ScheduleError(
-            f"{var} counts positions of {before.access.tensor} already",
+            f"{var} already counts positions of {before.access.tensor}",
             code="E305",
             hint=f"coord({var}, ...) goes back to coordinates",
         )
@@ -46,7 +46,7 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
         )
     if len(set(access.level_vars)) != len(access.level_vars):
         raise ScheduleError(
-            f"{access} has one variable twice, so its positions are no run",
+            f"{access} has one variable twice, so its positions are not a run",
             code="E305",
             hint="name another operand",
         )
@@ -99,9 +99,9 @@ def _outermost(var: IndexVar, provenance: Provenance) -> IndexVar:
 
 
 def _no_positions(kinds: Sequence[Level], part: bool) -> str | None:
-    """Why levels have no positions that can be counted through, or None if they have.
+    """Why the positions of levels cannot be counted through, or None if they can.
 
-    `part`: not all coordinates of the first level are meant, but some that have to be found.
+    `part`: only some coordinates of the first level are meant, which have to be searched for.
     """
     for kind in kinds:
         if not kind.walks:

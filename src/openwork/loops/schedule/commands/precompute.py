@@ -37,9 +37,9 @@ def precompute(
     forall i: y = e * f   =>   forall i: y = w[i] * f  where  forall ip: w[ip] = e
 
     A loop that only `expr` depends on moves to where the workspace is filled, if the rest
-    distributes over its sum, as it does for numbers that are finite. Legal where `expr` is part of
-    one assignment inside loops over `variables`, and where it is not lost which entries are absent.
-    Buys partial results that are computed once, and loops that are scheduled apart from each other.
+    distributes over its sum, as it does for finite numbers. Legal where `expr` is part of
+    one assignment inside loops over `variables`, and where absent entries stay absent. Buys partial
+    results that are computed once, and loops that are scheduled separately.
     """
     if len(variables) != len(new):
         raise ScheduleError(
@@ -49,7 +49,7 @@ def precompute(
         )
     if isinstance(expr, IndexVar):
         raise ScheduleError(
-            f"{expr} is an index variable, which there is no need to compute ahead",
+            f"{expr} is an index variable, which needs no workspace",
             code="E309",
             hint="precompute an expression over tensors",
         )
@@ -99,7 +99,7 @@ def _find(plan: Plan, expr: Expr, variables: Sequence[IndexVar]) -> _Site:
     look(nest_of(plan.loops), ())
     if not found:
         raise ScheduleError(
-            f"{show(expr)} is no part of the statement",
+            f"{show(expr)} is not part of the statement",
             code="E309",
             hint=f"it computes {show(plan.assignment.rhs)}",
         )
@@ -158,7 +158,7 @@ class _Workspace:
     given: TensorVar | str | None
 
     def build(self) -> tuple[Forall, Where]:
-        """The loop that makes place, and what goes there."""
+        """The loop to replace, and its replacement."""
         site, chain, provenance = self.site, self.site.chain, self.provenance
         reads = provenance.roots_of(_index_vars(site.expr))
         rest = provenance.roots_of(_index_vars(site.rest))
@@ -251,7 +251,7 @@ class _Workspace:
                 )
 
     def _check_pattern(self, loops: tuple[Forall, ...], rhs: Expr) -> None:
-        """A result with an operand's pattern is written where that operand is walked."""
+        """A result with an operand's pattern is written where that operand has entries."""
         assembly, site = self.plan.assembly, self.site
         if not isinstance(assembly, Shared) or site.assign.lhs.tensor != self.plan.result:
             return
@@ -287,9 +287,9 @@ class _Workspace:
         name = given.name if isinstance(given, TensorVar) else given
         if name is not None and name in taken:
             raise ScheduleError(
-                f"the statement has a tensor {name} already",
+                f"the statement already has a tensor {name}",
                 code="E309",
-                hint="give the workspace a name of its own",
+                hint="give the workspace another name",
             )
         if name is None:
             numbers = (f"w{n}" if n else "w" for n in range(len(taken) + 1))
@@ -307,7 +307,7 @@ class _Workspace:
         return TensorVar(name, dense(len(self.variables)), dtype, self._fill(moved), shape)
 
     def _fill(self, moved: bool) -> Number:
-        """What the workspace holds where nothing is written: a sum of nothing, or no entry."""
+        """The initial value of the workspace: an empty sum, or the value of an absent entry."""
         expr, op = self.site.expr, self.site.assign.op
         if moved and op is not None:
             return op.identity_of(expr.dtype)
@@ -317,7 +317,7 @@ class _Workspace:
     def _presence(
         self, tensor: TensorVar, read: Access, rhs: Expr, moved: list[Forall]
     ) -> tuple[TensorVar, bool]:
-        """Keep track of which entries are there, where that is not the same as a zero."""
+        """Track which entries are absent, where that differs from a zero."""
         site, provenance = self.site, self.provenance
         written = site.assign.lhs.tensor
         appends = isinstance(self.plan.assembly, Append) and written == self.plan.result
@@ -338,7 +338,7 @@ class _Workspace:
                 where = sorted(where or map(str, roots))
                 raise ScheduleError(
                     f"{show(site.expr)} has no entry at some {', '.join(where)}, which a workspace "
-                    f"over {', '.join(map(str, self.variables))} would not remember",
+                    f"over {', '.join(map(str, self.variables))} does not record",
                     code="E309",
                     hint=f"precompute over {', '.join(where)} itself",
                 )
@@ -387,7 +387,7 @@ def _distributes(site: _Site, over: Op) -> bool:
 def _law(expr: Apply, position: int, over: Op) -> bool:
     """x op (a over b) == (x op a) over (x op b)
 
-    Of a quotient only where it is known that the divisor is no zero: 1/0 - 1/0 is not 0/0.
+    For a quotient, only where the divisor is known not to be zero: 1/0 - 1/0 is not 0/0.
     """
     op, (*_, last) = expr.op, expr.args
     if over == ADD and op == DIV:

@@ -1,4 +1,4 @@
-"""reorder and order: the same loops, nested otherwise."""
+"""reorder and order: the same loops in another order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def reorder(plan: Plan, variables: Sequence[IndexVar]) -> Plan:
 
     forall i: forall j: S   =>   forall j: forall i: S
 
-    Legal where every operand can still be walked: a compressed level below its parents, positions
-    below the coordinates they belong to. Sums may be reordered, as they commute. Buys locality,
-    and puts the loop that threads or vector units should take where they can take it.
+    Legal where every operand can still be traversed: a compressed level below its parents,
+    positions below the coordinates they belong to. Sums may be reordered, as they commute. Buys
+    locality, and moves a loop to where it can be parallelized or vectorized.
     """
     if len(variables) < 2:
         raise ScheduleError("reorder takes two loops or more", code="E303", hint="reorder(i, j)")
@@ -90,7 +90,7 @@ def _chain(loop: Forall) -> list[Forall]:
 
 
 def _check_sums(loop: Forall, span: Sequence[IndexVar], plan: Plan) -> None:
-    """Terms of a reduction change places only if its operator lets them."""
+    """The terms of a reduction are reordered only if its operator commutes."""
     provenance = provenance_of(plan)
     lhs = written(loop)
     reduced = [v for v in span if not provenance.roots(v) <= provenance.roots_of(lhs.vars)]

@@ -17,10 +17,10 @@ def split(plan: Plan, var: IndexVar, outer: IndexVar, inner: IndexVar, factor: i
 
     forall i: S   =>   forall i0: forall i1: S   such that i = i0 * factor + i1
 
-    Legal for any loop that is not parallel. In coordinate space the runs have as many coordinates,
-    and an operand that is sparse is searched for the run's beginning; in position space they have
-    as many stored entries. Buys tiles that stay in the cache, chunks for threads and runs of a
-    constant length for vector units.
+    Legal for any loop that is not parallel. In coordinate space the runs have equally many
+    coordinates, and a sparse operand is searched for the start of a run; in position space they
+    have equally many stored entries. Buys tiles that stay in the cache, chunks for threads and runs
+    of a constant length for vector units.
     """
     untagged(plan, var)
     new_variables(plan, outer, inner)

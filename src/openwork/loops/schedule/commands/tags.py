@@ -1,4 +1,4 @@
-"""unroll, mergeby, prefetch, stream: how a loop is written, not what it does."""
+"""unroll, mergeby, prefetch, stream: how a loop is implemented, not what it computes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MERGES = ("two_finger", "gallop")
 
 
 def unroll(plan: Plan, var: IndexVar, factor: int | None = None) -> Plan:
-    """Write out `factor` iterations of a loop, or all of them.
+    """Unroll a loop by `factor`, or completely.
 
     forall i: S   =>   forall i: S  [unroll factor]
 
     Always legal. A loop within a run of a split is cloned: complete runs have a constant length,
-    and the rest keeps its own loop. Buys instructions that do not wait for each other.
+    and the remainder keeps its own loop. Buys independent instructions.
     """
     find_loops(plan, var)
     count = 0 if factor is None else positive(factor, "the unroll factor")
@@ -29,7 +29,7 @@ def unroll(plan: Plan, var: IndexVar, factor: int | None = None) -> Plan:
 
 
 def mergeby(plan: Plan, var: IndexVar, strategy: str) -> Plan:
-    """Choose how operands that must meet find each other.
+    """Choose how sparse operands are intersected.
 
     forall i: S   =>   forall i: S  [gallop]
 
@@ -39,9 +39,9 @@ def mergeby(plan: Plan, var: IndexVar, strategy: str) -> Plan:
     """
     if strategy not in MERGES:
         raise ScheduleError(
-            f"there is no way to merge called {strategy!r}",
+            f"there is no merge strategy {strategy!r}",
             code="E303",
-            hint=f"the ways are {' and '.join(MERGES)}",
+            hint=f"the strategies are {' and '.join(MERGES)}",
         )
     provenance = provenance_of(plan)
     find_loops(plan, var)
@@ -64,12 +64,12 @@ def mergeby(plan: Plan, var: IndexVar, strategy: str) -> Plan:
 
 
 def prefetch(plan: Plan, access: Access, var: IndexVar, distance: int) -> Plan:
-    """Ask for an operand's entry some iterations of a loop before it is needed.
+    """Prefetch an operand's entry some iterations of a loop before it is needed.
 
     forall i: S   =>   forall i: S  [prefetch B[j, k] 16 ahead]
 
-    Legal where the loop walks one sparse operand and the entry can be located by its coordinates.
-    Buys the wait for memory where rows are gathered from an operand larger than the cache.
+    Legal where the loop traverses one sparse operand and the entry can be located by coordinates.
+    Hides the latency of memory where rows are gathered from an operand larger than the cache.
     """
     distance = positive(distance, "the prefetch distance")
     provenance = provenance_of(plan)
@@ -98,7 +98,7 @@ def prefetch(plan: Plan, access: Access, var: IndexVar, distance: int) -> Plan:
 
 
 def stream(plan: Plan) -> Plan:
-    """Write the result past the cache.
+    """Write the result by non-temporal stores.
 
     forall i: y[i] = e   =>   the same, with stores that leave the cache to the operands
 

@@ -1,1 +1,1 @@
-"""Schedules that nobody wrote: what a statement gets without commands of the user's own."""
+"""Default schedules: what a statement gets without commands from the user."""

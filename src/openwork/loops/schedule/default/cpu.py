@@ -1,13 +1,12 @@
-"""The schedule that a statement has on a CPU if the user gives none, as commands.
+"""The default schedule on a CPU, as commands.
 
 Four things pay off on every machine. A sum of products over several loops is factored, so that
-terms that do not change further in are multiplied once (the MTTKRP of the thesis' appendix). A dot
-product along memory is summed in several lanes, which do not wait for each other. Rows that are
-stored side by side become the lanes of vectors. And where columns are few, their number is
-compiled in, so that a row of them is a handful of vectors; data of other extents gets the loops
-without that.
+loop-invariant terms are multiplied once (the MTTKRP of the thesis' appendix). A dot product along
+memory is summed in several independent lanes. Interleaved rows become vector lanes. And where
+columns are few, their number is compiled in, so that a row of them is a handful of vectors; data of
+other extents falls back to loops without that.
 
-Then threads share the outermost loop, or pieces of a sparse result.
+Then threads take the outermost loop, or pieces of a sparse result.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
 
 
 def _side_by_side(draft: Draft, cpu: Cpu) -> Draft:
-    """Take several rows at once where their runs are stored side by side."""
+    """Vectorize over rows whose runs are interleaved."""
     (path, *more) = paths(draft.plan.loops)
     lhs = path.assign.lhs
     if more or len(path.loops) != 2 or not lhs.tensor.format.is_dense or draft.plan.blocks:
@@ -77,7 +76,7 @@ def _side_by_side(draft: Draft, cpu: Cpu) -> Draft:
 
 
 def _counted_columns(draft: Draft, cpu: Cpu) -> Draft:
-    """Compile in how many columns there are, where they are a few whole vectors."""
+    """Compile in the number of columns, where they are a few whole vectors."""
     plan = draft.plan
     (path, *more) = paths(plan.loops)
     if more or draft.otherwise is not None or plan.blocks or isinstance(plan.assembly, Append):
@@ -98,9 +97,9 @@ def _counted_columns(draft: Draft, cpu: Cpu) -> Draft:
 
 
 def _in_lists(draft: Draft) -> Draft:
-    """Walk the entries of a block that lists its coordinates in one loop, whatever their rows.
+    """Traverse the entries of a block that lists its coordinates in one loop, across rows.
 
-    Within a block a row has few entries, so that a loop for each would cost more than it saves.
+    Rows within a block are short, so that a loop for each would cost more than it saves.
     """
     for path in paths(draft.plan.loops) if draft.plan.blocks else ():
         for access in accesses_of(path.assign.rhs):
@@ -127,7 +126,7 @@ def _listed(access: Access) -> tuple[IndexVar, ...]:
 
 
 def _factored(draft: Draft, cpu: Cpu) -> Draft:
-    """Multiply by what does not change in the inner loops once, after they are summed."""
+    """Multiply by loop-invariant factors once, after the inner loops are summed."""
     for path in paths(draft.plan.loops):
         reduced, column = _reductions(path)
         if column is None or len(reduced) < cpu.least_factored:
@@ -171,7 +170,7 @@ def _reductions(path: Path) -> tuple[list[IndexVar], IndexVar | None]:
 
 
 def shared_by_threads(draft: Draft, cpu: Cpu) -> Draft:
-    """Give the outermost loop to threads when its iterations write to different places.
+    """Parallelize the outermost loop if its iterations write to different places.
 
     Iterations of a merge loop depend on each other. It is cut, and threads take runs of it.
     """
@@ -191,7 +190,7 @@ def shared_by_threads(draft: Draft, cpu: Cpu) -> Draft:
             return draft.said(f"serial: iterations of {loop.var} depend on each other")
         plan, loop = draft.plan, _outermost(nest_of(draft.plan.loops)) or loop
     tagged = _with_outermost(nest_of(plan.loops), replace(loop, tag=Tag(*_THREADS)))
-    sentence = f"{loop.var}: parallel over threads, no two iterations write to one entry"
+    sentence = f"{loop.var}: parallel over threads, no two iterations write to the same entry"
     shared = with_nest(plan, tagged)
     return _by_command(draft, shared, sentence, "parallelize", loop.var, *_THREADS)
 
@@ -226,13 +225,13 @@ def _with_outermost(stmt: Stmt, loop: Forall) -> Stmt:
 
 
 def in_pieces(draft: Draft) -> Draft:
-    """Let threads assemble a sparse result in pieces, where it can be cut."""
+    """Assemble a sparse result in parallel pieces, where it can be cut."""
     if not isinstance(draft.plan.assembly, Append):
         return draft
     fault = whole(draft.plan)
     if fault is not None:
         name = draft.plan.result.name
         return draft.said(f"{name}: assembled by appending in one serial pass: {fault}")
-    pieces = "schedule: assemble(append): threads append to pieces, which are put together"
+    pieces = "schedule: assemble(append): threads append to pieces, which are concatenated"
     plan = replace(draft.plan, assembly=Append("append"))
     return _by_command(draft, plan, pieces, "assemble", "append")

@@ -1,9 +1,9 @@
 """Dot products along memory, in the default schedule: summed in lanes, one row in registers.
 
-`C(i,j) = A(i,j) * U(i,k) * V(j,k)` is the case in point. The sum over `k` is taken in several
-lanes, which do not wait for each other, and the rows of `V` are prefetched. Where the extent of `k`
-is known and small, the row of `U` is loaded once for all entries of a row of `A` and stays in
-registers; data of other extents gets the loops without that.
+`C(i,j) = A(i,j) * U(i,k) * V(j,k)` (SDDMM) is the case in point. The sum over `k` is taken in
+several independent lanes, and the rows of `V` are prefetched. Where the extent of `k` is known and
+small, the row of `U` is loaded once for all entries of a row of `A` and stays in registers; data of
+other extents falls back to loops without that.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def _in_lanes(draft: Draft, path: Path, var: IndexVar, expr: Apply, lanes: int) 
 
 
 def _with_row(draft: Draft, path: Path, expr: Apply, lanes: int, cpu: Cpu) -> Draft:
-    """The row that the loop around does not change in registers, for data of this extent.
+    """Keep the row that is invariant in the enclosing loop in registers, for this extent.
 
     Raises:
         ScheduleError: that is not possible, or not worth it.
     """
     once = isinstance(draft.plan.assembly, Append) or draft.otherwise is not None
     if len(path.loops) < 2 or once:
-        raise ScheduleError("the rows of no loop around can be kept", code="E308")
+        raise ScheduleError("no enclosing loop has an invariant row", code="E308")
     around, var = path.variables[-2:]
     still = [a for a in accesses_of(expr) if around not in a.vars]
     moving = [a for a in accesses_of(expr) if around in a.vars]
@@ -77,7 +77,7 @@ def _with_row(draft: Draft, path: Path, expr: Apply, lanes: int, cpu: Cpu) -> Dr
     size = extent * path.assign.lhs.dtype.itemsize
     fits = len(still) == len(moving) == 1 and size <= cpu.row_in_registers
     if not fits or extent == 0 or extent % lanes:
-        raise ScheduleError(f"the rows along {var} are too long, or end in a rest", code="E308")
+        raise ScheduleError(f"the rows along {var} are too long, or leave a remainder", code="E308")
     exact, own = IndexVar(f"{var}b"), IndexVar(f"{var}r")
     draft = (
         draft.then("bound", var, exact, extent, BoundType.MaxExact)
@@ -97,7 +97,7 @@ def _with_row(draft: Draft, path: Path, expr: Apply, lanes: int, cpu: Cpu) -> Dr
 
 
 def extent_of(accesses: Sequence[Access], var: IndexVar) -> int:
-    """How far `var` runs, 0 if that is not known."""
+    """The extent of `var`; 0 if it is not known."""
     for access in accesses:
         for mode, extent in zip(access.vars, access.tensor.shape, strict=True):
             if mode == var:
@@ -140,7 +140,7 @@ def _dot(path: Path) -> Apply | None:
 
 
 def terms_of(expr: Expr, op: Op) -> list[Expr]:
-    """What `expr` joins by `op`."""
+    """The terms that `expr` combines by `op`."""
     if isinstance(expr, Apply) and expr.op == op:
         return [term for arg in expr.args for term in terms_of(arg, op)]
     return [expr]

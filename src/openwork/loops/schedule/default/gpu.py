@@ -1,8 +1,8 @@
-"""The schedule that a statement has on a GPU if the user gives none, sparse results included.
+"""The default schedule on a GPU, sparse results included.
 
-Threads of blocks share the outermost loops. The units of the GPU count the rows of a sparse result
-and then fill them. The scheduling language has no words for that yet, so `assembled` records it on
-the plan: as `Append`, and as tags of the loops whose threads insert into hash tables.
+Blocks and threads take the outermost loops. For a sparse result, the units of the GPU count each
+row and then fill it. The scheduling language cannot say that yet, so `assembled` records it on the
+plan: as `Append`, and as tags of the loops whose threads insert into hash tables.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from openwork.tree import Node, bottom_up, walk
 def default_gpu(
     draft: Draft, statistics: Mapping[str, Statistics], gpu: Gpu, exact: bool = False
 ) -> Draft:
-    """`draft` with its outermost loops shared by blocks and threads, as far as they can be.
+    """`draft` with its outermost loops on blocks and threads, as far as that is legal.
 
-    `statistics`: of the operands, where they are known. `exact`: without atomics, which add in an
-    order that changes from call to call. Loops that are for a GPU already stay as they are.
+    `statistics`: of the operands, where they are known. `exact`: bit-reproducible, so without
+    atomics, whose order changes from call to call. Loops that have a GPU unit already keep it.
     """
     appended = isinstance(draft.plan.assembly, Append)
     fault = _one_piece(draft) if appended else None
     if not uses_gpu(draft.plan):
         loops = _outermost(nest_of(draft.plan.loops))
-        taken: set[IndexVar] = set()  # by the units that make the rows of the result
+        taken: set[IndexVar] = set()  # by the units that assemble the rows of the result
         if appended and fault is None:
             pieces = [loop for loop in loops if written(loop.body).tensor == draft.plan.result]
             taken = {n.var for loop in pieces for n in walk(loop) if isinstance(n, Forall)}
@@ -72,7 +72,7 @@ def assembled(
 ) -> Draft:
     """`draft` with a sparse result that a GPU counts and fills in pieces, where it can be cut.
 
-    `fault`: why it cannot be cut, and one thread appends to it.
+    `fault`: why it cannot be cut, so that one thread appends to it.
     """
     plan = draft.plan
     if not isinstance(plan.assembly, Append):
@@ -83,9 +83,9 @@ def assembled(
     if _differ(plan, statistics, numbers.share):
         return draft.decided(
             replace(plan, assembly=Append("count", 1, share=numbers.share)),
-            f"schedule: assemble(count): for each {numbers.share} rows and entries of operands, "
-            f"which rows are cut for, a thread of the GPU: the entries of {plan.result} are "
-            "counted, then computed into place",
+            f"schedule: assemble(count): a thread of the GPU per {numbers.share} rows and entries "
+            f"of operands, cut by merge path: counts the entries of {plan.result}, then computes "
+            "them in place",
         )
     tabled, rows = _tabled(plan, statistics, numbers)
     lanes = _lanes_for(rows[-1], numbers) if rows else 1
@@ -102,20 +102,20 @@ def assembled(
     who = "a thread" if lanes == 1 else f"{lanes} threads"
     return draft.decided(
         replace(tabled, assembly=made),
-        f"schedule: assemble(count): for each {row}, {who} of the GPU: the entries of "
-        f"{plan.result} are counted, then computed into place",
+        f"schedule: assemble(count): {who} of the GPU per {row}: the entries of {plan.result} are "
+        "counted, then computed in place",
     )
 
 
 def _differ(plan: Plan, statistics: Mapping[str, Statistics], share: int) -> bool:
-    """Whether rows that are merged may be so long that threads had better share them."""
+    """Whether merged rows may be so long that threads should split them by merge path."""
     known = (statistics.get(a.tensor.name) for a in measured(nest_of(plan.loops)))
     rows = (None if one is None else one.rows for one in known)
     return can_be_shared(plan) and any(one is None or one.longest >= share for one in rows)
 
 
 def _few_keys(plan: Plan, most: int) -> bool:
-    """Whether the workspaces that list their keys may as well have a place for every one."""
+    """Whether workspaces that list their keys have few enough for a dense array."""
     known = extents(plan.assignment)
     return all(
         0 < (known.get(var) or 0) <= most
@@ -126,7 +126,7 @@ def _few_keys(plan: Plan, most: int) -> bool:
 
 
 def _lanes_for(mean: float, numbers: SparseResult) -> int:
-    """Threads that insert a row of `mean` keys side by side."""
+    """Threads that insert a row of `mean` keys together."""
     *fewer, most = numbers.lanes
     return next((n for n in fewer if mean <= n), most)
 
@@ -138,7 +138,7 @@ def _slots_for(keys: float, numbers: SparseResult) -> int:
 
 
 def _mean(access: Access, plan: Plan, statistics: Mapping[str, Statistics], usual: float) -> float:
-    """Entries of a row of an operand, about."""
+    """Entries per row of an operand, on average."""
     known = extents(plan.assignment).get(access.level_vars[0])
     mine = statistics.get(access.tensor.name)
     return usual if not known or mine is None else mine.entries / known
@@ -147,9 +147,9 @@ def _mean(access: Access, plan: Plan, statistics: Mapping[str, Statistics], usua
 def _tabled(
     plan: Plan, statistics: Mapping[str, Statistics], numbers: SparseResult
 ) -> tuple[Plan, list[float]]:
-    """`plan` with threads that insert keys into its lists side by side, where there are lists.
+    """`plan` with threads that insert keys in parallel, where workspaces list their keys.
 
-    With them come the lengths of the rows that are multiplied; none: there are no lists.
+    Also the mean lengths of the rows that are multiplied; none if no workspace lists its keys.
     """
     rows: list[float] = []
     provenance, done = provenance_of(plan), dict[Node, Node]()
@@ -193,11 +193,11 @@ def _accesses_in(stmt: Stmt) -> list[Access]:
 def _whole(plan: Plan) -> str | None:
     """Why a result is not assembled in pieces on a GPU; None if it is."""
     if uses_gpu(plan):
-        return "the schedule gives loops to the GPU already"
+        return "the schedule already has loops on the GPU"
     nest = _last(nest_of(plan.loops))
     before = [made for made in _lists(plan.loops) if made not in _lists(nest)]
     if before:
-        return f"{before[0]} is made before, with a list of its keys"
+        return f"{before[0]}, which lists its keys, is computed first"
     return whole(plan, nest)
 
 
@@ -215,12 +215,12 @@ def by_units(plan: Plan) -> bool:
 def _one_piece(draft: Draft) -> str | None:
     """Why one thread makes the result of a draft; None if the units of a GPU do."""
     if any(c.name == "assemble" and c.arguments == ("serial",) for c in draft.commands):
-        return "the schedule has it so"
+        return "the schedule says so"
     return _whole(draft.plan)
 
 
 def _last(nest: Stmt) -> Stmt:
-    """What comes after all dense temporaries are made, each by kernels of its own."""
+    """The statement after all dense temporaries, which kernels of their own compute."""
     match nest:
         case Where(temporary=made, consumer=consumer, guarded=False) if (
             made.ndim and made.format.is_dense
@@ -241,7 +241,7 @@ def _outermost(stmt: Stmt) -> list[Forall]:
 
 
 def _shared(draft: Draft, loop: Forall, gpu: Gpu, exact: bool) -> Draft:
-    """A thread for each iteration; writes that meet are atomic, unless `exact`."""
+    """A thread per iteration; conflicting writes are atomic, unless `exact`."""
     plan = draft.plan
     if any(isinstance(n, Forall) and n.tag is not None for n in walk(loop)):
         return draft
@@ -264,4 +264,4 @@ def _shared(draft: Draft, loop: Forall, gpu: Gpu, exact: bool) -> Draft:
                 why = why or error.message
                 continue
             return new.since(draft)
-    return draft.said(f"one thread does all iterations of {loop.var}, slowly: {why}")
+    return draft.said(f"one thread executes all iterations of {loop.var}, slowly: {why}")

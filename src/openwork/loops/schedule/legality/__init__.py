@@ -1,1 +1,1 @@
-"""What commands may do: with loops, on threads, and on a GPU."""
+"""When a loop nest is legal: in general, on threads, and on a GPU."""

@@ -1,4 +1,4 @@
-"""Loops for a GPU: which units may be inside of which, and what their groups may combine."""
+"""Legality on a GPU: how units nest, and what groups of threads may reduce."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.tree import walk
 
-# How far in a unit is; threads and groups of them are one.
+# The nesting depth of a unit; threads and groups of them have the same.
 _DEPTH = {
     ParallelUnit.GPUBlock: 0,
     ParallelUnit.GPUWarp: 1,
     ParallelUnit.GPUThread: 2,
     ParallelUnit.GPUGroup: 2,
 }
-_MOST_BLOCK_LOOPS = 2  # a grid has more dimensions, but nobody needs them
+_MOST_BLOCK_LOOPS = 2  # a grid has three dimensions, but two suffice
 _COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
 
 
@@ -54,22 +54,22 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
 
 
 def _check_workspaces(loop: Forall) -> None:
-    """What a block makes for itself, other blocks cannot fill."""
+    """A workspace that is private to a block cannot be filled by other blocks."""
     for where in walk(loop.body):
         if not isinstance(where, Where):
             continue
         for inner in walk(where.producer):
             if isinstance(inner, Forall) and inner.tag is not None and _depth(inner) == 0:
                 raise ScheduleError(
-                    f"{inner.var} fills {where.temporary}, which each block over {loop.var} has "
-                    "for itself, and blocks do not meet",
+                    f"{inner.var} fills {where.temporary}, which is private to each block over "
+                    f"{loop.var}, and blocks cannot synchronize",
                     code="E315",
                     hint=f"parallelize {inner.var} for GPUWarp or GPUThread",
                 )
 
 
 def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
-    """What threads combine without atomics has one place, which is known around their loop."""
+    """Without atomics, threads reduce into one entry, which is known outside their loop."""
     tag, lhs = loop.tag, path.assign.lhs
     made = {n.temporary for n in walk(loop.body) if isinstance(n, Where)}
     if tag is None or lhs.tensor in made:
@@ -90,23 +90,23 @@ def _check_combined(loop: Forall, path: Path, provenance: Provenance) -> None:
         provenance.roots_of(lhs.vars)
     ):
         raise ScheduleError(
-            f"threads over {loop.var} write to several entries of {lhs.tensor}, which a parallel "
-            "reduction makes one of",
+            f"threads over {loop.var} write to several entries of {lhs.tensor}, but a parallel "
+            "reduction gives one",
             code="E307",
             hint="use reduction=segment",
         )
     blocks = tag.unit is ParallelUnit.GPUBlock
     outermost = path.loops.index(loop) == 0
     if blocks and outermost and tag.race is OutputRaceStrategy.Temporary:
-        return  # each block has a copy, and a kernel of its own combines them
+        return  # each block has a copy, and another kernel combines them
     if tag.race in _COMBINED and (blocks or not one_place):
-        why = f"{lhs} has no single place around it"
+        why = f"{lhs} is not a single entry outside the loop"
         if blocks:
-            why = "blocks do not meet, and only those of an outermost loop have copies"
+            why = "blocks cannot synchronize, and only those of an outermost loop have copies"
         raise ScheduleError(
             f"iterations of {loop.var} cannot be combined by {tag.race.value}: {why}",
             code="E307",
-            hint=f"use Atomics, or have the loop over {loop.var} inside of those of {lhs}",
+            hint=f"use Atomics, or move the loop over {loop.var} inside those of {lhs}",
         )
 
 
@@ -119,14 +119,14 @@ def _unit(loop: Forall) -> str:
 
 
 def uses_gpu(plan: Plan) -> bool:
-    """Whether the schedule gives loops to a GPU."""
+    """Whether the schedule has loops on a GPU."""
     return any(
         isinstance(n, Forall) and n.tag is not None and n.tag.unit.on_gpu for n in walk(plan.loops)
     )
 
 
 def check_for_cpu(plan: Plan) -> None:
-    """Raise E315 if a loop is for a GPU, which a CPU has not."""
+    """Raise E315 if a loop is for a unit of a GPU."""
     for node in walk(plan.loops):
         if isinstance(node, Forall) and node.tag is not None and node.tag.unit.on_gpu:
             raise ScheduleError(

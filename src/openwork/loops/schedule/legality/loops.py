@@ -1,7 +1,7 @@
-"""What must hold of every nest of loops; checked after each command, in the user's words.
+"""Legality of every loop nest, checked after each command, with errors in the user's terms.
 
-Storage is walked in the order of its levels, positions are counted below parents that are known,
-results are appended to in order, and parallel iterations do not write to one place unseen.
+Storage is traversed in the order of its levels, positions are counted below known parents, results
+are appended to in order, and parallel iterations do not race.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_nest(plan: Plan) -> Plan:
 
     Raises:
         ScheduleError: E304 for storage out of order, E305 for positions whose parents are unknown,
-            E312 for a result out of order, E307 for races, E308 for loops that cannot be shared,
+            E312 for a result out of order, E307 for races, E308 for loops that cannot be parallel,
             E313 for a result that is assembled in pieces that cannot be cut, E315 for loops of a
             GPU that are not nested as its units are.
     """
@@ -69,7 +69,7 @@ def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
                 if outer != inner and known.get(outer, 0) > known.get(inner, 0):
                     raise ScheduleError(
                         f"{access.tensor} is stored with {outer} outside of {inner}, but the loops "
-                        f"know {inner} first: {', '.join(map(str, path.variables))}",
+                        f"bind {inner} first: {', '.join(map(str, path.variables))}",
                         code="E304",
                         hint=f"keep {outer} outside of {inner}, or store {access.tensor} in the "
                         "other order",
@@ -79,12 +79,12 @@ def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
 def _check_blocks(
     plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance
 ) -> None:
-    """How far a block reaches is known only once it is known which block it is."""
+    """The extent of a block is known only once the block is known."""
     for block in plan.blocks:
         within = [n for n, v in enumerate(path.variables) if block.inner in provenance.roots(v)]
         if within and known.get(block.outer, within[0]) >= within[0]:
             raise ScheduleError(
-                f"{block.inner} runs within a block of {block.var}, and which one is not known "
+                f"{block.inner} runs within a block of {block.var}, but which one is not known "
                 f"there: {', '.join(map(str, path.variables))}",
                 code="E304",
                 hint=f"keep {block.outer} outside of {block.inner}",
@@ -143,7 +143,7 @@ def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
 
 
 def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
-    """A run of positions, or one from cut to cut, is entered before it is walked."""
+    """A run of positions, or one between split points, is entered before it is traversed."""
     order = {var: n for n, var in enumerate(path.variables)}
     for relation in provenance.cuts:
         outer, inner = relation.outer, relation.inner
@@ -180,17 +180,14 @@ def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: 
 
 
 def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
-    """Coordinates that are in no order are not merged with others, and not cut.
-
-    No part of them can be searched for.
-    """
+    """Unsorted coordinates are neither merged nor cut: no part of them can be searched for."""
     loose = [a for a in path.accesses if not rises(a.tensor.format)]
     for n, loop in enumerate(path.loops if loose else ()):
         together = merged(loop, path.loops[:n], provenance)
         if set(together) & set(loose):
             raise ScheduleError(
-                f"{loop.var} walks {' and '.join(str(a.tensor) for a in together)} in order, but "
-                f"{next(a for a in together if a in loose).tensor} stores coordinates in no order",
+                f"{loop.var} merges {' and '.join(str(a.tensor) for a in together)} in order, but "
+                f"the coordinates of {next(a for a in together if a in loose).tensor} are unsorted",
                 code="E304",
                 hint="sort them first: .to(ow.CSR)",
             )
@@ -204,14 +201,14 @@ def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance)
                 ):
                     raise ScheduleError(
                         f"{relation.parent} cannot be cut: the coordinates that {access.tensor} "
-                        f"stores for {var} are in no order",
+                        f"stores for {var} are unsorted",
                         code="E304",
                         hint=f"cut the positions of {access.tensor}, pos({var},...), or sort it",
                     )
 
 
 def _check_coordinates(path: Path, provenance: Provenance) -> None:
-    """What is indexed by positions is not reached by runs of their coordinates."""
+    """A tensor that is indexed by positions is not accessed from runs of coordinates."""
     back = [
         relation
         for var in path.variables
@@ -232,7 +229,7 @@ def _check_coordinates(path: Path, provenance: Provenance) -> None:
 
 
 def _alike(plan: Plan) -> tuple[Access, Access] | None:
-    """A result and the operand whose pattern it has: who walks the one has walked both."""
+    """A result and the operand whose pattern it shares: traversing one traverses both."""
     shared = plan.assembly if isinstance(plan.assembly, Shared) else None
     return None if shared is None else (plan.assignment.lhs, shared.operand)
 

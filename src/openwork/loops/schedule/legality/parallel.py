@@ -1,4 +1,4 @@
-"""What must hold of a loop that is given to threads, lanes or a GPU: nobody waits, nobody races."""
+"""Legality of parallel loops: iterations are independent, and do not race."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def check_tags(plan: Plan, path: Path, provenance: Provenance) -> None:
             check_parallel(plan, loop, path.loops[:n], provenance)
         if _has_copies(loop) and _may_not_run(plan, loop):
             raise ScheduleError(
-                f"blocks of {loop.var} have copies of what they add to, but what comes before "
-                "decides if they run",
+                f"blocks of {loop.var} reduce into copies, but an earlier statement decides "
+                "whether they run",
                 code="E307",
                 hint="use Atomics",
             )
@@ -45,7 +45,7 @@ def _has_copies(loop: Forall) -> bool:
 
 
 def _may_not_run(plan: Plan, loop: Forall) -> bool:
-    """Whether a loop is left out where a temporary that is made before has no entry."""
+    """Whether a loop is skipped where a temporary that is computed before has no entry."""
     made = [n for n in walk(plan.loops) if isinstance(n, Where) and n.guarded]
     return any(loop in walk(where.consumer) for where in made)
 
@@ -57,7 +57,7 @@ def _runs_on(loop: Forall, unit: ParallelUnit) -> bool:
 def check_parallel(
     plan: Plan, loop: Forall, around: tuple[Forall, ...], provenance: Provenance
 ) -> None:
-    """Raise unless the iterations of a tagged `loop`, inside of `around`, can run at once."""
+    """Raise unless the iterations of a tagged `loop`, inside `around`, can run in parallel."""
     tag = loop.tag
     if tag is None:
         return
@@ -67,13 +67,13 @@ def check_parallel(
         raise ScheduleError(
             f"{plan.result} is sparse and appended to in order, which only one thread can do",
             code="E308",
-            hint="let assemble(append) or assemble(count) give pieces of it to threads",
+            hint="use assemble(append) or assemble(count), which give threads pieces of it",
         )
     together = entangled(loop, around, provenance)
     if together:
         names = " and ".join(str(access.tensor) for access in together)
         raise ScheduleError(
-            f"{loop.var} walks {names} in one while loop, whose iterations depend on each other",
+            f"{loop.var} traverses {names} in a while loop, whose iterations depend on each other",
             code="E308",
             hint=f"split {loop.var} and parallelize the outer part",
         )
@@ -88,7 +88,7 @@ def check_parallel(
         ]
         if hashed:
             raise ScheduleError(
-                f"{loop.var} has a workspace with a hash table inside, which grows on the way",
+                f"{loop.var} has a workspace with a hash table inside, which has to grow",
                 code="E308",
                 hint="parallelize a loop further in, or choose formats that need none",
             )
@@ -96,9 +96,9 @@ def check_parallel(
 
 
 def _check_positions(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> None:
-    """Raise if threads of a GPU take positions, in between which something is left to do.
+    """Raise if threads of a GPU take positions, but there is work between positions, too.
 
-    Of several fused variables each takes single positions, wherever they are.
+    Along several fused variables, each thread takes single positions.
     """
     before = completed(provenance, [outer.var for outer in around])
     after = completed(provenance, [*(outer.var for outer in around), loop.var])
@@ -106,8 +106,8 @@ def _check_positions(loop: Forall, around: tuple[Forall, ...], provenance: Prove
     pos = provenance.space(loop.var)
     if len(now) > 1 and pos is not None and not vanishes(loop.body, pos.access, provenance):
         raise ScheduleError(
-            f"{loop.var} goes along positions of {pos.access.tensor}, but something is to be done "
-            "where that has no entry, too",
+            f"{loop.var} goes along positions of {pos.access.tensor}, but there is also work where "
+            "that has no entry",
             code="E308",
             hint=f"parallelize a loop around that over {loop.var}, or do without pos",
         )
@@ -124,7 +124,7 @@ def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenanc
         lhs = assign.lhs
         if any(kind.lists for kind in lhs.tensor.format.levels):
             raise ScheduleError(
-                f"iterations of {loop.var} would write to the list of keys of {lhs.tensor} at once",
+                f"iterations of {loop.var} would race for the list of keys of {lhs.tensor}",
                 code="E307",
                 hint=f"parallelize a loop outside of the workspace {lhs.tensor}",
             )
@@ -149,10 +149,10 @@ def _check_races(loop: Forall, around: tuple[Forall, ...], provenance: Provenanc
 
 
 def entangled(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[Access]:
-    """The operands that a loop steps through, where an iteration is known from the one before.
+    """The operands that a loop steps through, so that an iteration depends on the one before.
 
     That is so for several operands, for one that does not decide alone where there is work, and
-    for one whose coordinates may come several times.
+    for one with duplicate coordinates.
     """
     # Where nothing is complete yet, or several are, the loop is cut into parts.
     one = len(_completes(loop, around, provenance)) == 1
@@ -175,7 +175,7 @@ def _comes_once(loop: Forall, access: Access, provenance: Provenance) -> bool:
 def walked_together(
     loop: Forall, around: tuple[Forall, ...], provenance: Provenance
 ) -> list[Access]:
-    """The operands that are walked by the loop itself, rather than looked up at its coordinate."""
+    """The operands that the loop itself iterates, rather than looks up at its coordinate."""
     one = len(_completes(loop, around, provenance)) == 1
     return _walked(loop, around, provenance) if one else []
 
@@ -188,7 +188,7 @@ def _completes(loop: Forall, around: tuple[Forall, ...], provenance: Provenance)
 
 
 def _walked(loop: Forall, around: tuple[Forall, ...], provenance: Provenance) -> list[Access]:
-    """The operands that have a level walked for a coordinate which the loop completes."""
+    """The operands with a level that is iterated for a coordinate which the loop completes."""
     relation = provenance.above.get(loop.var)
     if relation is not None and relation.counts_runs(loop.var):
         return []  # strided: every operand is looked up
