@@ -113,5 +113,5 @@ def test_coordinates_in_no_order_are_not_merged_by_a_fused_loop_either(levels: l
         "i", "j", "f"
     )
     np.testing.assert_array_equal(stmt.compile()().to_numpy(), [14, 10, 6])
-    with pytest.raises(ScheduleError, match="f walks A in order, but"):
+    with pytest.raises(ScheduleError, match="f merges A in order, but"):
         stmt.schedule("precompute(min(A(i,j), A(i,j)),f,fw)")
