@@ -155,7 +155,7 @@ class Analysis:
             case "pow":
                 # Other exponents than numbers are natural ones, of integers.
                 most = min(bounds[1], 16.0)
-                bound, exact = max(bounds[0], 1.0) ** most, dtype.kind in "iu"
+                bound, exact = _power(max(bounds[0], 1.0), most), dtype.kind in "iu"
                 known = isinstance(nodes[1], Literal) or (exact and bounds[1] <= 64)
                 if dtype.kind == "c" or not known:
                     raise Unsafe
@@ -229,3 +229,11 @@ def _is_positive(expr: Expr) -> bool:
         case Apply(op=ops.ADD, args=(Apply(op=ops.ABS), Literal())):
             return True
     return False
+
+
+def _power(base: float, exponent: float) -> float:
+    """`base` to a power; infinity where no float is as large."""
+    try:
+        return base**exponent
+    except OverflowError:
+        return float("inf")
