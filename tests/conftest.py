@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import shutil
 import signal
@@ -87,6 +88,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: no C compiler (cc, gcc, clang)"))
         if item.get_closest_marker("needs_data") and data is None:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: no real data (OPENWORK_DATA)"))
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made lives to the end: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,8 @@
 Each mutation is a piece of text that occurs exactly once below src/openwork, and what stands there
 instead: a flipped comparison, a missing guard, a lost barrier, a bound that is off by one. The tree
 is copied, one mutation is applied, and pytest runs until the first failure. Golden files are left
-out unless asked for (`--golden`): they show that text has changed, not that it is wrong.
+out unless asked for (`--golden`): they show that text has changed, not that it is wrong. A control
+comes first with `--control`: tests that fail without a mutation catch nothing and are left out.
 
 The exit status is 1 if a mutation survives, 2 if one cannot be applied.
 """
@@ -431,6 +432,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="openwork-mutations-") as folder:
         cache = options.cache or Path(folder) / "cache"
         cache.mkdir(mode=0o700, exist_ok=True)
+        if options.control:
+            options.deselect += _failing(tree, Path(folder), cache, options)
         survived = _run(chosen, tree, Path(folder), cache, options)
     return 1 if survived else 0
 
@@ -466,6 +469,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, help="mutations at a time")
     parser.add_argument("--workers", type=int, default=0, help="xdist's workers for each of them")
+    parser.add_argument("--control", type=int, metavar="WORKERS", help="run without mutation first")
+    parser.add_argument("--deselect", action="append", default=[], metavar="TEST")
     parser.add_argument("--golden", action="store_true", help="compare golden files as well")
     parser.add_argument("--out", type=Path, help="where the table goes, too")
     parser.add_argument("--tree", type=Path, default=REPO, help="another checkout to break")
@@ -515,57 +520,84 @@ def _copied(tree: Path, folder: Path) -> Iterator[Path]:
         shutil.rmtree(copy, ignore_errors=True)
 
 
+def _failing(tree: Path, folder: Path, cache: Path, options: argparse.Namespace) -> list[str]:
+    """The tests that fail without any mutation."""
+    with _copied(tree, folder) as copy:
+        command, environment = _pytest(copy, tree, cache, options, options.control)
+        output, _ = _output(command, copy, environment, options.timeout)
+    failing = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.MULTILINE)
+    print(f"without a mutation {len(failing)} tests fail: {', '.join(failing) or 'none'}")
+    print((output.strip().splitlines() or ["it was stopped"])[-1], flush=True)
+    return failing
+
+
 def _try(
     mutation: Mutation, tree: Path, folder: Path, cache: Path, options: argparse.Namespace
 ) -> Outcome:
     """Apply a mutation to a copy of the tree, and run its tests until one fails."""
     with _copied(tree, folder) as copy:
         _apply(copy, mutation)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(copy / "src"), str(copy / "tools"), str(copy)]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OPENWORK_CACHE_DIR": str(cache),
-            "OPENWORK_DATA": os.environ.get("OPENWORK_DATA", str(tree.parent / "shared" / "data")),
-            "CI": "1",  # the same random cases each time
-        }
-        command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-rfE", "--no-header"]
-        command += ["-p", "no:cacheprovider"]
-        command += [] if options.golden else ["-m", "not golden"]
-        command += ["-n", str(options.workers), "--dist", "worksteal"] if options.workers else []
-        command += options.tests or [name for name in FIRST if (copy / name).exists()]
-        command += [] if options.tests else ["tests", "src"]
-        # A loop without end may fill the memory of the machine: not more than this.
-        limit = f'ulimit -v {options.memory << 20} && exec "$@"'
-        command = ["sh", "-c", limit, "sh", *command]
+        command, environment = _pytest(copy, tree, cache, options, options.workers)
         start = time.monotonic()
-        caught = _caught(command, copy, environment, options.timeout)
+        caught = _caught([*command, "-x"], copy, environment, options.timeout)
         return Outcome(mutation, caught, time.monotonic() - start)
 
 
-def _caught(command: list[str], copy: Path, environment: dict[str, str], timeout: float) -> str:
-    """The first test that fails; empty if none does."""
+def _pytest(
+    copy: Path, tree: Path, cache: Path, options: argparse.Namespace, workers: int
+) -> tuple[list[str], dict[str, str]]:
+    """The command that tests a copy of `tree`, and its environment."""
+    path = [str(copy / "src"), str(copy / "tools"), str(copy), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path).rstrip(os.pathsep),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENWORK_CACHE_DIR": str(cache),
+        "OPENWORK_DATA": os.environ.get("OPENWORK_DATA", str(tree.parent / "shared" / "data")),
+        "CI": "1",  # the same random cases each time
+    }
+    command = [sys.executable, "-m", "pytest", "-v", "--tb=no", "-rfE", "--no-header"]
+    command += ["-p", "no:cacheprovider"]
+    command += [] if options.golden else ["-m", "not golden"]
+    command += ["-n", str(workers), "--dist", "worksteal"] if workers else []
+    command += [part for test in options.deselect for part in ("--deselect", test)]
+    command += options.tests or [name for name in FIRST if (copy / name).exists()]
+    command += [] if options.tests else ["tests", "src"]
+    # A loop without end may fill the memory of the machine: not more than this.
+    limit = f'ulimit -v {options.memory << 20} && exec "$@"'
+    return ["sh", "-c", limit, "sh", *command], environment
+
+
+def _output(
+    command: list[str], copy: Path, environment: dict[str, str], timeout: float
+) -> tuple[str, int | None]:
+    """What it prints, and its exit status; None if it does not end in time."""
     process = subprocess.Popen(
         command, cwd=copy, env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        output, _ = process.communicate(timeout=timeout)
+        return process.communicate(timeout=timeout)[0], process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # its own session: pytest and its workers
-        process.communicate()
-        return f"nothing ends within {timeout:.0f} s"
-    if process.returncode == 0:
+        return process.communicate()[0], None
+
+
+def _caught(command: list[str], copy: Path, environment: dict[str, str], timeout: float) -> str:
+    """The first test that fails, or does not end; empty if there is none."""
+    output, status = _output(command, copy, environment, timeout)
+    if status == 0:
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.MULTILINE)
     if failed:
         return failed[1]
-    if process.returncode < 0:
-        running = re.findall(r"^(\S+::.*)$", output, re.MULTILINE)[-1:]
-        crash = signal.Signals(-process.returncode).name
-        name = running[0].partition(" Fatal Python")[0].strip() if running else "pytest"
-        return f"{name} ({crash})"
-    raise SystemExit(f"pytest ended with {process.returncode}:\n{output[-2000:]}")
+    last = re.findall(r"^(\S+::.*)$", output, re.MULTILINE)[-1:]
+    running = last[0].partition(" Fatal Python")[0].strip() if last else "pytest"
+    if status is None:
+        return f"{running} (running after {timeout:.0f} s)"
+    if status < 0:
+        return f"{running} ({signal.Signals(-status).name})"
+    raise SystemExit(f"pytest ended with {status}:\n{output[-2000:]}")
 
 
 if __name__ == "__main__":

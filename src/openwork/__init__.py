@@ -7,6 +7,9 @@
 array([0., 1., 2.])
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from openwork._version import __version__
 from openwork.algebra.operators import (
     ADD,
@@ -127,12 +130,27 @@ from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.einsum import einsum
-from openwork.tensor.files import read, write
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from openwork.tensor.files import read, write
+
 abs = abs_
+
+
+def __getattr__(name: str) -> Any:
+    """`read` and `write`: file formats are loaded with the first file, to keep the import short."""
+    if name not in ("read", "write"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module("openwork.tensor.files"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "read", "write"})
+
 
 __all__ = [
     "ADD",

@@ -57,15 +57,18 @@ _PLAIN = frozenset(
         "str | None",
     )
 )
+_ALL_FIELDS: dict[type, tuple[str, ...]] = {}
 _FIELD_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
+    """The fields that may hold nodes."""
     names = _FIELD_NAMES.get(cls)
     if names is None:
         names = tuple(
             f.name for f in fields(cls) if f.metadata.get("child", True) and f.type not in _PLAIN
         )
+        _ALL_FIELDS[cls] = tuple(f.name for f in fields(cls))
         _FIELD_NAMES[cls] = names
     return names
 
@@ -123,15 +126,16 @@ def map_children(node: N, change: Rewrite) -> N:
     new = [change(child) for child in below]
     if all(map(is_, new, below)):
         return node
-    changed: dict[str, object] = {f.name: getattr(node, f.name) for f in fields(node)}  # type: ignore[arg-type]
-    rest = iter(new)
-    for name in _field_names(type(node)):
+    kind, held, rest = type(node), node.__dict__, iter(new)
+    names = _field_names(kind)
+    changed = {name: held[name] for name in _ALL_FIELDS[kind]}
+    for name in names:
         value = changed[name]
         if isinstance(value, Node):
             changed[name] = next(rest)
         elif isinstance(value, tuple):
             changed[name] = tuple([next(rest) if isinstance(v, Node) else v for v in value])
-    return type(node)(**changed)
+    return kind(**changed)
 
 
 def bottom_up(rule: Rule) -> Rewrite:
@@ -199,4 +203,7 @@ def until_stable(rewrite: Rewrite) -> Rewrite:
 
 def substitute(node: N, table: dict[Node, Node]) -> N:
     """`node` with every subtree that is a key of `table` replaced by its value."""
-    return cast(N, top_down(lambda n: table.get(n))(node)) if table else node
+    if not table:
+        return node
+    kinds = frozenset(map(type, table))  # hashing a tree costs more than asking for its type
+    return cast(N, top_down(lambda n: table.get(n) if type(n) in kinds else None)(node))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -50,10 +52,13 @@ def test_one_long_row(format: Format, size: int, monkeypatch: pytest.MonkeyPatch
     every, none = np.arange(size), np.zeros(size, np.int64)
     coords = np.array([np.r_[every, none[1:]], np.r_[none, every[1:]]])
     matrix = sparse.coo_array((np.ones(coords.shape[1]), tuple(coords)), shape=(size, size))
+    tracemalloc.start()
     with pytest.raises(MemoryError):
         ow.tensor(matrix.tocsr()).to(format)
     with pytest.raises(MemoryError):
         ow.tensor((coords, matrix.data), shape=matrix.shape, format=format)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 30  # refused, not tried
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("tile", [2**31 - 1, 2**31, 2**40])

@@ -11,7 +11,7 @@ all entries of the level. They are equal for most levels, and differ where runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -42,6 +42,8 @@ class Entries:
     """Entries to be packed into a level: for each, its parent's place and its coordinate.
 
     Sorted by parent, then by coordinate. `below`: how many entries of the tensor lie below each.
+    `claim(bytes)` comes before an array that may be much larger than the entries: it raises
+    `MemoryError` where there is no room.
     """
 
     parent: Array
@@ -49,6 +51,7 @@ class Entries:
     below: Array
     parents: int
     extent: int
+    claim: Callable[[int], None] = lambda size: None
 
     @property
     def counts(self) -> Array:

@@ -35,6 +35,7 @@ class BitmapLevel(WholeRuns):
     def pack(self, entries: Entries) -> Packed:
         count = countable(entries.parents * entries.extent)
         places = entries.parent * entries.extent + entries.coordinate
+        entries.claim(count)
         bit = np.zeros(count, dtype=np.int8)
         bit[places] = 1
         return Packed({"bit": bit}, places, count)

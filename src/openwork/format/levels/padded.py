@@ -55,7 +55,9 @@ class SideBySide(Level, ABC):
         arrays, count = self.runs(entries.counts, entries.extent)
         view = SimpleNamespace(parents=entries.parents, **arrays)
         places = np.asarray(self.place(view, entries.parent, entries.rank), dtype=np.int64)
-        crd = np.zeros(count, dtype=coordinates(np.zeros(0), entries.extent, self.bits).dtype)
+        dtype = coordinates(np.zeros(0), entries.extent, self.bits).dtype
+        entries.claim(count * dtype.itemsize)
+        crd = np.zeros(count, dtype)
         crd[places] = entries.coordinate
         return Packed(arrays | {"crd": crd}, places, count)
 

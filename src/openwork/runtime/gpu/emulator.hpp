@@ -8,6 +8,7 @@
 // shuffled: a missing barrier shows in one of these orders.
 
 #pragma once
+#undef _FORTIFY_SOURCE  // it takes a jump from one stack to another for a fault
 #define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's headers: parsing C++'s takes as long as all the rest
 #include <math.h>
 #include <setjmp.h>
@@ -46,7 +47,9 @@ const char *const NAMES[] = {"",          "__syncwarp",       "__shfl_sync",   "
                              "__shfl_down_sync", "__shfl_xor_sync", "a vote", "__match_any_sync"};
 
 struct Fibre {
-  ucontext_t context;
+  ucontext_t context;  // where it begins
+  jmp_buf here;        // where it goes on
+  bool begun;
   char *stack;
   State state;
   Kind kind;         // what it waits for
@@ -59,8 +62,7 @@ const size_t STACK = 1 << 17;
 static Fibre *fibres;
 static int made, count, current, order;
 static unsigned long long seed = 1;
-static ucontext_t scheduler;
-static jmp_buf failure;
+static jmp_buf scheduler;
 static bool failed;
 static char message[256];
 static void (*body)(void *);
@@ -89,10 +91,10 @@ static void fail(const char *what) {
   failed = true;
 }
 
-// Fail inside a fibre: it never runs again.
+// Fail inside a fibre: it never goes on.
 static void give_up(const char *what) {
   fail(what);
-  swapcontext(&fibres[current].context, &scheduler);
+  _longjmp(scheduler, 1);
 }
 
 static void place(int thread) {
@@ -100,18 +102,27 @@ static void place(int thread) {
   threadIdx = {(unsigned)thread, 0, 0};
 }
 
-static void run_fibre() {
-  body(arguments);
-  settle();
-  fibres[current].state = ENDED;
-  setcontext(&scheduler);
+// Fibres change places with jumps: swapcontext asks the kernel for the signal mask each time.
+static void enter(Fibre &fibre) {
+  if (_setjmp(scheduler)) return;
+  if (fibre.begun) _longjmp(fibre.here, 1);
+  fibre.begun = true;
+  setcontext(&fibre.context);
 }
 
-static void wait(State state) {
+static void leave(State state) {
   settle();
   Fibre &me = fibres[current];
   me.state = state;
-  swapcontext(&me.context, &scheduler);
+  if (!_setjmp(me.here)) _longjmp(scheduler, 1);
+}
+
+// A block after the other: when it goes on after its end, it is a thread of the next.
+static void run_fibre() {
+  for (;;) {
+    body(arguments);
+    leave(ENDED);
+  }
 }
 
 static int lane_of(int thread) { return thread & 31; }
@@ -159,7 +170,7 @@ static unsigned long long meet(Kind kind, unsigned mask, unsigned long long valu
   if (!(mask >> lane_of(current) & 1)) give_up("a lane is not in the mask of its own call");
   if (width < 1 || width > 32 || (width & (width - 1))) give_up("a width that is no power of two");
   me.kind = kind, me.mask = mask, me.value = value, me.width = width, me.other = other;
-  wait(AT_WARP);
+  leave(AT_WARP);
   return me.result;
 }
 
@@ -202,11 +213,12 @@ static int shuffled(int n, int of) {
 
 static void start(int thread) {
   Fibre &fibre = fibres[thread];
+  fibre.state = READY;
+  if (fibre.begun) return;
   getcontext(&fibre.context);
   fibre.context.uc_stack.ss_sp = fibre.stack;
   fibre.context.uc_stack.ss_size = STACK;
-  fibre.context.uc_link = &scheduler;
-  fibre.state = READY;
+  fibre.context.uc_link = 0;
   makecontext(&fibre.context, (void (*)())run_fibre, 0);
 }
 
@@ -222,7 +234,7 @@ static void run_block() {
       if (fibres[thread].state != READY) continue;
       moved = true;
       place(thread);
-      swapcontext(&scheduler, &fibres[thread].context);
+      enter(fibres[thread]);
       if (fibres[thread].state == AT_WARP) complete(thread);
     }
     int waiting = 0;
@@ -239,6 +251,7 @@ static void run_block() {
       stuck();
     }
   }
+  for (int n = 0; failed && n < count; n++) fibres[n].begun = false;  // they hang somewhere
 }
 
 static bool make_fibres(int threads) {
@@ -286,7 +299,7 @@ extern "C" void __ubsan_handle_out_of_bounds_abort(void *data, void *index) {
   __ubsan_handle_out_of_bounds(data, index);
 }
 
-static inline void __syncthreads() { emulated::wait(emulated::AT_BARRIER); }
+static inline void __syncthreads() { emulated::leave(emulated::AT_BARRIER); }
 static inline void __syncwarp(unsigned mask = 0xffffffffu) {
   emulated::meet(emulated::SYNCWARP, mask, 0, 32, 0);
 }

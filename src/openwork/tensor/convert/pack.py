@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -130,6 +131,7 @@ def _pack_sorted(
     coordinates on the levels so far differ from those of the entry before.
     """
     count = len(values)
+    claim = partial(check_memory, what=f"{format!r} of shape {shape}")
     columns = list(columns)
     parent = np.zeros(count, dtype=np.int64)
     first = np.arange(count) == 0
@@ -146,11 +148,10 @@ def _pack_sorted(
             first[1:] |= other[1:] != other[:-1]
         starts = np.flatnonzero(first)
         below = np.diff(starts, append=count)
-        entries = Entries(
-            parent[starts], column[starts].astype(np.int64), below, parents, int(extent)
-        )
+        coordinate = column[starts].astype(np.int64)
+        entries = Entries(parent[starts], coordinate, below, parents, int(extent), claim)
         if any(fact.per == "parent" for fact in level.arrays):
-            check_memory(_BYTES_EACH * parents, f"{format!r} of shape {shape}")
+            claim(_BYTES_EACH * parents)
         packed = level.pack(entries)
         levels.append(packed.arrays)
         parent = packed.places[np.cumsum(first, dtype=np.int64) - 1] if count else parent
