@@ -21,6 +21,11 @@ class Node:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        """What a dataclass would write: one method for all, since making methods is slow."""
+        held = ", ".join(f"{name}={value!r}" for name, value in self.__getstate__().items())
+        return f"{type(self).__qualname__}({held})"
+
     def __getstate__(self) -> dict[str, object]:
         """Pickle the fields, without what is cached on the node."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class Expr(Node):
         return strong(self.kind)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class IndexVar(Expr):
     """An index variable; in an expression it stands for its coordinate, an int64."""
 
@@ -57,7 +57,7 @@ class IndexVar(Expr):
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TensorVar(Node):
     """A tensor as expressions see it: name, format, element type, the value of absent entries.
 
@@ -95,7 +95,7 @@ class TensorVar(Node):
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Access(Expr):
     """The element of `tensor` at coordinates `vars`: written `A[i, j]`.
 
@@ -128,7 +128,7 @@ class Access(Expr):
         return f"{self.tensor}[{', '.join(map(str, self.vars))}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Literal(Expr):
     """A number. A Python number is weak (`typed` is None); a NumPy scalar keeps its type."""
 
@@ -158,7 +158,7 @@ class Literal(Expr):
         return repr(self.value) if self.typed is None else f"{self.typed}({self.value!r})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Absent(Expr):
     """The value of an entry that is not stored: it obeys operators' laws, not IEEE arithmetic.
 
@@ -177,7 +177,7 @@ class Absent(Expr):
         return f"absent({self.value!r})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Apply(Expr):
     """An operator applied to expressions."""
 
@@ -208,7 +208,7 @@ class Apply(Expr):
         return f"{self.op}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cast(Expr):
     """`expr` converted to an element type."""
 
@@ -223,7 +223,7 @@ class Cast(Expr):
         return f"{self.to}({self.expr})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduce(Expr):
     """`expr` combined by `op` over every value of `var`: `sum(j, e)` is `Reduce(ADD, j, e)`."""
 
@@ -253,7 +253,7 @@ class Reduce(Expr):
         return f"{'sum' if self.op is ops.ADD else self.op}({self.var}, {self.expr})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parameter(Expr):
     """Argument `position` of a user's operator, in the expression that defines it."""
 
@@ -268,7 +268,7 @@ class Parameter(Expr):
         return f"${self.position}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Assignment(Node):
     """`lhs = rhs`, or `lhs op= rhs` when `op` is given."""
 

@@ -78,7 +78,7 @@ class Tag:
         return f"{self.unit.value}, {self.race.value}{more}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ahead(Node):
     """Prefetch `access` as it will be `distance` iterations later."""
 
@@ -93,7 +93,7 @@ class Stmt(Node):
         return text(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forall(Stmt):
     """`body` for every value of `var`.
 
@@ -111,7 +111,7 @@ class Forall(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Assign(Stmt):
     """`lhs = rhs`, or `lhs op= rhs`."""
 
@@ -122,7 +122,7 @@ class Assign(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Where(Stmt):
     """`consumer` reads `temporary`, which `producer` computes first.
 
@@ -140,7 +140,7 @@ class Where(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sequence(Stmt):
     """`first`, and then `then`."""
 
@@ -150,7 +150,7 @@ class Sequence(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SuchThat(Stmt):
     """`body`, whose loop variables derive by `relations` from the variables that index tensors."""
 

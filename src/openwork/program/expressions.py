@@ -58,7 +58,7 @@ class Expr(Node):
         return Binary("&&", self, expr(other))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Name(Expr):
     """A scalar variable."""
 
@@ -66,7 +66,7 @@ class Name(Expr):
     type: str = INDEX
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Value(Expr):
     """A constant of an element type."""
 
@@ -88,7 +88,7 @@ class Role(Enum):
     SCRATCH = "scratch"  # temporary data of a kernel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Array(Node):
     """An array in memory; `array[e]` in Python builds a load.
 
@@ -117,7 +117,7 @@ class Array(Node):
         return Array(name, self.type, self.role, tensor, self.vectors)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Load(Expr):
     """`array[index]`"""
 
@@ -130,7 +130,7 @@ class Load(Expr):
         return self.array.type
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Binary(Expr):
     """Index arithmetic or logic: `+ - * / % < <= == != && || min max`."""
 
@@ -144,7 +144,7 @@ class Binary(Expr):
         return INDEX if self.sign in _ARITHMETIC else "bool"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Apply(Expr):
     """An operator of the algebra applied to elements; arguments have the operator's types."""
 
@@ -153,7 +153,7 @@ class Apply(Expr):
     type: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Convert(Expr):
     """`expr` converted to an element type."""
 
@@ -161,7 +161,7 @@ class Convert(Expr):
     type: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Helper(Expr):
     """A call of a small runtime function that accompanies the generated code."""
 

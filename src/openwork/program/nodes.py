@@ -42,14 +42,14 @@ class Stmt(Node):
     """A statement."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Block(Stmt):
     """Statements in order."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Declare(Stmt):
     """`type name = value;` declares a scalar, `fixed` if it never changes."""
 
@@ -58,7 +58,7 @@ class Declare(Stmt):
     fixed: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Set(Stmt):
     """`name = value;`, or `name = op(name, value);`"""
 
@@ -67,7 +67,7 @@ class Set(Stmt):
     op: Op | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Store(Stmt):
     """`array[index] = value;`, or `array[index] = op(array[index], value);`
 
@@ -83,7 +83,7 @@ class Store(Stmt):
     stream: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Balance(Node):
     """Partition a loop so that each thread gets equally many positions, as counted by `pos`.
 
@@ -96,7 +96,7 @@ class Balance(Node):
     count: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduction(Node):
     """The loop only updates the outer scalar `name`: `name = op(name, value);`
 
@@ -111,7 +111,7 @@ class Reduction(Node):
     width: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Copy(Node):
     """Each thread has a private copy of the `count` elements of `array`, initially `identity`.
 
@@ -125,7 +125,7 @@ class Copy(Node):
     identity: Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Threads(Node):
     """CPU threads take contiguous ranges of iterations, of equal length or by `balance`.
 
@@ -140,7 +140,7 @@ class Threads(Node):
     chunk: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Unit(Node):
     """A GPU unit executes each iteration: a "block", "warp" or "thread".
 
@@ -161,7 +161,7 @@ class Unit(Node):
     copies: tuple[Copy, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class For(Stmt):
     """`for (var = begin; var < end; var++) body`
 
@@ -192,7 +192,7 @@ class For(Stmt):
         return self.by.kind if isinstance(self.by, Unit) else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class While(Stmt):
     """`while (condition) body`
 
@@ -208,12 +208,12 @@ class While(Stmt):
     brief: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Break(Stmt):
     """Leave the innermost loop, which is neither parallel nor simd."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class If(Stmt):
     """`if (condition) then else otherwise`"""
 
@@ -222,7 +222,7 @@ class If(Stmt):
     otherwise: Stmt | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Local(Stmt):
     """A small array of constant size, meant to stay in registers.
 
@@ -234,7 +234,7 @@ class Local(Stmt):
     apiece: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Allocate(Stmt):
     """A new local array of `count` elements, all zero bytes if `zeroed`.
 
@@ -248,7 +248,7 @@ class Allocate(Stmt):
     kept: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grow(Stmt):
     """Make room for `needed` elements in every array of a list, at least doubling `capacity`.
 
@@ -260,7 +260,7 @@ class Grow(Stmt):
     arrays: tuple[Growing, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Growing(Node):
     """An array that grows with a list, and how many elements it has per entry."""
 
@@ -270,14 +270,14 @@ class Growing(Node):
     zeroed: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Free(Stmt):
     """Free an array."""
 
     array: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shelf(Stmt):
     """A shelf for `count` arrays named `array`, which outlive the iterations that make them."""
 
@@ -285,7 +285,7 @@ class Shelf(Stmt):
     count: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Put(Stmt):
     """Move an array to slot `number` of its shelf, and leave an empty array in its place."""
 
@@ -293,7 +293,7 @@ class Put(Stmt):
     number: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Take(Stmt):
     """Take the array in slot `number` from the shelf of `array`: as that, or in place of `into`.
 
@@ -305,7 +305,7 @@ class Take(Stmt):
     into: Array | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prefetch(Stmt):
     """Prefetch `array[index]`, which will be needed soon.
 
@@ -321,21 +321,21 @@ class Prefetch(Stmt):
     written: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fail(Stmt):
     """Return with a status, and without a result."""
 
     status: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Do(Stmt):
     """A helper called for its side effect."""
 
     call: Helper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comment(Stmt):
     """A comment in the generated code."""
 
@@ -366,7 +366,7 @@ def in_order(
     return block(*done)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Argument(Node):
     """An array argument: which tensor's, which level's (-1: values), which one.
 
@@ -382,7 +382,7 @@ class Argument(Node):
     count: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program(Node):
     """A kernel: its array and size arguments, and its body."""
 
