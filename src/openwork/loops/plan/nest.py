@@ -8,6 +8,7 @@ from functools import cached_property
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import (
     Assign,
     Forall,
@@ -132,6 +133,13 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
                 code="E302",
                 hint="give the new loop another name",
             )
+
+
+def fresh_variable(plan: Plan, base: str) -> IndexVar:
+    """A variable that the statement does not have yet."""
+    taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
+    taken |= {n.name for n in walk(plan.assignment) if isinstance(n, IndexVar)}
+    return IndexVar(fresh_name(base, taken))
 
 
 # Larger numbers would overflow index arithmetic, or make a loop endless.

@@ -175,6 +175,8 @@ def understand(
         raise _wrong(name, signature, span)
     if any(values[n] is None for n in required):
         raise _wrong(name, signature, span)
+    if name == "bound" and _names_member(BoundType, values["value"]):
+        values |= {"value": values["kind"], "kind": values["value"]}  # the thesis has both orders
     if name == "parallelize" and values.get("race") is None:
         values["race"] = OutputRaceStrategy.NoRaces
     understood = tuple(
@@ -242,12 +244,19 @@ def _whole(value: Any, span: Span | None) -> int:
         return cast(int, value)
 
 
+def _names_member(kinds: type[E], value: Any) -> bool:
+    """Whether `value` is a member of `kinds`, or its name, which may have theirs in front."""
+    names = [member.value for member in kinds]
+    text = value.removeprefix(f"{kinds.__name__}::") if isinstance(value, str) else None
+    return isinstance(value, kinds) or text in names
+
+
 def _member(kinds: type[E], value: Any, span: Span | None) -> E:
     if isinstance(value, kinds):
         return value
+    if _names_member(kinds, value):
+        return kinds(value.removeprefix(f"{kinds.__name__}::"))
     names = [member.value for member in kinds]
-    if isinstance(value, str) and value in names:
-        return kinds(value)
     raise ScheduleError(
         f"there is no {kinds.__name__} {getattr(value, 'value', value)!s}",
         code="E311",

@@ -59,7 +59,7 @@ class Schedulable(ABC):
         return self._do("reorder", *loops)
 
     def order(self: S, *loops: Any) -> S:
-        """Nest all loops in the order given."""
+        """Nest the loops in the order given; those that are not named stay where they are."""
         return self._do("order", *loops)
 
     def fuse(self: S, i: Any, j: Any, f: Any) -> S:
@@ -94,8 +94,13 @@ class Schedulable(ABC):
         """
         return self._do("divide", i, i0, i1, parts, balance=balance, split_points=split_points)
 
-    def bound(self: S, i: Any, ib: Any, value: int, kind: BoundType | str) -> S:
-        """Promise where the values of `i` begin or end; data that breaks it is refused."""
+    def bound(
+        self: S, i: Any, ib: Any, value: int | BoundType | str, kind: BoundType | str | int
+    ) -> S:
+        """Promise where the values of `i` begin or end; data that breaks it is refused.
+
+        The kind may also come before the value.
+        """
         return self._do("bound", i, ib, value, kind)
 
     def unroll(self: S, i: Any, factor: int | None = None) -> S:

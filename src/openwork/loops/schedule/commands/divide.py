@@ -12,6 +12,7 @@ from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan.nest import (
     MOST_PARTS,
     find_loops,
+    fresh_variable,
     new_variables,
     positive,
     provenance_of,
@@ -70,7 +71,7 @@ def divide(
         )
     if pos is None:
         check_run(plan, var, access, access.level_vars.index(provenance.underived(var)[0]))
-        hidden = _positions_of(plan, var)
+        hidden = fresh_variable(plan, f"{var}_pos")
         new_variables(plan, outer, inner, hidden)
         plan = rewrite(plan, _renamed(var, hidden), Pos(var, hidden, access))
         var = hidden
@@ -133,15 +134,6 @@ def _check_known_before(plan: Plan, var: IndexVar) -> None:
 
 def _renamed(var: IndexVar, new: IndexVar) -> Callable[[Forall], Stmt | None]:
     return lambda loop: replace(loop, var=new) if loop.var == var else None
-
-
-def _positions_of(plan: Plan, var: IndexVar) -> IndexVar:
-    """A name for the positions that a balanced loop is cut at."""
-    taken = {n for n in walk(plan.loops) if isinstance(n, IndexVar)}
-    name = IndexVar(f"{var}_pos")
-    while name in taken:
-        name = IndexVar(f"{name}_")
-    return name
 
 
 def _counted(plan: Plan, var: IndexVar) -> Access:
