@@ -16,11 +16,12 @@ from openwork.loops.nodes import Stmt
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command
 from openwork.loops.schedule.draft import Draft
-from openwork.loops.schedule.legality.gpu import check_for_cpu
+from openwork.loops.schedule.legality.gpu import check_for_cpu, check_for_gpu
 from openwork.loops.schedule.machines import ANY_CPU, H200
 from openwork.loops.schedule.schedulable import Schedulable
 from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
+from openwork.recipes.choose import suggested
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
@@ -64,6 +65,8 @@ class Statement(Schedulable):
     def _planned_for(self, target: Target, exact: bool) -> Draft:
         """The loops for a target; `exact`: a default schedule without atomics."""
         if target.gpu:
+            if self._given is not None:
+                check_for_gpu(self._given.plan, suggested(Statement(self._assignment)))
             return scheduled_for_gpu(self._draft, statistics_of(self._assignment), H200, exact)
         check_for_cpu(self._planned.plan)
         return self._planned

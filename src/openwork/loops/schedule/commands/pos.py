@@ -104,6 +104,8 @@ def _no_positions(kinds: Sequence[Level], part: bool) -> str | None:
     `part`: only some coordinates of the first level are meant, which have to be searched for.
     """
     for kind in kinds:
+        if kind.lists:
+            return "it is a workspace that lists its keys while it is filled"
         if not kind.walks:
             return f"not every place of a level {kind} holds an entry"
         if len(kinds) > 1 and not kind.contiguous:

@@ -125,6 +125,18 @@ def uses_gpu(plan: Plan) -> bool:
     )
 
 
+def check_for_gpu(plan: Plan, recipe: str | None) -> None:
+    """Raise E315 if a loop is for a unit of a CPU; `recipe`: what to schedule it by instead."""
+    for node in walk(plan.loops):
+        if isinstance(node, Forall) and node.tag is not None and not node.tag.unit.on_gpu:
+            way = "leave the schedule out for the default"
+            raise ScheduleError(
+                f"{node.var} is for {node.tag.unit.value}, but the target is a GPU",
+                code="E315",
+                hint=way if recipe is None else f"ow.recipes.{recipe}(stmt), or {way}",
+            )
+
+
 def check_for_cpu(plan: Plan) -> None:
     """Raise E315 if a loop is for a unit of a GPU."""
     for node in walk(plan.loops):
