@@ -92,7 +92,7 @@ class Draw:
             case "expr":
                 expr = rng.choice(self.exprs)
                 return expr if rng.random() < 0.7 else show(expr)
-            case "tensor":
+            case "tensor" | "name":
                 return rng.choice(("w", "A", "ws"))
             case "function":
                 return rng.choice((lambda tensors, parts: [0] * (parts + 1), None, "cuts"))

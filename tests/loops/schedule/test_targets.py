@@ -12,7 +12,11 @@ pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(5)
 A = ow.tensor(rng.random((9, 8)) * (rng.random((9, 8)) < 0.4), format=ow.CSR)
 x, y, D, C = ow.tensor(rng.random(8)), ow.empty(9), ow.tensor(rng.random((8, 6))), ow.empty((9, 6))
-U, V, S = ow.tensor(rng.random((9, 4))), ow.tensor(rng.random((8, 4))), ow.empty((9, 8), format=ow.CSR)
+U, V, S = (
+    ow.tensor(rng.random((9, 4))),
+    ow.tensor(rng.random((8, 4))),
+    ow.empty((9, 8), format=ow.CSR),
+)
 
 FOR_A_GPU = {
     "warp_per_row": ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x),

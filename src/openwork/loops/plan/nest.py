@@ -109,12 +109,17 @@ def find_loops(plan: Plan, var: IndexVar) -> list[Forall]:
 def untagged(plan: Plan, var: IndexVar) -> None:
     """Raise if the loop over `var` is parallel: it is not transformed further."""
     for loop in find_loops(plan, var):
-        if loop.tag is not None:
-            raise ScheduleError(
-                f"{var} is already parallel ({loop.tag})",
-                code="E310",
-                hint=f"transform {var} first, and parallelize the result",
-            )
+        check_untagged(loop)
+
+
+def check_untagged(loop: Forall) -> None:
+    """Raise if a loop is parallel already."""
+    if loop.tag is not None:
+        raise ScheduleError(
+            f"{loop.var} is already parallel ({loop.tag})",
+            code="E310",
+            hint=f"transform {loop.var} first, and parallelize the result",
+        )
 
 
 def new_variables(plan: Plan, *variables: IndexVar) -> None:

@@ -70,7 +70,8 @@ COMMANDS: dict[str, Signature] = {
     "precompute": _signature(precompute, "expr:expr i:vars ip:vars workspace:tensor?"),
     "parallelize": _signature(
         parallelize,
-        "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int?",
+        "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int? "
+        "writes:name?",
     ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
@@ -102,7 +103,7 @@ class Command:
         return f"{self.name}({','.join(written)})"
 
 
-_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction", "resident")
+_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction", "resident", "writes")
 
 
 def _as_written(expr: Expr) -> Expr:
@@ -203,6 +204,8 @@ def _understood(plan: Plan, kind: str, value: Any, span: Span | None) -> Any:
             return _whole(value, span)
         case "word":
             return str(value).strip("\"'")
+        case "name":
+            return _name(value)
         case "unit":
             return _member(ParallelUnit, value, span)
         case "race":
@@ -370,14 +373,19 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
     )
 
 
-def _result(plan: Plan, value: Any, span: Span | None) -> str:
+def _name(value: Any) -> str:
+    """The name of a tensor, which may be given by an access."""
     given = unwrapped(value)
     name = given if isinstance(given, str) else getattr(given, "name", given)
     if isinstance(given, Access):
         name = given.tensor.name
-    name = re.split(r"[(\[]", str(name))[0].strip()
+    return re.split(r"[(\[]", str(name))[0].strip()
+
+
+def _result(plan: Plan, value: Any, span: Span | None) -> str:
+    name = _name(value)
     if name != plan.user_result.name:
         raise ScheduleError(
             f"{name} is not the result", code="E311", span=span, hint=f"stream({plan.user_result})"
         )
-    return str(name)
+    return name

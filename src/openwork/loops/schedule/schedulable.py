@@ -121,6 +121,7 @@ class Schedulable(ABC):
         group_size: int | None = None,
         reduction: str | None = None,
         resident: int | None = None,
+        writes: Any = None,
     ) -> S:
         """Run the iterations of `i` on threads, vector lanes, or the units of a GPU.
 
@@ -133,9 +134,10 @@ class Schedulable(ABC):
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
             resident: launch bounds in threads per multiprocessor, for `GPUBlock`; fewer threads
                 have more registers each, and more loads in flight.
+            writes: a tensor or its name: of several loops over `i`, only those that compute it.
         """
         more = {"group_size": group_size, "reduction": reduction, "resident": resident}
-        return self._do("parallelize", i, unit, race, chunk=chunk, **more)
+        return self._do("parallelize", i, unit, race, chunk=chunk, writes=writes, **more)
 
     def mergeby(self: S, i: Any, strategy: str) -> S:
         """Intersect sparse operands along `i` by `"gallop"` or `"two_finger"`."""
