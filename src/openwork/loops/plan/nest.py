@@ -127,6 +127,7 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
     provenance = provenance_of(plan)
     taken = provenance.variables | set(loop_variables(plan))
     taken |= {n for n in walk(plan.assignment) if isinstance(n, IndexVar)}
+    taken |= {block.var for block in plan.blocks}
     for n, var in enumerate(variables):
         if var in variables[:n]:
             raise ScheduleError(

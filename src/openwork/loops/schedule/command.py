@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
@@ -19,6 +20,7 @@ from openwork.index.show import show
 from openwork.index.terms import as_variable, unwrapped
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.plan.blocks import whole_vars
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType
 from openwork.loops.schedule.commands.assemble import assemble
@@ -32,6 +34,7 @@ from openwork.loops.schedule.commands.precompute import precompute
 from openwork.loops.schedule.commands.reorder import order, reorder
 from openwork.loops.schedule.commands.split import split
 from openwork.loops.schedule.commands.tags import mergeby, prefetch, stream, unroll
+from openwork.loops.schedule.in_blocks import in_blocks
 from openwork.tree import Node, substitute, walk
 
 E = TypeVar("E", bound=Enum)
@@ -138,7 +141,7 @@ def _written(kind: str, value: Any) -> str:
 
 def run(plan: Plan, command: Command) -> Plan:
     """The plan after a command."""
-    return COMMANDS[command.name].run(plan, *command.arguments)
+    return COMMANDS[command.name].run(plan, *in_blocks(plan, command.name, command.arguments))
 
 
 def understand(
@@ -299,7 +302,7 @@ def _access(plan: Plan, value: Any, span: Span | None) -> Access:
         a
         for a in reads
         if name in (a.tensor.name, made_from.get(a.tensor.name))
-        and (variables is None or a.vars == variables)
+        and (variables is None or variables in (a.vars, whole_vars(a.vars, plan.blocks)))
     ]
     if len(fitting) != 1:
         known = ", ".join(sorted({show(a).replace(" ", "") for a in reads}))
@@ -331,8 +334,14 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
         }
         hole = "it" + "_" * max(map(len, tensors), default=0)  # a name that no tensor has
         known = {**tensors, hole: TensorVar(hole, dense(0), FLOAT64)}
+        text = f"{hole} = {value}"
         try:
-            expr = parse_assignment(f"{hole} = {value}", known, operators).rhs
+            if plan.blocks:  # as the user wrote it, or over blocks as the loops are
+                user = {n.name: n for n in walk(plan.written) if isinstance(n, TensorVar)}
+                with suppress(ParseError):
+                    parse_assignment(text, {**known, **user}, operators)
+                    known |= user
+            expr = parse_assignment(text, known, operators).rhs
         except ParseError as error:
             hint = (error.hint or "").replace(f"{hole}, ", "").replace(f", {hole}", "")
             hint = hint or "write it as in the statement, such as A(i,j) * x(j)"
@@ -348,7 +357,8 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
         for a in walk(expr)
         if isinstance(a, Access)
         for b in _reads(plan)
-        if a.vars == b.vars and a.tensor.name in (b.tensor.name, made_from.get(b.tensor.name))
+        if a.vars in (b.vars, whole_vars(b.vars, plan.blocks))
+        and a.tensor.name in (b.tensor.name, made_from.get(b.tensor.name))
     }
     return substitute(expr, table)
 

@@ -18,6 +18,7 @@ from openwork.loops.plan.nest import loop_variables
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import COMMANDS, Command, run
 from openwork.loops.schedule.commands.reorder import completed_orders
+from openwork.loops.schedule.in_blocks import in_blocks
 from openwork.loops.schedule.schedulable import Schedulable
 from openwork.trace import Stage
 
@@ -76,7 +77,7 @@ class Draft(Schedulable):
 
         An order of some loops is less than a demand: if it needs conversions, these stay.
         """
-        (wanted,) = command.arguments
+        (wanted,) = in_blocks(self.plan, command.name, command.arguments)
         present = loop_variables(self.plan)
         if self.replan is None or self.commands or not set(wanted) <= set(present):
             return self
