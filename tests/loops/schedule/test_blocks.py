@@ -75,7 +75,7 @@ def test_columns(text: str, format: str) -> None:
         ("split(i,i0,i1,12)", "split(ib,i0,i1,4)"),
         ("bound(i,ix,36,MaxConstraint)", "bound(ib,ix,12,MaxConstraint)"),
         ("unroll(j)", "unroll(jj)"),
-        ("parallelize(j,CPUVector,ParallelReduction)", "parallelize(jj,CPUVector,ParallelReduction)"),
+        ("parallelize(j,CPUVector,Atomics)", "parallelize(jj,CPUVector,Atomics)"),
         ("fuse(i,j,f)", "fuse(ib,jb,f)"),
         ("order(i,j)", "order(ib,jb,ii,jj)"),
         ("precompute(A(i,j)*x(j),i,i)", "precompute(A(ib,ii,jb,jj)*x(jb,jj),[ib,ii],[ib,ii])"),

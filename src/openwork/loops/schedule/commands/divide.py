@@ -119,10 +119,9 @@ def _check_known_before(plan: Plan, var: IndexVar) -> None:
     if isinstance(above, Pos):
         variables = provenance.underived(above.parent)
         plain = above.access.level_vars.index(variables[0]) == 0
-        above = provenance.above.get(above.parent)
-        plain = plain and (above is None or isinstance(above, Fuse))
-    if isinstance(above, Fuse):
-        plain = all(provenance.above.get(v) is None for v in above.parents)
+        plain = plain and _fuses_all(above.parent, provenance)
+    elif isinstance(above, Fuse):
+        plain = _fuses_all(above.fused, provenance)
     if not plain:
         raise ScheduleError(
             f"where {var} begins and ends is known only inside the kernel, so it cannot be cut at "
@@ -130,6 +129,14 @@ def _check_known_before(plan: Plan, var: IndexVar) -> None:
             code="E305",
             hint="use split_points on a loop over a whole dimension, or over all positions",
         )
+
+
+def _fuses_all(var: IndexVar, provenance: Provenance) -> bool:
+    """Whether `var` is a variable of the statement, or fuses such."""
+    above = provenance.above.get(var)
+    if isinstance(above, Fuse):
+        return all(_fuses_all(parent, provenance) for parent in above.parents)
+    return above is None
 
 
 def _renamed(var: IndexVar, new: IndexVar) -> Callable[[Forall], Stmt | None]:
