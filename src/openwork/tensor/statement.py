@@ -18,12 +18,13 @@ from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.gpu import check_for_cpu, check_for_gpu
-from openwork.loops.schedule.machines import ANY_CPU, H200
+from openwork.loops.schedule.machines import H200
 from openwork.loops.schedule.schedulable import Schedulable
 from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
 from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.measure import entries_of, statistics_of
@@ -61,7 +62,7 @@ class Statement(Schedulable):
     @cached_property
     def _planned(self) -> Draft:
         """The scheduled loops for a CPU."""
-        return scheduled_for_cpu(self._draft, ANY_CPU)
+        return scheduled_for_cpu(self._draft, this_cpu())
 
     def _planned_for(self, target: Target, exact: bool) -> Draft:
         """The loops for a target; `exact`: a default schedule without atomics."""
@@ -88,9 +89,9 @@ class Statement(Schedulable):
         then the text is empty, as it is where the default changes nothing.
 
         >>> import openwork as ow
-        >>> A, x = ow.placeholder("A", order=2, format=ow.CSR), ow.placeholder("x", order=1)
-        >>> spmv = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(9), A=A, x=x)
-        >>> spmv.default_schedule()
+        >>> A, B = ow.placeholder("A", order=2, format=ow.CSR), ow.placeholder("B", order=2)
+        >>> spmm = ow.parse("C(i,k) = A(i,j) * B(j,k)", C=ow.empty((9, 5)), A=A, B=B)
+        >>> spmm.default_schedule()
         'parallelize(i,CPUThread,NoRaces)'
 
         Raises:

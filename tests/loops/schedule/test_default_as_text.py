@@ -91,7 +91,7 @@ def test_random_statements(target: str) -> None:
 @pytest.mark.needs_cc
 def test_the_text_is_to_start_from() -> None:
     spmv = COMMON["SpMV"]
-    assert spmv.default_schedule() == "parallelize(i,CPUThread,NoRaces)"
+    assert spmv.default_schedule().endswith("parallelize(i,CPUThread,NoRaces)")
     mine = spmv.schedule(spmv.default_schedule() + ", unroll(j,4)")
     assert mine.default_schedule() == spmv.default_schedule()
     np.testing.assert_allclose(mine.compile()().to_numpy(), spmv.compile()().to_numpy())

@@ -31,6 +31,7 @@ from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType, Divide
 from openwork.loops.schedule.default.cpu_dot import extent_of, terms_of, vars_of, with_lanes
+from openwork.loops.schedule.default.cpu_gather import with_gathers
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.parallel import entangled
 from openwork.loops.schedule.machines import Cpu
@@ -43,6 +44,7 @@ def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
     """`draft` with the default schedule, as far as it applies."""
     draft = _side_by_side(_in_lists(draft), cpu)
     draft = _counted_columns(with_lanes(_factored(draft, cpu), cpu), cpu)
+    draft = with_gathers(draft, cpu)
     if draft.otherwise is not None:
         other = in_pieces(shared_by_threads(draft.otherwise, cpu))
         draft = replace(draft, otherwise=other)
