@@ -78,11 +78,11 @@ def test_the_choice_for_a_gpu_is_its_commands(name: str, exact: bool) -> None:
     assert replayed(stmt._draft, chosen).plan == chosen.plan
 
 
-def test_a_loop_that_no_command_names_alone_is_tagged_and_told() -> None:
+def test_of_several_loops_over_a_variable_the_result_has_the_parallel_one() -> None:
     """The temporary is filled in a loop over i, too, which stays as it is."""
     stmt = parsed("R(j) = A(i,j) - 2", (48,))
     chosen = default_cpu(stmt._draft, ANY_CPU)
-    assert not any(command.name == "parallelize" for command in chosen.commands)
+    assert str(chosen.commands[-1]) == "parallelize(j,CPUThread,NoRaces,writes=R)"
     assert "j: parallel over threads, no two iterations write to the same entry" in chosen.decisions
     assert str(chosen.plan.loops).count("CPUThread") == 1
 

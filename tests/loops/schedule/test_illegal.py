@@ -725,7 +725,8 @@ NOTHING: dict[str, tuple[Callable[[Statement], Any], str]] = {
     "prefetch access": (lambda t: t.prefetch(None, j, 4), "prefetch takes access, i, distance"),
     "unit": (
         lambda t: t.parallelize(i, None),
-        "parallelize takes i, unit, [race], [chunk], [group_size], [reduction], [resident]",
+        "parallelize takes i, unit, [race], [chunk], [group_size], [reduction], [resident], "
+        "[writes]",
     ),
     "bound value": (lambda t: t.bound(i, "b", None, "MinExact"), "bound takes i, ib, value, kind"),
     "bound kind": (lambda t: t.bound(i, "b", 3, None), "bound takes i, ib, value, kind"),

@@ -41,8 +41,13 @@ class CoordValues(Values[Coord]):
     def outermost_window(
         self, var: IndexVar, scope: Scope
     ) -> tuple[list[p.Stmt], Ends | None, Scope]:
-        code, window, scope = self.recovery.values(var, scope)
-        return code, (window.lo, window.hi), scope
+        code, run, scope = self.recovery.position_window(self.relation.parent, scope)
+        if run is None:  # all positions: no part of them has to be searched for
+            pos = self.recovery.provenance.position_space(self.relation.parent)
+            more, confined, scope = self.recovery.outermost_window(pos.parent, scope)
+            return [*code, *more], confined, scope
+        more, window, scope = self.recovery.values(var, scope)
+        return [*code, *more], (window.lo, window.hi), scope
 
     def window_above(
         self, var: IndexVar, window: Ends, scope: Scope
