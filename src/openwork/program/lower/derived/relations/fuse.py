@@ -14,6 +14,7 @@ from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Values
+from openwork.program.lower.derived.segment_runs import SegmentRuns
 from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import coordinate_window
@@ -57,8 +58,9 @@ class FuseLoops(Loops[Fuse]):
         fuse, recovery = self.relation, self.recovery
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
         if driver is not None:
-            segments = Segments if self.ctx.on_gpu else None
-            tracked = Tracked(recovery, self.iteration.lower, segments)
+            gpu = self.ctx.on_gpu
+            segments, runs = (Segments, None) if gpu else (None, SegmentRuns)
+            tracked = Tracked(recovery, self.iteration.lower, segments, runs)
             return tracked.loop(loop, driver, window, scope)
         code, first, scope = recovery.values(fuse.outer, scope)
         more, second, scope = recovery.values(fuse.inner, scope)
