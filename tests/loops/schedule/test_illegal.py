@@ -299,9 +299,10 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
         "iterations of a would race for the list of keys of w",
     ),
     # 308: loops that cannot be shared, merged or prefetched
-    ("sum", "parallelize(i,CPUThread,NoRaces)", "E308", f"S {ONE_THREAD}"),
+    ("sum", "parallelize(i,CPUThread,Atomics)", "E308", f"S {ONE_THREAD}"),
+    ("sum", "parallelize(i,CPUThread,NoRaces,4)", "E308", f"S {ONE_THREAD}"),
     ("sum", "parallelize(j,CPUVector,NoRaces)", "E308", f"S {ONE_THREAD}"),
-    ("spgemm", "parallelize(i,CPUThread,NoRaces)", "E308", f"P {ONE_THREAD}"),
+    ("spgemm", "parallelize(i,CPUThread,Temporary)", "E308", f"P {ONE_THREAD}"),
     ("spmm", "parallelize(i,CPUThread,NoRaces), parallelize(k,CPUThread,NoRaces)", "E308",
      "k is inside of i, and both are for CPUThread"),
     ("spmm", "parallelize(k,CPUThread,NoRaces), parallelize(i,CPUThread,NoRaces)", "E308",

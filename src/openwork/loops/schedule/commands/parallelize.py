@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, nest_of
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import find_loops, positive, rewrite, untagged
+from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.legality.loops import check_nest
 
@@ -31,9 +33,10 @@ def parallelize(
     forall i: S   =>   forall i: S  [CPUThread, NoRaces]
 
     Legal where the loop is not a while loop over several sparse operands (split it, and take the
-    outer part), where no result is appended to, and where writes do not race: `NoRaces` is proven
-    or refused, `Atomics`, `Temporary` and `ParallelReduction` need a reduction that commutes.
-    `chunk`: dynamic scheduling, by so many iterations at a time.
+    outer part), and where writes do not race: `NoRaces` is proven or refused, `Atomics`,
+    `Temporary` and `ParallelReduction` need a reduction that commutes. A sparse result that is
+    appended to has no races along its outermost loop: threads then take pieces of it, as
+    `assemble("append")` has it. `chunk`: dynamic scheduling, by so many iterations at a time.
 
     `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
     `group_size` adjacent threads combine what they write before one of them writes it. `resident`
@@ -49,11 +52,23 @@ def parallelize(
     )
     if not over:
         untagged(plan, var)
+    if _takes_pieces(plan, var, tag):
+        strategy = plan.assembly.strategy if isinstance(plan.assembly, Append) else "serial"
+        pieces = Append("append" if strategy == "serial" else strategy)
+        return check_nest(replace(plan, assembly=pieces))
 
     def change(loop: Forall) -> Stmt | None:
         return replace(loop, tag=tag) if loop.var == var else None
 
     return check_nest(rewrite(plan, change))
+
+
+def _takes_pieces(plan: Plan, var: IndexVar, tag: Tag) -> bool:
+    """Whether a parallel loop is one that pieces of a sparse result are cut from."""
+    nest = nest_of(plan.loops)
+    plain = tag == Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces)
+    outermost = isinstance(nest, Forall) and nest.var == var
+    return plain and outermost and isinstance(plan.assembly, Append) and whole(plan) is None
 
 
 def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:

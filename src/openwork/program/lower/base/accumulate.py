@@ -45,6 +45,10 @@ class Accumulators:
         column = self._column(loop, lhs, scope)
         return None if column is None else self._in_tiles(loop, lhs, column, scope)
 
+    def tiles(self, loop: Forall, lhs: Access, scope: Scope) -> bool:
+        """Whether the loop runs once for each tile of columns, whose sums stay in registers."""
+        return not scope.is_reached(lhs) and self._column(loop, lhs, scope) is not None
+
     def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
         """sum = 0; loop { sum += ... } R[p] = sum;"""
         op = operator_of(loop)

@@ -96,4 +96,3 @@ class Segments:
         """Advance all parents to those of the position after a segment."""
         kept = self.tracked.keeps_parents(self.driver, self.chooser)
         return self.tracked.move(self.driver, [*parents, position], 1, kept)
-

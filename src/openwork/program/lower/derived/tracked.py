@@ -81,7 +81,7 @@ class Tracked:
             body = self.segments(self, loop, driver, summed).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
         if runs is not None:
-            body = runs.lower(parents, position, window, scope)
+            body = runs.lower(parents, window, scope)
             return block(*code, *before, body)
         header, here = self._header(loop, position, window, scope)
         kept = self.keeps_parents(driver)

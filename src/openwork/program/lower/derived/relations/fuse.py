@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, Stmt
@@ -58,8 +59,8 @@ class FuseLoops(Loops[Fuse]):
         fuse, recovery = self.relation, self.recovery
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
         if driver is not None:
-            gpu = self.ctx.on_gpu
-            segments, runs = (Segments, None) if gpu else (None, SegmentRuns)
+            segments = Segments if self.ctx.on_gpu else None
+            runs = None if self.ctx.on_gpu else partial(SegmentRuns, self.iteration.walk)
             tracked = Tracked(recovery, self.iteration.lower, segments, runs)
             return tracked.loop(loop, driver, window, scope)
         code, first, scope = recovery.values(fuse.outer, scope)

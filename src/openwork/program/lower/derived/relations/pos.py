@@ -9,6 +9,7 @@ from openwork.loops.relations import Pos
 from openwork.program import nodes as p
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import Found, Values
 from openwork.program.lower.derived.tracked import Tracked
@@ -66,12 +67,16 @@ class PosLoops(Loops[Pos]):
     """Loops along positions."""
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
+        """A loop over some positions; all of them are a loop over all coordinates."""
+        if window is None and len(self.ctx.provenance.underived(var)) == 1:
+            return self.iteration.iterate(loop, self.relation.parent, None, scope)
         code, whole, scope = self.recovery.values(var, scope)
-        if whole.missing:
+        origin, part = self.ctx.provenance.origin(self.relation), window or whole
+        driven = not whole.missing and driver_of(self.ctx, loop.body, origin, part, scope)
+        if whole.missing or (window is None and not driven):
             inner = self.iteration.iterate(loop, self.relation.parent, None, scope)
         else:
-            origin = self.ctx.provenance.origin(self.relation)
-            inner = self.iteration.iterate(loop, origin, window or whole, scope)
+            inner = self.iteration.iterate(loop, origin, part, scope)
         return block(*code, inner)
 
     def known_value(self, body: Stmt, var: IndexVar, value: p.Name, scope: Scope) -> p.Block:
