@@ -13,6 +13,7 @@ from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.loops.nodes import ParallelUnit
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import loop_variables, paths, provenance_of
 from openwork.loops.schedule.options import Option, attempt, candidates
 from openwork.tensor.statement import Statement
@@ -60,7 +61,8 @@ def random_command(rng: random.Random, stmt: Statement) -> Statement:
         arguments[1] = rng.choice(_FACTORS)
     if kind in ("reorder", "order"):
         arguments = list(arguments[0])
-    if kind == "parallelize" and rng.random() < 0.3:
+    pieces = isinstance(stmt._base.assembly, Append)  # which have no chunks
+    if kind == "parallelize" and rng.random() < 0.3 and not pieces:
         arguments[3] = rng.choice((1, 2, 5))
     names = _OPTIONAL.get(kind, ())
     fixed = len(arguments) - len(names)
