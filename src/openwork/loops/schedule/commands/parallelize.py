@@ -6,9 +6,17 @@ from dataclasses import replace
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, nest_of
+from openwork.loops.nodes import (
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    Tag,
+    nest_of,
+    written,
+)
 from openwork.loops.plan.assembly import Append
-from openwork.loops.plan.nest import find_loops, positive, rewrite, untagged
+from openwork.loops.plan.nest import check_untagged, find_loops, positive, rewrite
 from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.legality.loops import check_nest
@@ -27,6 +35,7 @@ def parallelize(
     group_size: int | None = None,
     reduction: str | None = None,
     resident: int | None = None,
+    writes: str | None = None,
 ) -> Plan:
     """Run the iterations of a loop in parallel.
 
@@ -42,33 +51,50 @@ def parallelize(
     `group_size` adjacent threads combine what they write before one of them writes it. `resident`
     gives launch bounds to `GPUBlock`, in threads per multiprocessor. Fewer threads have more
     registers each, and more loads in flight.
+
+    A workspace is filled by loops of its own, maybe over the same variable. Of these, `writes`
+    names the result, or the workspace, whose loops are meant; without it all are.
     """
     tag = replace(_tag(var, unit, race, chunk, group_size, reduction), resident=resident)
     if resident is not None:
         _check_resident(var, unit, resident)
+    meant = _meant(plan, var, writes)
     over = unit is ParallelUnit.GPUGroup and all(
-        loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread
-        for loop in find_loops(plan, var)
+        loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread for loop in meant
     )
     if not over:
-        untagged(plan, var)
-    if _takes_pieces(plan, var, tag):
-        strategy = plan.assembly.strategy if isinstance(plan.assembly, Append) else "serial"
+        for loop in meant:
+            check_untagged(loop)
+    if isinstance(plan.assembly, Append) and _takes_pieces(plan, meant, tag):
+        strategy = plan.assembly.strategy
         pieces = Append("append" if strategy == "serial" else strategy)
         return check_nest(replace(plan, assembly=pieces))
 
     def change(loop: Forall) -> Stmt | None:
-        return replace(loop, tag=tag) if loop.var == var else None
+        here = loop.var == var and writes in (None, written(loop).tensor.name)
+        return replace(loop, tag=tag) if here else None
 
     return check_nest(rewrite(plan, change))
 
 
-def _takes_pieces(plan: Plan, var: IndexVar, tag: Tag) -> bool:
-    """Whether a parallel loop is one that pieces of a sparse result are cut from."""
-    nest = nest_of(plan.loops)
+def _takes_pieces(plan: Plan, meant: list[Forall], tag: Tag) -> bool:
+    """Whether a parallel loop is the one that pieces of a sparse result are cut from."""
     plain = tag == Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces)
-    outermost = isinstance(nest, Forall) and nest.var == var
-    return plain and outermost and isinstance(plan.assembly, Append) and whole(plan) is None
+    return plain and nest_of(plan.loops) in meant and whole(plan) is None
+
+
+def _meant(plan: Plan, var: IndexVar, writes: str | None) -> list[Forall]:
+    """The loops over `var`, or those of them that compute the tensor `writes`."""
+    found = find_loops(plan, var)
+    names = [written(loop).tensor.name for loop in found]
+    if writes is not None and writes not in names:
+        raise ScheduleError(
+            f"no loop over {var} computes {writes}",
+            code="E301",
+            hint=f"they compute {', '.join(dict.fromkeys(names))}",
+        )
+    pairs = zip(found, names, strict=True)
+    return [loop for loop, name in pairs if writes in (None, name)]
 
 
 def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:
