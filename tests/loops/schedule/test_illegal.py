@@ -341,8 +341,8 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      "A(i,j) has no entry at some j, which a workspace over a, b does not record"),
     ("hypersparse sum", "fuse(i,j,f), split(f,a,b,4)", "E312",
      f"O {APPENDED} a may leave a row and come back to it"),
-    ("hypersparse sum", "fuse(i,j,f), pos(f,p,A)", "E312",
-     f"O {APPENDED} p may leave a row and come back to it"),
+    ("hypersparse sum", "fuse(i,j,f), pos(f,p,A), split(p,a,b,4)", "E312",
+     f"O {APPENDED} a may leave a row and come back to it"),
     # 310: parallel loops stay as they are
     *(
         ("spmv", f"parallelize(i,CPUThread,NoRaces), {command}", "E310", f"i {PARALLEL}")
