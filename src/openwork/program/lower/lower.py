@@ -28,7 +28,7 @@ from openwork.program.lower.base.accumulate import (
 )
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import keeps_sums, separates
-from openwork.program.lower.base.nodes import At
+from openwork.program.lower.base.nodes import At, Shaped
 from openwork.program.lower.base.ranges import Count, Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
@@ -236,6 +236,8 @@ class Lowering:
         return Iteration(self.recovery, LOOPS, self.lower, self._walk)
 
     def _shape(self, loop: Forall, scope: Scope) -> p.Block:
+        if isinstance(loop, Shaped):
+            return loop.shape(scope)
         return self._iteration.forall(loop, scope)
 
     def _cases(self, loop: Forall, scope: Scope) -> Cases:

@@ -64,12 +64,14 @@ class Sharing:
     """How threads share a point of the program.
 
     `parallel`: it is inside a parallel loop. `atomic`: tensors that other threads write as well;
-    `racing`: those for which a GPU schedule leaves atomics to inner loops.
+    `racing`: those for which a GPU schedule leaves atomics to inner loops. `owned`: when an
+    accumulated entry of an atomic tensor is written by this thread alone.
     """
 
     parallel: bool = False
     atomic: frozenset[TensorVar] = frozenset()
     racing: frozenset[TensorVar] = frozenset()
+    owned: Expr | None = None
 
     def alone(self, tensor: TensorVar) -> Sharing:
         """Where no other thread writes `tensor`."""

@@ -35,6 +35,10 @@ class Driver:
         """The level whose positions are counted."""
         return self.first + len(self.variables) - 1
 
+    def chooser(self, lhs: Access) -> int:
+        """The index of the innermost variable that selects the entry `lhs`; -1 if none does."""
+        return max((n for n, var in enumerate(self.variables) if var in lhs.vars), default=-1)
+
     def counters(self, provenance: Provenance) -> list[IndexVar]:
         """The variables that count positions, where an entry's place differs from its position."""
         return [
