@@ -183,6 +183,8 @@ def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowere
         "lowered.c", lambda: lower_plan(planned, facts), lambda made: show_program(made.program)
     )
     verify(lowered.program)
+    for note in lowered.notes:
+        trace.decide(note)
 
     def exact(program: Program) -> Program:
         return with_promised_extents(program, planned, lowered.variables)
