@@ -104,7 +104,8 @@ class Cases:
             conditions.setdefault(access, scope.perhaps[access])
         scope, after = self._reach_full_result(scope, everywhere)
         if self.lattice is None:
-            return block(*code, self._whatever(conditions, scope, walkers), *after)
+            met = [] if everywhere else walkers  # one of them is present wherever a merge stops
+            return block(*code, self._whatever(conditions, scope, met), *after)
         tried = self.points if points is None else points
         possible = [point for point in tried if point.present <= set(conditions)]
         certain = {a for a, condition in conditions.items() if condition is None}
@@ -122,8 +123,9 @@ class Cases:
         scope = scope.given(conditions)
         when = works(body, known(scope.perhaps))
         own = {condition for w in walkers if (condition := conditions[w.part.access]) is not None}
-        if not isinstance(when, bool) and len(own) == len(walkers) and own <= set(when):
-            when = True  # one of the walkers is present wherever the loop stops
+        every_one = bool(walkers) and len(own) == len(walkers)
+        if every_one and not isinstance(when, bool) and own <= set(when):
+            when = True
         test = condition_of(when)
         made = self._case(body, replace(scope, settled=body))
         return made if test is None else p.If(test, made)
