@@ -80,6 +80,7 @@ def works(stmt: Stmt, given: Known) -> When:
     match stmt:
         case Assign(lhs=lhs, rhs=rhs):
             place = given.get(lhs, True)
+            rhs = without(rhs, ())  # folds constants, as a lattice does
             found = states(rhs, given)[id(rhs)] if given else State()
             return both(place, found.present) if _is_idle(stmt, found) else place
         case Forall(body=body):
@@ -202,7 +203,7 @@ class Valued:
 
     def value(self, stmt: Assign) -> tuple[list[p.Stmt], Expr]:
         """Code, and the value that is assigned, wherever there is work."""
-        expr = without(stmt.rhs, ())  # folds constants, as a lattice does
+        expr = without(stmt.rhs, ())
         self.states = states(expr, self.given)
         code, left = self._left(expr)
         right = self.states[id(expr)]
