@@ -51,6 +51,7 @@ class Lowered:
     variables: tuple[IndexVar, ...]
     initial: Number | None
     notes: tuple[str, ...] = ()  # for `explain()`
+    merged: int = 0  # operands of the largest merge without a case for each set of them
 
 
 def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
@@ -100,7 +101,7 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
     initial = None if keeps else initial_value(plan)
-    return Lowered(program, tuple(variables), initial, tuple(ctx.notes))
+    return Lowered(program, tuple(variables), initial, tuple(ctx.notes), ctx.merged)
 
 
 def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argument]:

@@ -66,6 +66,7 @@ class Context:
     sizes: dict[Name, Expr] = field(default_factory=dict)
     inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # and its inspector
     notes: list[str] = field(default_factory=list)  # for `explain()`
+    merged: int = 0  # operands of the largest merge without a case for each set of them
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -85,6 +86,7 @@ class Context:
             "in one loop, which asks at each coordinate which are present"
         )
         self.notes += [note] if note not in self.notes else []
+        self.merged = max(self.merged, operands)
 
     def is_result(self, access: Access) -> bool:
         """Whether `access` is to the result of the kernel, rather than to a temporary."""
