@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from openwork.algebra.operators import SELECT
 from openwork.program import nodes as p
@@ -45,7 +46,7 @@ def merge_many(cases: Cases, walkers: list[Walker], scope: Scope) -> p.Block:
     here = {w.part.access: compare("==", w.coordinate, var) for w in standing}
     body = cases.at(here, standing, scope.bind(cases.var, var))
     segments = [stmt for w in standing for stmt in w.find_segment(var)]
-    steps = [
+    steps: list[Stmt] = [
         If(here[w.part.access], block(w.advance(Value(1)), Set(w.coordinate, _coordinate(w, end))))
         for w in standing
     ]
@@ -76,7 +77,7 @@ def _groups(walkers: list[Walker]) -> list[list[Walker]]:
     """Groups of about equal size, as many as each has operands."""
     count = 1 if len(walkers) <= _FLAT else round(math.sqrt(len(walkers)))
     ends = [len(walkers) * n // count for n in range(count + 1)]
-    return [walkers[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    return [walkers[a:b] for a, b in pairwise(ends)]
 
 
 def _coordinate(walker: Walker, end: Expr) -> Expr:

@@ -264,7 +264,9 @@ class Valued:
             for n in some:
                 when = both(when, self.states[id(node.args[n])].present)
             test = condition(when)
-            chain = self._set(name, value) if test is None else If(test, self._set(name, value), chain)
+            chain = (
+                self._set(name, value) if test is None else If(test, self._set(name, value), chain)
+            )
         return [*code, Declare(name, _zero(name.type)), chain], self._parameter(name)
 
     def _set(self, name: Name, value: index.Expr) -> p.Block:
@@ -310,8 +312,7 @@ class Valued:
         for node in spine:
             second = node.args[1]
             inside, left = self._left(second)
-            value = index.Apply(node.op, (so_far, left))
-            step: p.Stmt = self._set(name, value)
+            step: p.Stmt = self._set(name, index.Apply(node.op, (so_far, left)))
             if node.op.definition is None and left.dtype == dtype:
                 step = Set(name, self.lower(left, self.values), node.op)
             if begun is not None and self._loose(node.args[0]):
