@@ -77,7 +77,7 @@ class Context:
     def on_gpu(self) -> bool:
         """Whether the schedule maps loops to a GPU."""
         assembly = self.plan.assembly
-        return uses_gpu(self.plan) or (isinstance(assembly, Append) and assembly.lanes > 0)
+        return uses_gpu(self.plan.loops) or (isinstance(assembly, Append) and assembly.lanes > 0)
 
     def note_many(self, var: IndexVar, operands: int) -> None:
         """Record that a loop has too many operands to tell all cases apart."""
