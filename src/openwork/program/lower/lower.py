@@ -41,7 +41,14 @@ from openwork.program.lower.result.gpu_pieces import pieces_of
 from openwork.program.lower.result.gpu_table import Table
 from openwork.program.lower.walk.branchless import Choice, choose
 from openwork.program.lower.walk.cases import Cases, cases_of
-from openwork.program.lower.walk.presence import Lowered, Valued, condition, known, works
+from openwork.program.lower.walk.presence import (
+    Lowered,
+    Valued,
+    condition,
+    dispensable,
+    known,
+    works,
+)
 from openwork.program.lower.walk.rows_as_lanes import RowsAsLanes
 from openwork.program.lower.walk.shapes import Shape
 from openwork.program.nodes import Declare, Expr, Set, Value, block
@@ -92,6 +99,8 @@ class Lowering:
 
     def _needed(self, loop: Forall, scope: Scope) -> list[Access]:
         """The operands that may be absent, and without which the loop has nothing to do."""
+        if dispensable(loop, scope.perhaps):
+            return []
         found = (n for n in walk(loop) if isinstance(n, Access) and n in scope.perhaps)
         provenance = self.ctx.provenance
         return [a for a in dict.fromkeys(found) if vanishes(loop, a, provenance)]

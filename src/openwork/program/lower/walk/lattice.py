@@ -59,10 +59,13 @@ def build(
         return restrict(body, [f for a in absent for f in (a, *followers(a))])
 
     nothing = Point(frozenset(), left(sparse))
-    required = [a for a in sparse if left([a]) is None] if nothing.body is None else []
-    optional = [a for a in sparse if a not in required]
-    if len(optional) > _MOST_OPTIONAL:
-        return None
+    required: list[Access] = []
+    optional: list[Access] = []
+    for access in sparse:
+        alone = nothing.body is None and left([access]) is None
+        (required if alone else optional).append(access)
+        if len(optional) > _MOST_OPTIONAL:
+            return None
     kept = [nothing]
     for size in range(len(optional) + 1):
         for some in combinations(optional, size):

@@ -23,6 +23,7 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.walk.cases import Cases
 from openwork.program.lower.walk.merge import polls
+from openwork.program.lower.walk.presence import dispensable
 from openwork.program.lower.walk.walkers import Walker
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Stmt, Value, block, compare, every
 from openwork.tree import walk
@@ -51,7 +52,8 @@ def merge_many(cases: Cases, walkers: list[Walker], scope: Scope) -> p.Block:
         for w in standing
     ]
     before, steps, after = _with_terms(list(body.body), steps, standing)
-    needed = [w for w in standing if not cases.works_without([w.part.access])]
+    free = dispensable(cases.loop.body, here)
+    needed = [w for w in standing if not free and not cases.works_without([w.part.access])]
     more = every([compare("<", w.coordinate, end) for w in needed]) or compare("<", var, end)
     declared: list[Stmt] = [Declare(w.coordinate, _coordinate(w, end)) for w in standing]
     if len(groups) == 1:

@@ -102,6 +102,12 @@ class State:
     absent: Absent | None = None
 
 
+def dispensable(stmt: Stmt, perhaps: Mapping[Access, Expr]) -> bool:
+    """Whether two operands are each enough for `stmt` to have work, so that it needs none."""
+    when = works(stmt, known(perhaps))
+    return when is True or (when is not False and len(set(when) & set(perhaps.values())) > 1)
+
+
 def _is_idle(stmt: Assign, right: State) -> bool:
     """Whether nothing is to be done where the right-hand side is absent."""
     lhs, op = stmt.lhs, stmt.op
