@@ -37,6 +37,7 @@ from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
+MOST_NAMED = 15  # barriers for a part of a block
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 
 
@@ -44,9 +45,7 @@ _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 class Geometry:
     """The shape of a block: `warps` units of `lanes` threads.
 
-    With several units, `lanes` is a power of two within a hardware warp, so that the threads of a
-    unit can synchronize. `resident`: threads that should be resident on a multiprocessor (launch
-    bounds).
+    `resident`: threads that should be resident on a multiprocessor (launch bounds).
     """
 
     warps: int
@@ -58,30 +57,64 @@ class Geometry:
         """The threads of a block."""
         return self.warps * self.lanes
 
+    @property
+    def within_warps(self) -> bool:
+        """Whether a unit is a part of a hardware warp, whose threads can synchronize."""
+        return self.lanes <= _WARP and self.lanes == _power(self.lanes)
 
-def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
-    """The geometry for the loops of a launch."""
+    @property
+    def of_warps(self) -> bool:
+        """Whether a unit is several hardware warps, with a barrier of its own."""
+        return self.lanes % _WARP == 0 and self.warps <= MOST_NAMED
+
+    def synchronizes(self, body: Node) -> bool:
+        """Whether the threads of a unit can synchronize as `body` does."""
+        if self.within_warps:
+            return True
+        meets = (Barrier, Together)
+        nodes = list(walk(body))
+        helps = any(
+            isinstance(n, p.Helper) and n.facts.collective and n.args[-1] == Value(self.lanes)
+            for n in nodes
+        )
+        return not helps and (self.of_warps or not any(isinstance(n, meets) for n in nodes))
+
+
+def geometries_of(stmts: tuple[p.Stmt, ...]) -> tuple[Geometry, ...]:
+    """The geometries that suit the loops of a launch.
+
+    The first has a thread for each iteration of the loops for warps and threads, however many. The
+    threads of the last can always synchronize: a unit is within a hardware warp, and its threads
+    may have several iterations each.
+    """
     loops = [pair for s in stmts for pair in _shared_loops(s)]
     warps, threads = ([x for x in loops if x[1].kind == kind] for kind in ("warp", "thread"))
     if _needs_one_thread(stmts):
-        return Geometry(1, 1)
+        return (Geometry(1, 1),)
     if warps:  # thread loops outside of warp loops use all threads of the block
         threads = [x for w, _ in warps for x in _shared_loops(w) if x[1].kind == "thread"]
     combines = any(loop.reductions or by.group for loop, by in threads)
     usual = _WARP if warps else _USUAL_THREADS
-    lanes = max([by.count or by.most or usual for _, by in threads], default=1)
+    asked = max([by.count or by.most or usual for _, by in threads], default=1)
     group = max([by.group for _, by in threads], default=0)
+    lanes = asked
     if warps or (combines and lanes <= _WARP):
         lanes = max(min(_power(lanes), _WARP), group)
     elif combines:
         lanes = -(-lanes // _WARP) * _WARP
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
-    count = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
-    if any(by.group for _, by in loops):  # whole groups, wherever they begin
-        count = -(-count * lanes // _WARP) * _WARP // lanes
+    units = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
+    grouped = any(by.group for _, by in loops)
     resident = max([by.resident for _, by in loops], default=0)
-    return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
+    # Whole groups, wherever they begin.
+    count = -(-units * lanes // _WARP) * _WARP // lanes if grouped else units
+    safe = Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
+    exact = Geometry(units, -(-asked // max(1, group)) * max(1, group), resident)
+    whole = exact.threads % max([1, *(by.group for _, by in loops)]) == 0
+    if warps and exact.lanes != lanes and exact.threads <= MOST_THREADS and whole:
+        return exact, safe
+    return (safe,)
 
 
 def _shared_loops(node: Node) -> list[tuple[p.For, p.Unit]]:
@@ -164,7 +197,9 @@ class Distribution:
         return ("thread" in active or g.lanes == 1) and ("warp" in active or g.warps == 1)
 
     def _barrier(self, active: tuple[str, ...]) -> Barrier:
-        return Barrier(self.geometry.lanes if "warp" in active else None)
+        g = self.geometry
+        alone = g.warps == 1 and not g.within_warps
+        return Barrier(g.lanes if "warp" in active and not alone else None)
 
     def _stmt(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
         match s:
@@ -294,7 +329,7 @@ class Distribution:
             # Iterations are independent of each other, but share the memory of their workspaces.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
             inner = touched(loop.body)
-            again = (inner.first | inner.many) & memory
+            again = (inner.first | inner.many | inner.updated) & memory
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(

@@ -35,6 +35,33 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
 }
 """
 
+_SYNC_UNIT = """\
+// A barrier for the unit of N adjacent threads, whole warps, that this thread is in.
+template <int N> static __device__ inline void sync_unit() {
+#ifdef __CUDA_ARCH__
+  asm volatile("bar.sync %0, %1;" : : "r"(threadIdx.x / N + 1), "n"(N) : "memory");
+#else
+  emulated_sync_unit(N);
+#endif
+}
+"""
+
+_UNIT = """\
+// The values of the N threads of a unit combined, for all of them.
+template <typename Op, int N, typename T>
+static __device__ inline T of_unit(T value, T identity, T *all) {
+  T *const sums = all + threadIdx.x / N * (N / 32);
+  value = of_lanes<Op, 32>(value, 0xffffffffu);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x % N / 32] = value;
+  sync_unit<N>();
+  value = identity;
+#pragma unroll
+  for (int n = 0; n < N / 32; n++) value = Op::of(value, sums[n]);
+  sync_unit<N>();
+  return value;
+}
+"""
+
 _BLOCK = """\
 // The values of the N threads of a block combined, for all of them.
 template <typename Op, int N, typename T>
@@ -179,6 +206,8 @@ GROUP_HELPERS = {
     "add_vector": _ADD_VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,
+    "sync_unit": _SYNC_UNIT,
+    "of_unit": _UNIT,
     "of_block": _BLOCK,
     "across_units": _UNITS,
     "of_parallel": _PARALLEL,
@@ -189,6 +218,7 @@ GROUP_HELPERS = {
 GROUP_NEEDS = {
     "add_vector": "vector",
     "of_lanes": "shuffle",
+    "of_unit": "of_lanes",
     "of_block": "of_lanes",
     "of_parallel": "of_lanes",
     "of_segment": "shuffle",
