@@ -1,4 +1,4 @@
-"""Points of Sgap's space: a block has the threads, entries, columns and groups that were asked for."""
+"""Points of Sgap's space: blocks have the threads, entries, columns and groups asked for."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ def test_groups_are_smaller_than_the_threads_of_a_row() -> None:
     [
         (128, {"nnz": 16, "col": 4, "threads": 512}, 512),
         (6, {"nnz": 2, "col": 2, "threads": 128}, 126),
+        (1, {"nnz": 16, "col": 2, "threads": 96}, 96),
+        (5, {"nnz": 2, "col": 2, "threads": 96}, 96),
         (12, {"nnz": 3, "col": 4, "group": 8, "threads": 128}, 96),
         (6, {"nnz": 3, "col": 2, "group": 4, "threads": 512}, 480),
         (128, {"row": 1, "col": 1, "threads": 256}, 256),

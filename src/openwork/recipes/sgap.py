@@ -10,6 +10,7 @@ from openwork.recipes.statement_parts import THREADS, WARP, Parts, ordered, posi
 MOST_THREADS = 1024  # of a block
 MOST_NAMED = 15  # units of several warps that can synchronize
 
+
 def atomic_parallel(
     stmt: S,
     *,
@@ -80,13 +81,13 @@ def _units(parts: Parts, col: int, threads: int, group: int = 1) -> tuple[int, i
     columns = parts.extent(column)
     if columns is None:
         raise _no_point(f"the extent of {column} is not known")
-    units = -(-columns // col)
-    side = threads // max(1, units)
+    units = max(1, -(-columns // col))
+    side = threads // units
     if group > 1:  # these synchronize: a part of a warp, or whole warps
         whole = side // WARP * WARP if units <= MOST_NAMED else WARP
         side = whole if side >= WARP else 1 << side.bit_length() >> 1
     if side < group:
-        least = max(1, units) * group
+        least = units * group
         raise _no_point(
             f"{columns} columns, {col} for a thread, and groups of {group} need {least} threads in "
             f"a block, which has {threads}"
@@ -103,7 +104,8 @@ def _some_entries(stmt: S, parts: Parts, nnz: int, col: int, group: int, threads
     stmt, column = stmt.order(*parts.inside, *parts.columns), parts.one_column
     units, side = _units(parts, col, threads, group)
     if group == 1:
-        stmt = stmt.split(column, "parts", "unit", units).bound("parts", "part", col, "MaxExact")
+        each = -(-(parts.extent(column) or 1) // units)
+        stmt = stmt.split(column, "parts", "unit", units).bound("parts", "part", each, "MaxExact")
         stmt = positions(stmt, parts).split("place", "block", "tile", nnz * side)
         stmt = stmt.split("tile", "warp", "entry", nnz)
         stmt = stmt.order("block", "warp", "unit", "part", "entry")

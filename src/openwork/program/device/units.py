@@ -15,6 +15,7 @@ from openwork.algebra.types import SUPPORTED
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import converged
+from openwork.program.device.ownership import Ownership, clears, ownership
 from openwork.program.effects import Touched, independent, touched
 from openwork.program.gpu_nodes import (
     BLOCK_X,
@@ -157,10 +158,12 @@ class Distribution:
     taken: set[str] = field(default_factory=set)
     one_block: bool = False
     planes: int = 1  # dimensions of the grid
+    owners: Ownership = field(default_factory=Ownership)
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """The whole body."""
         self.planes = max(_planes(s) for s in stmts)
+        self.owners = ownership(stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
         declared = [
@@ -183,13 +186,21 @@ class Distribution:
         before = Touched()
         alone = self._alone(active)
         for s in stmts:
-            now = touched(s).without(self.local)
+            now = self._touched(s, active)
             if not alone and before.meets(now):
                 done.append(self._barrier(active))
                 before = Touched()
             before = before.and_then(now)
             done += self._stmt(s, active).body
         return block(*done)
+
+    def _touched(self, s: p.Stmt, active: tuple[str, ...]) -> Touched:
+        """What `s` accesses of arrays that threads share, but for elements that belong to one."""
+        return touched(s).without(self.local | self._own(active))
+
+    def _own(self, active: tuple[str, ...]) -> set[str]:
+        """The arrays whose elements each belong to one of the threads that meet at a barrier."""
+        return set(self.owners.lanes if "warp" in active else self.owners.threads)
 
     def _alone(self, active: tuple[str, ...]) -> bool:
         """Whether each thread runs on its own here."""
@@ -207,6 +218,8 @@ class Distribution:
                 return self._sequence(body, active)
             case p.For(by=p.Unit() as by):
                 return self._unit(s, by, active)
+            case p.For() if not self._alone(active) and clears(s) and self._owned(s):
+                return self._clear(s, active)
             case p.For(simd=True) if not self._alone(active) and independent(s):
                 return self._unit(s, p.Unit("thread"), active)
             case p.For(unrolled=True) if not self._alone(active) and self._only_stores(s.body):
@@ -247,6 +260,42 @@ class Distribution:
         lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
         return replace(call, args=(*call.args, Value(lanes)))
 
+    def _owned(self, loop: p.For) -> bool:
+        """Whether all elements that the loop clears belong to threads, by one formula."""
+        stores = [n for n in walk(loop.body) if isinstance(n, p.Store)]
+        return len({self.owners.threads.get(s.array.name) for s in stores} | {None}) == 2 and all(
+            s.array.name in self.owners.threads for s in stores
+        )
+
+    def _clear(self, loop: p.For, active: tuple[str, ...]) -> p.Block:
+        """Let each thread clear the elements that belong to it."""
+        store = next(n for n in walk(loop.body) if isinstance(n, p.Store))
+        owners = self.owners.threads[store.array.name]
+        count = int(loop.end.value.real) if isinstance(loop.end, Value) else None
+        if len(owners) == 1 and owners[0].kind == "thread" and owners[0].begin == Value(0):
+            match owners[0].steps:
+                case ():
+                    loop = replace(loop, unrolled=False)
+                    return self._unit(loop, p.Unit("thread", most=count), active)
+                case (("/", Value(value=each)),) if count and count % each.real == 0:
+                    return self._clear_runs(loop, count, int(each.real), active)
+        mine: list[Expr] = []
+        for owner in owners:
+            unit = p.Unit(owner.kind)
+            first, units, _ = self._share(loop, unit, ("warp",) if owner.in_warp else ())
+            mine.append(compare("==", owner.iteration(loop.var) % units, first))
+        whether = p.every(mine)
+        body = loop.body if whether is None else block(p.If(whether, loop.body))
+        return block(replace(loop, body=body, simd=False))
+
+    def _clear_runs(self, loop: p.For, count: int, each: int, active: tuple[str, ...]) -> p.Block:
+        """Let each thread clear runs of `each` adjacent elements."""
+        run, part = (Name(self._fresh(f"{loop.var.name}_{what}")) for what in ("run", "part"))
+        at = p.Declare(loop.var, run * each + part, fixed=True)
+        inner = p.For(part, Value(0), Value(each), block(at, loop.body), unrolled=True)
+        runs = p.For(run, Value(0), Value(count // each), block(inner), loop.comment)
+        return self._unit(runs, p.Unit("thread", most=count // each), active)
+
     def _only_stores(self, body: p.Stmt) -> bool:
         """Whether `body` only stores to memory that threads share."""
         inner = [n for n in walk(body) if isinstance(n, p.Stmt)]
@@ -256,7 +305,7 @@ class Distribution:
 
     def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
         """A barrier between two iterations, if they conflict."""
-        all_of_it = touched(body).without(self.local)
+        all_of_it = self._touched(body, active)
         return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
 
     def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
@@ -329,7 +378,7 @@ class Distribution:
             # Iterations are independent of each other, but share the memory of their workspaces.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
             inner = touched(loop.body)
-            again = (inner.first | inner.many | inner.updated) & memory
+            again = (inner.first | inner.many | inner.updated) & (memory - self._own(inside))
             body = block(body, *([self._barrier(inside)] if again else []))
         begin = loop.begin + first
         plain = replace(
