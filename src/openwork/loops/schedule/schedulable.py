@@ -123,7 +123,7 @@ class Schedulable(ABC):
             i: the loop.
             unit: `CPUThread`, `CPUVector`, `GPUBlock`, `GPUWarp`, `GPUThread` or `GPUGroup`.
             race: how races between writes to the same entry are avoided.
-            chunk: iterations that a CPU thread takes at a time.
+            chunk: iterations that a CPU thread or a `GPUBlock` takes at a time.
             group_size: adjacent GPU threads that combine what they write, for `GPUGroup`.
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
             resident: launch bounds in threads per multiprocessor, for `GPUBlock`; fewer threads

@@ -238,6 +238,7 @@ class _Host:
             grid=(x, y),
             scratch=tuple(work.scratch),
             resident=geometry.resident,
+            counters=tuple(work.counters),
         )
         return with_body(kernel, body)
 

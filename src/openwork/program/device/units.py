@@ -151,6 +151,7 @@ class Distribution:
     geometry: Geometry
     exact: Callable[[p.For], bool]  # whether there is a block for each iteration
     scratch: list[Scratch] = field(default_factory=list)
+    counters: list[Array] = field(default_factory=list)
     offsets: dict[str, Expr] = field(default_factory=dict)
     shared: list[Shared] = field(default_factory=list)
     grid: list[tuple[Expr, Expr]] = field(default_factory=list)
@@ -364,7 +365,8 @@ class Distribution:
     # -- loops ----------------------------------------------------------------------------------
 
     def _unit(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> p.Block:
-        first, count, once = self._share(loop, by, active)
+        chunk = 0 if self.one_block or by.kind != "block" else by.chunk
+        first, count, once = (Value(0), Value(1), False) if chunk else self._share(loop, by, active)
         inside = (*active, by.kind)
         if by.kind == "thread" and "warp" not in active:
             inside = (*active, "warp", "thread")
@@ -380,12 +382,36 @@ class Distribution:
             inner = touched(loop.body)
             again = (inner.first | inner.many | inner.updated) & (memory - self._own(inside))
             body = block(body, *([self._barrier(inside)] if again else []))
+        if chunk:
+            return self._in_chunks(loop, chunk, private, body)
         begin = loop.begin + first
         plain = replace(
             loop, begin=begin, step=count, once=once, body=body, by=None, reductions=(),
             simd=False, polls=0,
         )  # fmt: skip
         return block(*private, *own.before, plain, *own.after)
+
+    def _in_chunks(self, loop: p.For, chunk: int, private: list[p.Stmt], body: p.Block) -> p.Block:
+        """Blocks take the next iterations from a counter until there are none.
+
+        for (first = next(); first < end; first = next())
+          for (var = first; var < min(first + chunk, end); var++) body
+        """
+        counter = Array(self._fresh("chunks"), "uint64")
+        first = Name(self._fresh(f"{loop.var.name}_chunk"))
+        self.counters.append(counter)
+        count = loop.end - loop.begin
+        self.grid.append((Value(0), (count + (chunk - 1)) / chunk))
+        taken = loop.begin + p.Helper("next_chunk", (counter, Value(chunk), count))
+        last = Name(f"{first.name}_end")
+        stop = p.Declare(last, p.arithmetic("min", first + chunk, loop.end), fixed=True)
+        inner = replace(loop, begin=first, end=last, body=body, by=None, simd=False, polls=0)
+        return block(
+            *private,
+            p.Declare(first, taken),
+            p.While(compare("<", first, loop.end), block(stop, inner, p.Set(first, taken))),
+            p.Do(p.Helper("end_chunks", (counter,))),
+        )
 
     def _share(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> tuple[Expr, Expr, bool]:
         """The first iteration of a unit, the number of units, and whether one round suffices."""

@@ -68,7 +68,7 @@ class _Host(Known):
         if node.kernel not in self.kernels:
             raise InternalError(f"there is no kernel {node.kernel}")
         kernel = self.kernels[node.kernel]
-        own = {s.array for s in kernel.scratch}
+        own = {s.array for s in kernel.scratch} | set(kernel.counters)
         for part in (*kernel.scalars, *(a for a in kernel.arrays if a not in own)):
             self.expression(part)
         for count in (n for n in (*kernel.grid, *(s.count for s in kernel.scratch)) if n):
@@ -158,6 +158,8 @@ def _waits_for(node: Node) -> int:
             return lanes or 0
         case p.Helper(args=(*_, p.Value(value=lanes))) if node.facts.collective:
             return int(lanes.real)
+        case p.Helper(name="next_chunk"):
+            return 0
     return 1
 
 

@@ -91,6 +91,32 @@ static __device__ inline T across_units(T value, T *sums) {
 }
 """
 
+_CHUNKS = """\
+// Where the next chunk of iterations begins, for all threads of the block; `end`: there is none.
+static __device__ inline index_t next_chunk(unsigned long long *counter, index_t chunk,
+                                            index_t end) {
+  __shared__ unsigned long long next;
+  // All have read what was taken before. A thread that failed has left: then so do all.
+  if (__syncthreads_count(1) < (int)blockDim.x) return end;
+  if (threadIdx.x == 0) next = atomicAdd(counter, (unsigned long long)chunk);
+  __syncthreads();
+  return next < (unsigned long long)end ? (index_t)next : end;
+}
+"""
+
+_END_CHUNKS = """\
+// The last block to leave sets the counter back, for the next launch.
+static __device__ inline void end_chunks(unsigned long long *counter) {
+  if (threadIdx.x == 0) {
+    __threadfence();
+    if (atomicAdd(counter + 1, 1ull) + 1 == (unsigned long long)gridDim.x * gridDim.y) {
+      atomicExch(counter, 0ull);
+      atomicExch(counter + 1, 0ull);
+    }
+  }
+}
+"""
+
 _PARALLEL = """\
 // The values of G lanes combined; whether this lane is the one to store them.
 template <typename Op, int G, typename T>
@@ -210,6 +236,8 @@ GROUP_HELPERS = {
     "of_unit": _UNIT,
     "of_block": _BLOCK,
     "across_units": _UNITS,
+    "next_chunk": _CHUNKS,
+    "end_chunks": _END_CHUNKS,
     "of_parallel": _PARALLEL,
     "of_segment": _SEGMENT,
     "exchange": _EXCHANGE,

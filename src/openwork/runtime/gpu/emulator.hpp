@@ -60,7 +60,7 @@ struct Fibre {
 
 const size_t STACK = 1 << 17;
 static Fibre *fibres;
-static int made, count, current, order;
+static int made, count, current, order, votes;
 static unsigned long long seed = 1;
 static jmp_buf scheduler;
 static bool failed;
@@ -255,6 +255,9 @@ static void run_block() {
       waiting += fibres[n].state == AT_BARRIER;
     }
     if (waiting && waiting == left) {
+      votes = 0;
+      for (int n = 0; n < count; n++)
+        if (fibres[n].state == AT_BARRIER) votes += (int)fibres[n].value;
       for (int n = 0; n < count; n++)
         if (fibres[n].state == AT_BARRIER) fibres[n].state = READY;
       meet_all();
@@ -311,6 +314,11 @@ extern "C" void __ubsan_handle_out_of_bounds_abort(void *data, void *index) {
 }
 
 static inline void __syncthreads() { emulated::leave(emulated::AT_BARRIER); }
+static inline int __syncthreads_count(int predicate) {
+  emulated::fibres[emulated::current].value = predicate != 0;
+  emulated::leave(emulated::AT_BARRIER);
+  return emulated::votes;
+}
 // A named barrier: unit n of so many threads has barrier n + 1, of 16.
 static inline void emulated_sync_unit(int threads) {
   if (threads % 32 || (int)blockDim.x / threads > 15)
