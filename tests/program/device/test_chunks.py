@@ -71,8 +71,8 @@ def test_workspaces_are_used_again_for_each_chunk() -> None:
         "C(i,k) = A(i,j) * B(j,k)", C=ow.empty((90, 32), name="C"), A=A, B=ow.tensor(B, name="B")
     ).schedule(
         """order(i,j,k), bound(k,kb,32,MaxExact), precompute(A(i,j)*B(j,k),kb,kw),
-        split(kb,k0,k1,4), parallelize(i,GPUBlock,NoRaces,chunk=2,resident=1024), parallelize(k0,GPUThread,NoRaces),
-        parallelize(kw,GPUThread,NoRaces)"""
+        split(kb,k0,k1,4), parallelize(i,GPUBlock,NoRaces,chunk=2,resident=1024),
+        parallelize(k0,GPUThread,NoRaces), parallelize(kw,GPUThread,NoRaces)"""
     )
     right(stmt, MATRIX @ B)
 

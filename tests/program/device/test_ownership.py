@@ -59,6 +59,11 @@ def test_elements_of_warps_belong_to_lanes_only() -> None:
     assert OWN.name in found.lanes and OWN.name in found.threads
 
 
+def test_what_all_threads_of_a_unit_execute_belongs_to_none_of_them() -> None:
+    found = ownership((by("warp", W, 4, store(W)),))
+    assert not found.lanes and not found.threads
+
+
 def spmm(columns: int) -> Any:
     rng = np.random.default_rng(columns)
     A = ow.tensor(rng.random((30, 20)) * (rng.random((30, 20)) < 0.3), format=ow.CSR, name="A")

@@ -56,7 +56,7 @@ def _signature(run: Callable[..., Plan], text: str, many: bool = False) -> Signa
 
 
 COMMANDS: dict[str, Signature] = {
-    "pos": _signature(pos, "i:var p:var access:access"),
+    "pos": _signature(pos, "i:var p:var access:access parents:word?"),
     "coord": _signature(coord, "p:var c:var"),
     "reorder": _signature(reorder, "loops:vars", many=True),
     "order": _signature(order, "loops:vars", many=True),
@@ -102,7 +102,7 @@ class Command:
         return f"{self.name}({','.join(written)})"
 
 
-_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction", "resident")
+_BY_NAME = ("parents", "balance", "split_points", "chunk", "group_size", "reduction", "resident")
 
 
 def _as_written(expr: Expr) -> Expr:

@@ -59,8 +59,10 @@ def ownership(stmts: tuple[p.Stmt, ...]) -> Ownership:
     lanes: dict[str, Owner | None] = {}
     for s in stmts:
         for array, owners in _accesses(s, _Around(changed)):
-            whole = None if None in owners else tuple(o for o in owners if o is not None)
             lane = next((o for o in owners[-1:] if o is not None and o.kind == "thread"), None)
+            # All threads of a unit execute what no loop distributes among them.
+            all_known = lane is not None and None not in owners
+            whole = tuple(o for o in owners if o is not None) if all_known else None
             if threads.setdefault(array, whole) != whole:
                 threads[array] = None
             if lanes.setdefault(array, lane) != lane:
