@@ -18,6 +18,7 @@ from openwork.runtime.gpu import emulator
 from openwork.runtime.host import launch
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import set_num_threads
+from openwork.tensor.kernel import machine
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"
@@ -52,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Schedules as on any machine; `OPENWORK_TEST_GATHERS=1` as on one that gathers fast.
+    fast = os.environ.get("OPENWORK_TEST_GATHERS") == "1"
+    machine.gathers_are_fast = lambda: fast
     emulator.OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
     if CACHE not in os.environ:
         os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")

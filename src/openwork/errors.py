@@ -156,7 +156,7 @@ CODES: dict[str, str] = {
     "E311": "text or arguments that do not form a scheduling command",
     "E312": "a sparse result whose entries would be appended out of order",
     "E313": "an assembly strategy that the result does not support",
-    "E315": "GPU units that are not nested as block, warp, thread, or that are compiled for a CPU",
+    "E315": "GPU units that are not nested as block, warp, thread, or units of another target",
     "E316": "a recipe that does not fit the statement, or parameters outside the recipe's space",
     "E317": "atomics in a kernel that must be bit-reproducible",
     "E401": "a format whose levels, mode order and number of modes do not agree",

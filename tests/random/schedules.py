@@ -88,7 +88,7 @@ def random_option(rng: random.Random, stmt: Statement) -> Option | None:
 
 _OPTIONAL = {
     "divide": ("balance", "split_points"),
-    "parallelize": ("chunk", "group_size", "reduction", "resident"),
+    "parallelize": ("chunk", "group_size", "reduction", "resident", "writes"),
 }
 
 

@@ -104,7 +104,7 @@ def _with_unit(
         option = attempt(stmt._base, "parallelize", args)
         if option is None:
             continue
-        var, unit, race, _, size, reduction, _ = option.command.arguments
+        var, unit, race, _, size, reduction, *_ = option.command.arguments
         more: dict[str, Any] = {}
         if size is not None:
             more = {"group_size": rng.choice((2, 4, 8, 16, 32)), "reduction": reduction}

@@ -1,5 +1,12 @@
 """Schedules as functions, and how one is chosen: statement and statistics in, commands out."""
 
+from openwork.recipes.cpu import (
+    balanced_rows,
+    cache_tiles,
+    merge_path,
+    position_chunks,
+    register_tiles,
+)
 from openwork.recipes.dense import element_shares, element_sums, element_total, elements
 from openwork.recipes.sgap import atomic_parallel
 from openwork.recipes.sparse import (
@@ -19,15 +26,20 @@ from openwork.recipes.sparse import (
 
 __all__ = [
     "atomic_parallel",
+    "balanced_rows",
+    "cache_tiles",
     "element_shares",
     "element_sums",
     "element_total",
     "elements",
     "group_per_row",
+    "merge_path",
+    "position_chunks",
     "position_segments",
     "position_split",
     "position_staged",
     "position_strided",
+    "register_tiles",
     "sddmm",
     "spmm_positions",
     "spmm_rows",

@@ -13,6 +13,7 @@ from openwork.format.levels import Compressed, Dense
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import Gpu
+from openwork.loops.schedule.schedulable import Schedulable
 from openwork.loops.schedule.statistics import Statistics
 from openwork.program.device.deterministic import may_be_atomic
 from openwork.recipes import dense, sgap, sparse
@@ -42,6 +43,28 @@ def choose(
             continue
         if not may_be_atomic(made.plan):
             return made
+    return None
+
+
+# Best first, for statements whose data is not known.
+_USUAL = (
+    sparse.sddmm,
+    sparse.spmm_rows,
+    sparse.warp_per_row,
+    sparse.position_strided,
+    dense.element_sums,
+    dense.elements,
+)
+
+
+def suggested(stmt: Schedulable) -> str | None:
+    """The name of a recipe that applies to a statement, whatever its data; None if none does."""
+    for recipe in _USUAL:
+        try:
+            recipe(stmt)
+        except ScheduleError:
+            continue
+        return recipe.__name__
     return None
 
 

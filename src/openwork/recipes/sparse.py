@@ -43,13 +43,13 @@ def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
     with atomics.
     """
     parts = Parts(stmt)
-    row, inner, *more = parts.inside
-    if more or parts.columns or parts.summed:
+    if len(parts.inside) != 2 or parts.columns or parts.summed:
         raise ScheduleError(
             f"group_per_row is for a matrix times a vector, not for {stmt}",
             code="E316",
             hint="spmm_rows, or position_split",
         )
+    row, inner = parts.inside
     walked = (
         ordered(stmt, parts)
         .split(row, "block", "warp", threads // group)

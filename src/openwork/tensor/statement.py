@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
-from openwork.errors import ParseError, ShapeError
+from openwork.errors import ParseError, ScheduleError, ShapeError
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import under
@@ -16,12 +17,14 @@ from openwork.loops.nodes import Stmt
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command
 from openwork.loops.schedule.draft import Draft
-from openwork.loops.schedule.legality.gpu import check_for_cpu
-from openwork.loops.schedule.machines import ANY_CPU, H200
+from openwork.loops.schedule.legality.gpu import check_for_cpu, check_for_gpu
+from openwork.loops.schedule.machines import H200
 from openwork.loops.schedule.schedulable import Schedulable
 from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
+from openwork.recipes.choose import suggested
 from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.measure import entries_of, statistics_of
@@ -59,11 +62,14 @@ class Statement(Schedulable):
     @cached_property
     def _planned(self) -> Draft:
         """The scheduled loops for a CPU."""
-        return scheduled_for_cpu(self._draft, ANY_CPU)
+        return scheduled_for_cpu(self._draft, this_cpu())
 
     def _planned_for(self, target: Target, exact: bool) -> Draft:
         """The loops for a target; `exact`: a default schedule without atomics."""
         if target.gpu:
+            if self._given is not None:
+                plain = Statement(self._assignment)
+                check_for_gpu(self._given.plan, lambda: suggested(plain))
             return scheduled_for_gpu(self._draft, statistics_of(self._assignment), H200, exact)
         check_for_cpu(self._planned.plan)
         return self._planned
@@ -72,6 +78,32 @@ class Statement(Schedulable):
     def commands(self) -> str:
         """The schedule as text; `schedule` reads it back."""
         return ", ".join(map(str, self._commands))
+
+    def default_schedule(self, target: str = "cpu") -> str:
+        """The default schedule as text, to read and to start from; `schedule` takes it.
+
+        Scheduled by this text, the statement has the same loops and the same kernel as without a
+        schedule. Three things differ. The default keeps a fallback for data that breaks its bounds,
+        while a bound of yours is a promise. It is chosen anew for other data, while a text stays.
+        And conversions of operands by which a GPU assembles a result row by row have no command:
+        then the text is empty, as it is where the default changes nothing.
+
+        >>> import openwork as ow
+        >>> A, B = ow.placeholder("A", order=2, format=ow.CSR), ow.placeholder("B", order=2)
+        >>> spmm = ow.parse("C(i,k) = A(i,j) * B(j,k)", C=ow.empty((9, 5)), A=A, B=B)
+        >>> spmm.default_schedule()
+        'parallelize(i,CPUThread,NoRaces)'
+
+        Raises:
+            ToolchainError: E606 for a target that does not exist.
+        """
+        chosen, plain = find_target(target), Statement(self._assignment)
+        draft = plain._planned_for(chosen, exact=False)
+        text = ", ".join(map(str, draft.commands))
+        with suppress(ScheduleError):
+            if plain.schedule(text)._planned_for(chosen, exact=False).plan == draft.plan:
+                return text
+        return ""
 
     @property
     def loops(self) -> Stmt:

@@ -333,3 +333,18 @@ def test_formulas_that_lead_astray(wrong: str) -> None:
     arrays = {"which": [1, 0, 1], "table": [3, 2]}
     with pytest.raises(DataError, match="E50"):
         from_arrays(Format([Dense, Found(wrong)]), (3, 4), [(), arrays], ONES)
+
+
+def test_wide_indices_of_scipy_become_narrow() -> None:
+    """SciPy makes them of 64 bits where the coordinates had so many; kernels read half as much."""
+    matrix = sparse.random_array((50, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
+    wide = matrix.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    made = tensor(wide)
+    assert made.storage.widths == ("int32", "int32")
+    np.testing.assert_array_equal(made.to_numpy(), matrix.toarray())
+    assert not made.storage.levels[1]["crd"].flags.writeable
+    assert tensor(wide, share=True).storage.widths == ("int64", "int64")
+    wide.indices[3] = 2**32  # which must not turn into 0
+    with pytest.raises(DataError, match="E503"):
+        tensor(wide)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
+from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import (
     Assign,
     Forall,
@@ -108,12 +109,17 @@ def find_loops(plan: Plan, var: IndexVar) -> list[Forall]:
 def untagged(plan: Plan, var: IndexVar) -> None:
     """Raise if the loop over `var` is parallel: it is not transformed further."""
     for loop in find_loops(plan, var):
-        if loop.tag is not None:
-            raise ScheduleError(
-                f"{var} is already parallel ({loop.tag})",
-                code="E310",
-                hint=f"transform {var} first, and parallelize the result",
-            )
+        check_untagged(loop)
+
+
+def check_untagged(loop: Forall) -> None:
+    """Raise if a loop is parallel already."""
+    if loop.tag is not None:
+        raise ScheduleError(
+            f"{loop.var} is already parallel ({loop.tag})",
+            code="E310",
+            hint=f"transform {loop.var} first, and parallelize the result",
+        )
 
 
 def new_variables(plan: Plan, *variables: IndexVar) -> None:
@@ -121,6 +127,7 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
     provenance = provenance_of(plan)
     taken = provenance.variables | set(loop_variables(plan))
     taken |= {n for n in walk(plan.assignment) if isinstance(n, IndexVar)}
+    taken |= {block.var for block in plan.blocks}
     for n, var in enumerate(variables):
         if var in variables[:n]:
             raise ScheduleError(
@@ -132,6 +139,13 @@ def new_variables(plan: Plan, *variables: IndexVar) -> None:
                 code="E302",
                 hint="give the new loop another name",
             )
+
+
+def fresh_variable(plan: Plan, base: str) -> IndexVar:
+    """A variable that the statement does not have yet."""
+    taken = {n.name for n in walk(plan.loops) if isinstance(n, IndexVar)}
+    taken |= {n.name for n in walk(plan.assignment) if isinstance(n, IndexVar)}
+    return IndexVar(fresh_name(base, taken))
 
 
 # Larger numbers would overflow index arithmetic, or make a loop endless.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
@@ -19,6 +20,7 @@ from openwork.index.show import show
 from openwork.index.terms import as_variable, unwrapped
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.plan.blocks import whole_vars
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType
 from openwork.loops.schedule.commands.assemble import assemble
@@ -32,6 +34,7 @@ from openwork.loops.schedule.commands.precompute import precompute
 from openwork.loops.schedule.commands.reorder import order, reorder
 from openwork.loops.schedule.commands.split import split
 from openwork.loops.schedule.commands.tags import mergeby, prefetch, stream, unroll
+from openwork.loops.schedule.in_blocks import in_blocks
 from openwork.tree import Node, substitute, walk
 
 E = TypeVar("E", bound=Enum)
@@ -70,7 +73,8 @@ COMMANDS: dict[str, Signature] = {
     "precompute": _signature(precompute, "expr:expr i:vars ip:vars workspace:tensor?"),
     "parallelize": _signature(
         parallelize,
-        "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int?",
+        "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int? "
+        "writes:name?",
     ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
@@ -102,7 +106,9 @@ class Command:
         return f"{self.name}({','.join(written)})"
 
 
-_BY_NAME = ("parents", "balance", "split_points", "chunk", "group_size", "reduction", "resident")
+_BY_NAME = (
+    "parents", "balance", "split_points", "chunk", "group_size", "reduction", "resident", "writes",
+)  # fmt: skip
 
 
 def _as_written(expr: Expr) -> Expr:
@@ -137,7 +143,7 @@ def _written(kind: str, value: Any) -> str:
 
 def run(plan: Plan, command: Command) -> Plan:
     """The plan after a command."""
-    return COMMANDS[command.name].run(plan, *command.arguments)
+    return COMMANDS[command.name].run(plan, *in_blocks(plan, command.name, command.arguments))
 
 
 def understand(
@@ -175,6 +181,8 @@ def understand(
         raise _wrong(name, signature, span)
     if any(values[n] is None for n in required):
         raise _wrong(name, signature, span)
+    if name == "bound" and _names_member(BoundType, values["value"]):
+        values |= {"value": values["kind"], "kind": values["value"]}  # the thesis has both orders
     if name == "parallelize" and values.get("race") is None:
         values["race"] = OutputRaceStrategy.NoRaces
     understood = tuple(
@@ -201,6 +209,8 @@ def _understood(plan: Plan, kind: str, value: Any, span: Span | None) -> Any:
             return _whole(value, span)
         case "word":
             return str(value).strip("\"'")
+        case "name":
+            return _name(value)
         case "unit":
             return _member(ParallelUnit, value, span)
         case "race":
@@ -242,12 +252,19 @@ def _whole(value: Any, span: Span | None) -> int:
         return cast(int, value)
 
 
+def _names_member(kinds: type[E], value: Any) -> bool:
+    """Whether `value` is a member of `kinds`, or its name, which may have theirs in front."""
+    names = [member.value for member in kinds]
+    text = value.removeprefix(f"{kinds.__name__}::") if isinstance(value, str) else None
+    return isinstance(value, kinds) or text in names
+
+
 def _member(kinds: type[E], value: Any, span: Span | None) -> E:
     if isinstance(value, kinds):
         return value
+    if _names_member(kinds, value):
+        return kinds(value.removeprefix(f"{kinds.__name__}::"))
     names = [member.value for member in kinds]
-    if isinstance(value, str) and value in names:
-        return kinds(value)
     raise ScheduleError(
         f"there is no {kinds.__name__} {getattr(value, 'value', value)!s}",
         code="E311",
@@ -287,7 +304,7 @@ def _access(plan: Plan, value: Any, span: Span | None) -> Access:
         a
         for a in reads
         if name in (a.tensor.name, made_from.get(a.tensor.name))
-        and (variables is None or a.vars == variables)
+        and (variables is None or variables in (a.vars, whole_vars(a.vars, plan.blocks)))
     ]
     if len(fitting) != 1:
         known = ", ".join(sorted({show(a).replace(" ", "") for a in reads}))
@@ -319,8 +336,14 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
         }
         hole = "it" + "_" * max(map(len, tensors), default=0)  # a name that no tensor has
         known = {**tensors, hole: TensorVar(hole, dense(0), FLOAT64)}
+        text = f"{hole} = {value}"
         try:
-            expr = parse_assignment(f"{hole} = {value}", known, operators).rhs
+            if plan.blocks:  # as the user wrote it, or over blocks as the loops are
+                user = {n.name: n for n in walk(plan.written) if isinstance(n, TensorVar)}
+                with suppress(ParseError):
+                    parse_assignment(text, {**known, **user}, operators)
+                    known |= user
+            expr = parse_assignment(text, known, operators).rhs
         except ParseError as error:
             hint = (error.hint or "").replace(f"{hole}, ", "").replace(f", {hole}", "")
             hint = hint or "write it as in the statement, such as A(i,j) * x(j)"
@@ -336,7 +359,8 @@ def _expression(plan: Plan, value: Any, span: Span | None) -> Expr:
         for a in walk(expr)
         if isinstance(a, Access)
         for b in _reads(plan)
-        if a.vars == b.vars and a.tensor.name in (b.tensor.name, made_from.get(b.tensor.name))
+        if a.vars in (b.vars, whole_vars(b.vars, plan.blocks))
+        and a.tensor.name in (b.tensor.name, made_from.get(b.tensor.name))
     }
     return substitute(expr, table)
 
@@ -361,14 +385,19 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
     )
 
 
-def _result(plan: Plan, value: Any, span: Span | None) -> str:
+def _name(value: Any) -> str:
+    """The name of a tensor, which may be given by an access."""
     given = unwrapped(value)
     name = given if isinstance(given, str) else getattr(given, "name", given)
     if isinstance(given, Access):
         name = given.tensor.name
-    name = re.split(r"[(\[]", str(name))[0].strip()
+    return re.split(r"[(\[]", str(name))[0].strip()
+
+
+def _result(plan: Plan, value: Any, span: Span | None) -> str:
+    name = _name(value)
     if name != plan.user_result.name:
         raise ScheduleError(
             f"{name} is not the result", code="E311", span=span, hint=f"stream({plan.user_result})"
         )
-    return str(name)
+    return name

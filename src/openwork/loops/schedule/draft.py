@@ -8,13 +8,17 @@ resulting loops.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from openwork.errors import ScheduleError
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.loops.plan.nest import loop_variables
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import COMMANDS, Command, run
+from openwork.loops.schedule.commands.reorder import completed_orders
+from openwork.loops.schedule.in_blocks import in_blocks
 from openwork.loops.schedule.schedulable import Schedulable
 from openwork.trace import Stage
 
@@ -65,12 +69,24 @@ class Draft(Schedulable):
         return self._run(Command(name, (*arguments, *(None,) * left_out)))
 
     def _run(self, command: Command) -> Draft:
-        start = self
-        if command.name == "order" and self.replan is not None and not self.commands:
-            (wanted,) = command.arguments
-            if set(wanted) == set(loop_variables(self.plan)):
-                start = self.replan(wanted)
+        start = self._reordered(command) if command.name == "order" else self
         return replace(start, plan=run(start.plan, command), commands=(*self.commands, command))
+
+    def _reordered(self, command: Command) -> Draft:
+        """Where a schedule starts that begins with an order: nothing is converted for another.
+
+        An order of some loops is less than a demand: if it needs conversions, these stay.
+        """
+        (wanted,) = in_blocks(self.plan, command.name, command.arguments)
+        present = loop_variables(self.plan)
+        if self.replan is None or self.commands or not set(wanted) <= set(present):
+            return self
+        if set(wanted) == set(present):
+            return self.replan(wanted)
+        for every in completed_orders(wanted, present):
+            with suppress(ScheduleError):
+                return self.replan(tuple(every))
+        return self
 
     def decided(self, plan: Plan, sentence: str) -> Draft:
         """The draft after a decision that the scheduling language has no command for."""

@@ -22,9 +22,10 @@ class Cpu:
     column_vector: int = 32  # ... and that must be a multiple of a vector
     least_factored: int = 3  # reduction loops from which factoring beats a tile in registers
     runs: int = 32  # of a merge loop that is cut for threads: several per thread
+    gathers: bool = False  # vectors are gathered with masks, faster than one element at a time
 
 
-ANY_CPU = Cpu()  # x86 and Arm cores differ too little for tables of their own
+ANY_CPU = Cpu()
 
 
 @dataclass(frozen=True)

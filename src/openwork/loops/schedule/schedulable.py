@@ -62,7 +62,7 @@ class Schedulable(ABC):
         return self._do("reorder", *loops)
 
     def order(self: S, *loops: Any) -> S:
-        """Nest all loops in the order given."""
+        """Nest the loops in the order given; those that are not named stay where they are."""
         return self._do("order", *loops)
 
     def fuse(self: S, i: Any, j: Any, f: Any) -> S:
@@ -97,8 +97,13 @@ class Schedulable(ABC):
         """
         return self._do("divide", i, i0, i1, parts, balance=balance, split_points=split_points)
 
-    def bound(self: S, i: Any, ib: Any, value: int, kind: BoundType | str) -> S:
-        """Promise where the values of `i` begin or end; data that breaks it is refused."""
+    def bound(
+        self: S, i: Any, ib: Any, value: int | BoundType | str, kind: BoundType | str | int
+    ) -> S:
+        """Promise where the values of `i` begin or end; data that breaks it is refused.
+
+        The kind may also come before the value.
+        """
         return self._do("bound", i, ib, value, kind)
 
     def unroll(self: S, i: Any, factor: int | None = None) -> S:
@@ -119,6 +124,7 @@ class Schedulable(ABC):
         group_size: int | None = None,
         reduction: str | None = None,
         resident: int | None = None,
+        writes: Any = None,
     ) -> S:
         """Run the iterations of `i` on threads, vector lanes, or the units of a GPU.
 
@@ -131,9 +137,10 @@ class Schedulable(ABC):
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
             resident: launch bounds in threads per multiprocessor, for `GPUBlock`; fewer threads
                 have more registers each, and more loads in flight.
+            writes: a tensor or its name: of several loops over `i`, only those that compute it.
         """
         more = {"group_size": group_size, "reduction": reduction, "resident": resident}
-        return self._do("parallelize", i, unit, race, chunk=chunk, **more)
+        return self._do("parallelize", i, unit, race, chunk=chunk, writes=writes, **more)
 
     def mergeby(self: S, i: Any, strategy: str) -> S:
         """Intersect sparse operands along `i` by `"gallop"` or `"two_finger"`."""

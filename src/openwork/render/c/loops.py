@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from openwork.algebra.types import is_complex, is_float
 from openwork.program import nodes as p
 from openwork.render.c.allocation import may_fail
+from openwork.render.c.gathers import Gathered, gathered
 from openwork.render.c.stores import needs_lock
 from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent, remark
@@ -36,13 +40,33 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     if s.unrolled:
         pragma = [f"#pragma GCC unroll {w.text(end)}"]
         return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
+    masked = gathered(s)
+    if masked is not None:
+        return [*remark(s.comment), *_masked(w, s, begin, end, masked)]
     vectors = _simd(w, s) if s.simd else []
     # Compilers accept one pragma or the other.
     pragma = vectors or _unroll(s.unroll)
     run = RUN if vectors and s.polls else s.polls
     if run > 1 and (vectors or s.by is not None or run >= RUN):
-        return [*remark(s.comment), *_in_runs(w, s, begin, end, pragma, run)]
+        strip = lambda begin, end: [*pragma, *_plain(w, s, begin, end, polls=False)]  # noqa: E731
+        return [*remark(s.comment), *_in_runs(w, s, begin, end, run, strip)]
     return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
+
+
+def _masked(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, sums: Gathered) -> list[str]:
+    """A loop in masked vectors; a long one checks the flag between strips."""
+    if s.polls:
+        loop = _in_runs(w, s, begin, end, RUN, partial(_in_masks, w, s, sums))
+    else:
+        loop = _in_masks(w, s, sums, begin, end)
+    return ["{", *indent([*sums.begin(w), *loop, *sums.end()]), "}"]
+
+
+def _in_masks(w: CWriter, s: p.For, sums: Gathered, begin: p.Expr, end: p.Expr) -> list[str]:
+    var = s.var.name
+    more = w.text(p.compare("<", s.var, end))
+    head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var} += {sums.step()}) {{"
+    return [sums.pragma(), head, *indent(sums.body(w, end)), "}"]
 
 
 def _plain(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:
@@ -59,7 +83,12 @@ def _loop(w: CWriter, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
 
 
 def _in_runs(
-    w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, pragma: list[str], length: int
+    w: CWriter,
+    s: p.For,
+    begin: p.Expr,
+    end: p.Expr,
+    length: int,
+    strip: Callable[[p.Expr, p.Expr], list[str]],
 ) -> list[str]:
     """A strip-mined loop that checks the flag between strips.
 
@@ -73,8 +102,7 @@ def _in_runs(
         f"for ({first}; {run.name} < {all_end.name}; {run.name} += {length}) {{",
         f"  {POLL}",
         f"  const int64_t {run_end.name} = {w.text(p.arithmetic('min', run + length, all_end))};",
-        *pragma,
-        *indent(_plain(w, s, run, run_end, polls=False)),
+        *indent(strip(run, run_end)),
         "}",
     ]
 

@@ -50,6 +50,58 @@ _LANES = """\
   omp_out = ${name}_$type(omp_out, omp_in)) initializer(omp_priv = $identity)
 """
 
+# Of vectors with masks and gathers: the lanes, and the compiler's names of what has no operator.
+MASKED = {"float64": (8, "pd", "8df", 256), "float32": (16, "ps", "16sf", 512)}
+_MASKED = """\
+#if defined __AVX512F__ && defined __AVX512VL__
+// Vectors whose lanes from `on` on are zero, and whose memory is not touched.
+typedef $ctype masked_$type __attribute__((vector_size(64)));
+typedef int32_t places_$type __attribute__((vector_size($lanes * sizeof(int32_t))));
+typedef unsigned $mask mask_$type;
+#define LANES_masked_$type $lanes
+#define SUM_MASKED_$type(name)
+static inline mask_$type first_lanes_$type(int64_t on) {
+  return on < $lanes ? (mask_$type)((1u << on) - 1) : (mask_$type)-1;
+}
+static inline masked_$type take_$type(const $ctype *from, int64_t on) {
+  return __builtin_ia32_loadu${suffix}512_mask(from, (masked_$type){0}, first_lanes_$type(on));
+}
+static inline masked_$type gather_$type(const $ctype *from, const int32_t *at, int64_t on) {
+  const mask_$type mask = first_lanes_$type(on);
+  const places_$type none = {0};
+  const places_$type places =
+      __builtin_ia32_loaddqusi${bits}_mask((const void *)at, none, mask);
+  return __builtin_ia32_gathersiv$mode((masked_$type){0}, from, places, mask, sizeof($ctype));
+}
+static inline $ctype sum_masked_$type(masked_$type lanes) {
+  typedef $ctype half __attribute__((vector_size(32)));
+  typedef $ctype quarter __attribute__((vector_size(16)));
+  half halves[2];
+  __builtin_memcpy(halves, &lanes, sizeof lanes);
+  halves[0] += halves[1];
+  quarter quarters[2];
+  __builtin_memcpy(quarters, halves, sizeof *halves);
+  quarters[0] += quarters[1];
+  return $last;
+}
+#else
+// Without masks: one lane, which compilers may turn into several.
+typedef $ctype masked_$type;
+#define LANES_masked_$type 1
+#define PRAGMA_MASKED_$type(text) _Pragma(#text)
+#define SUM_MASKED_$type(name) PRAGMA_MASKED_$type(omp simd reduction(+ : name))
+static inline $ctype take_$type(const $ctype *from, int64_t on) {
+  (void)on;
+  return *from;
+}
+static inline $ctype gather_$type(const $ctype *from, const int32_t *at, int64_t on) {
+  (void)on;
+  return from[*at];
+}
+static inline $ctype sum_masked_$type($ctype lanes) { return lanes; }
+#endif
+"""
+
 _MANY_REGISTERS = """\
 // Whether vector registers hold 1024 bytes of sums, and have room to spare.
 static inline _Bool many_registers(void) {
@@ -61,7 +113,7 @@ static inline _Bool many_registers(void) {
 }
 """
 
-VECTOR_HELPERS = ("vector", "sum", "lanes_min", "lanes_max", "many_registers")
+VECTOR_HELPERS = ("vector", "masked", "sum", "lanes_min", "lanes_max", "many_registers")
 
 
 def vector_text(name: str, kind: str) -> str:
@@ -69,6 +121,16 @@ def vector_text(name: str, kind: str) -> str:
     match name:
         case "vector":
             return _types(kind)
+        case "masked":
+            lanes, suffix, mode, bits = MASKED[kind]
+            last = " + ".join(f"quarters[0][{n}]" for n in range(lanes // 4))
+            if lanes == 16:
+                last = "(quarters[0][0] + quarters[0][1]) + (quarters[0][2] + quarters[0][3])"
+            mask = "char" if lanes == 8 else "short"
+            return C.fill(
+                _MASKED, kind, ctype=CTYPES[kind], lanes=str(lanes), mask=mask, suffix=suffix,
+                mode=mode, bits=str(bits), last=last,
+            )  # fmt: skip
         case "sum":
             element = _element(kind)
             mode = {"float32": "v4sf", "float64": "v2df"}[element]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import platform
 from functools import cache
+from pathlib import Path
+
+# What Linux does about gather data sampling, which concerns processors before Sapphire Rapids.
+_GATHERS = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")
 
 # Intel processors from Skylake to Cascade Lake, by model. Since a microcode fix of 2019 (the jump
 # conditional code erratum) they do not cache decoded code where a jump crosses or ends on a 32-byte
@@ -28,6 +32,27 @@ def cpu_identity() -> str:
     return "\n".join(facts)
 
 
+def gathers_are_fast(identity: str | None = None, mitigated: str | None = None) -> bool:
+    """Whether vectors are gathered with masks, and faster than element by element; here by default.
+
+    Processors with AVX-512 do both, unless microcode slows gathers down (gather data sampling).
+
+    >>> gathers_are_fast("flags : avx512f avx512vl", "Not affected")
+    True
+    >>> gathers_are_fast("flags : avx512f avx512vl", "Mitigation: Microcode")
+    False
+    """
+    facts = _facts(cpu_identity() if identity is None else identity)
+    if not {"avx512f", "avx512vl"} <= set(facts.get("flags", "").split()):
+        return False
+    if mitigated is None:
+        try:
+            mitigated = _GATHERS.read_text()
+        except OSError:
+            mitigated = ""  # an old Linux, or another system: it says nothing
+    return not mitigated.startswith(("Mitigation", "Unknown"))
+
+
 def jumps_are_picky(identity: str | None = None) -> bool:
     """Whether jumps across 32-byte boundaries are slow on this CPU; ours by default.
 
@@ -36,8 +61,11 @@ def jumps_are_picky(identity: str | None = None) -> bool:
     >>> jumps_are_picky("vendor_id : AuthenticAMD\\ncpu family : 25\\nmodel : 85")
     False
     """
-    lines = (cpu_identity() if identity is None else identity).splitlines()
-    facts = dict(line.split(" : ", 1) for line in lines if " : " in line)
+    facts = _facts(cpu_identity() if identity is None else identity)
     if facts.get("vendor_id") != "GenuineIntel" or facts.get("cpu family") != "6":
         return False
     return facts.get("model", "").isdigit() and int(facts["model"]) in _PICKY
+
+
+def _facts(identity: str) -> dict[str, str]:
+    return dict(line.split(" : ", 1) for line in identity.splitlines() if " : " in line)

@@ -235,7 +235,25 @@ def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     arrays = {"pos": pos, "crd": crd}
     levels: tuple[dict[str, Array], ...] = ({},) * (len(shape) - 1) + (arrays,)
     storage = Storage(shape, format, dtype, levels, values, number(wish.fill or 0, dtype))
-    return admit_in_order(storage, wish.name, labels, wish.share)
+    admitted = admit_in_order(storage, wish.name, labels, wish.share)
+    return admitted if wish.share else _narrowed(admitted)
+
+
+def _narrowed(storage: Storage) -> Storage:
+    """`storage` with 32-bit indices where they suffice: kernels read half as much of them.
+
+    Only after it is checked: what does not fit would turn into another number.
+    """
+    if max(storage.values.size, *storage.shape, 0) > np.iinfo(np.int32).max:
+        return storage
+    levels = [
+        {key: array.astype(np.int32, copy=False) for key, array in arrays.items()}
+        for arrays in storage.levels
+    ]
+    for arrays in levels:
+        for array in arrays.values():
+            array.flags.writeable = False
+    return replace(storage, levels=tuple(levels))
 
 
 _KINDS = {"bsr": from_bsr, "dia": from_dia, "lil": from_lil}

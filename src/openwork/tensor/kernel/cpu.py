@@ -13,7 +13,6 @@ from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.default.cpu import shared_by_threads
 from openwork.loops.schedule.draft import Draft
-from openwork.loops.schedule.machines import ANY_CPU
 from openwork.pipeline import Compiled, back
 from openwork.program.lower.base.specialization import LongLoops, Specialization
 from openwork.program.nodes import Allocate, Copy, Grow
@@ -26,6 +25,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.kernel.binding import Binding
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.long_loops import LoopLengths
+from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.result_size import limit
 from openwork.tensor.kernel.target import Launcher, Loader, Target
 from openwork.tensor.kernel.warm import Warm, WarmAppended
@@ -52,7 +52,7 @@ class CpuTarget(Target):
         return CpuLauncher(self, CpuCompiler(plan, trace), plan, templates, result, loader)
 
     def for_pattern(self, draft: Draft) -> Draft | None:
-        return shared_by_threads(draft, ANY_CPU)
+        return shared_by_threads(draft, this_cpu())
 
 
 class CpuCompiler(Compiler):

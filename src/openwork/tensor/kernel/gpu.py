@@ -183,7 +183,8 @@ class GpuLauncher(Launcher):
         run = self._followed(binding, arrays)
         levels = self.binder.levels(operands)
         plain = out is None and old is None and self._simple and not self._converts_result
-        if plain and run.repeats and all(isinstance(s, DeviceStorage) for s in operands):
+        here = stays and all(isinstance(s, DeviceStorage) for s in operands)
+        if plain and run.repeats and here:
             self.warm = Repeat(
                 self.device, binding, self._plan.result, levels, run.launched, values,
                 self._templates.values(), self._result,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, Stmt
-from openwork.loops.plan.nest import MOST, new_variables, positive, rewrite, untagged
+from openwork.loops.plan.nest import MOST, find_loops, new_variables, positive, rewrite
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import Bound, BoundType
 from openwork.loops.schedule.legality.loops import check_nest
@@ -21,9 +21,9 @@ def bound(plan: Plan, var: IndexVar, new: IndexVar, value: int, kind: BoundType)
     `MinExact` and `MaxExact`: they begin at `value`, or end right below it. `MinConstraint` and
     `MaxConstraint`: they begin there or later, or end there or earlier. `Divisible`: their number
     is a multiple of it. A kernel checks the promise, and refuses data that breaks it.
-    Legal for any loop that is not parallel. Buys constant trip counts and no remainders.
+    Legal for any loop; a parallel one stays so. Buys constant trip counts and no remainders.
     """
-    untagged(plan, var)
+    find_loops(plan, var)
     new_variables(plan, new)
     least = 1 if kind is BoundType.Divisible else 0
     if isinstance(value, int) and value > MOST:

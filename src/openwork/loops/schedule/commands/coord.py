@@ -7,7 +7,7 @@ from dataclasses import replace
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, Stmt
-from openwork.loops.plan.nest import new_variables, provenance_of, rewrite, untagged
+from openwork.loops.plan.nest import find_loops, new_variables, provenance_of, rewrite
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import Coord
 from openwork.loops.schedule.legality.loops import check_nest
@@ -21,7 +21,7 @@ def coord(plan: Plan, var: IndexVar, new: IndexVar) -> Plan:
     Legal for a variable in position space whose positions follow each other. Alone it changes no
     code. Buys tiles of coordinates within a run of entries.
     """
-    untagged(plan, var)
+    find_loops(plan, var)
     new_variables(plan, new)
     provenance = provenance_of(plan)
     if provenance.space(var) is None:

@@ -12,6 +12,7 @@ from openwork.loops.nodes import Forall, Stmt
 from openwork.loops.plan.nest import (
     MOST_PARTS,
     find_loops,
+    fresh_variable,
     new_variables,
     positive,
     provenance_of,
@@ -70,7 +71,7 @@ def divide(
         )
     if pos is None:
         check_run(plan, var, access, access.level_vars.index(provenance.underived(var)[0]))
-        hidden = _positions_of(plan, var)
+        hidden = fresh_variable(plan, f"{var}_pos")
         new_variables(plan, outer, inner, hidden)
         plan = rewrite(plan, _renamed(var, hidden), Pos(var, hidden, access))
         var = hidden
@@ -118,10 +119,9 @@ def _check_known_before(plan: Plan, var: IndexVar) -> None:
     if isinstance(above, Pos):
         variables = provenance.underived(above.parent)
         plain = above.access.level_vars.index(variables[0]) == 0
-        above = provenance.above.get(above.parent)
-        plain = plain and (above is None or isinstance(above, Fuse))
-    if isinstance(above, Fuse):
-        plain = all(provenance.above.get(v) is None for v in above.parents)
+        plain = plain and _fuses_all(above.parent, provenance)
+    elif isinstance(above, Fuse):
+        plain = _fuses_all(above.fused, provenance)
     if not plain:
         raise ScheduleError(
             f"where {var} begins and ends is known only inside the kernel, so it cannot be cut at "
@@ -131,17 +131,16 @@ def _check_known_before(plan: Plan, var: IndexVar) -> None:
         )
 
 
+def _fuses_all(var: IndexVar, provenance: Provenance) -> bool:
+    """Whether `var` is a variable of the statement, or fuses such."""
+    above = provenance.above.get(var)
+    if isinstance(above, Fuse):
+        return all(_fuses_all(parent, provenance) for parent in above.parents)
+    return above is None
+
+
 def _renamed(var: IndexVar, new: IndexVar) -> Callable[[Forall], Stmt | None]:
     return lambda loop: replace(loop, var=new) if loop.var == var else None
-
-
-def _positions_of(plan: Plan, var: IndexVar) -> IndexVar:
-    """A name for the positions that a balanced loop is cut at."""
-    taken = {n for n in walk(plan.loops) if isinstance(n, IndexVar)}
-    name = IndexVar(f"{var}_pos")
-    while name in taken:
-        name = IndexVar(f"{name}_")
-    return name
 
 
 def _counted(plan: Plan, var: IndexVar) -> Access:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag
-from openwork.loops.plan.nest import find_loops, positive, rewrite, untagged
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
+from openwork.loops.plan.nest import check_untagged, find_loops, positive, rewrite
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.legality.loops import check_nest
 
@@ -25,6 +25,7 @@ def parallelize(
     group_size: int | None = None,
     reduction: str | None = None,
     resident: int | None = None,
+    writes: str | None = None,
 ) -> Plan:
     """Run the iterations of a loop in parallel.
 
@@ -40,21 +41,40 @@ def parallelize(
     `group_size` adjacent threads combine what they write before one of them writes it. `resident`
     gives launch bounds to `GPUBlock`, in threads per multiprocessor. Fewer threads have more
     registers each, and more loads in flight.
+
+    A workspace is filled by loops of its own, maybe over the same variable. Of these, `writes`
+    names the result, or the workspace, whose loops are meant; without it all are.
     """
     tag = replace(_tag(var, unit, race, chunk, group_size, reduction), resident=resident)
     if resident is not None:
         _check_resident(var, unit, resident)
+    meant = _meant(plan, var, writes)
     over = unit is ParallelUnit.GPUGroup and all(
-        loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread
-        for loop in find_loops(plan, var)
+        loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread for loop in meant
     )
     if not over:
-        untagged(plan, var)
+        for loop in meant:
+            check_untagged(loop)
 
     def change(loop: Forall) -> Stmt | None:
-        return replace(loop, tag=tag) if loop.var == var else None
+        here = loop.var == var and writes in (None, written(loop).tensor.name)
+        return replace(loop, tag=tag) if here else None
 
     return check_nest(rewrite(plan, change))
+
+
+def _meant(plan: Plan, var: IndexVar, writes: str | None) -> list[Forall]:
+    """The loops over `var`, or those of them that compute the tensor `writes`."""
+    found = find_loops(plan, var)
+    names = [written(loop).tensor.name for loop in found]
+    if writes is not None and writes not in names:
+        raise ScheduleError(
+            f"no loop over {var} computes {writes}",
+            code="E301",
+            hint=f"they compute {', '.join(dict.fromkeys(names))}",
+        )
+    pairs = zip(found, names, strict=True)
+    return [loop for loop, name in pairs if writes in (None, name)]
 
 
 def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:

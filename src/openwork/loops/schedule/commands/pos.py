@@ -9,10 +9,10 @@ from openwork.errors import ScheduleError
 from openwork.format.levels import Level
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall, Stmt
-from openwork.loops.plan.nest import new_variables, provenance_of, rewrite, untagged
+from openwork.loops.plan.nest import find_loops, new_variables, provenance_of, rewrite
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Cut, Fuse, Pos
+from openwork.loops.relations import Coord, Cut, Fuse, Pos
 from openwork.loops.schedule.legality.loops import check_nest
 
 PARENTS = ("stored", "tracked")
@@ -39,7 +39,7 @@ def pos(
             code="E303",
             hint=f"they are {' or '.join(PARENTS)}",
         )
-    untagged(plan, var)
+    find_loops(plan, var)
     new_variables(plan, new)
     provenance = provenance_of(plan)
     before = provenance.space(var)
@@ -118,6 +118,8 @@ def _no_positions(kinds: Sequence[Level], part: bool) -> str | None:
     `part`: only some coordinates of the first level are meant, which have to be searched for.
     """
     for kind in kinds:
+        if kind.lists:
+            return "it is a workspace that lists its keys while it is filled"
         if not kind.walks:
             return f"not every place of a level {kind} holds an entry"
         if len(kinds) > 1 and not kind.contiguous:
@@ -148,4 +150,6 @@ def no_run(var: IndexVar, provenance: Provenance, outermost: bool = True) -> str
             if provenance.space(relation.parent) is not None:
                 return f"{relation.parent} counts positions"
             return no_run(relation.parent, provenance, outermost)
-    return f"{var} went from positions back to coordinates"
+        case Coord() if len(provenance.underived(var)) == 1:
+            return None  # coordinates are absolute, whatever positions they come from
+    return f"{var} went from positions of several levels back to coordinates"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
@@ -30,25 +31,50 @@ def reorder(plan: Plan, variables: Sequence[IndexVar]) -> Plan:
 
 
 def order(plan: Plan, variables: Sequence[IndexVar]) -> Plan:
-    """Nest all loops in the order given, from the outermost in.
+    """Nest loops in the order given, from the outermost in.
 
     forall i: forall j: forall k: S   =>   forall k: forall i: forall j: S
 
-    Legal where `reorder` is. In a statement with workspaces every nest takes those of its loops
-    that are named.
+    Loops that are not named stay where they are: of `i, j, k`, `order(k,i)` makes `k, j, i`. If
+    that is not legal, they follow the named ones: `k, i, j`. Legal where `reorder` is. In a
+    statement with workspaces every nest takes those of its loops that are named.
     """
-    known = loop_variables(plan)
-    missing = [var for var in known if var not in variables]
-    if missing:
-        raise ScheduleError(
-            f"order leaves out {', '.join(map(str, missing))}",
-            code="E306",
-            hint=f"name every loop: {', '.join(map(str, known))}; reorder takes only some",
-        )
-    return _nested_as(plan, variables, exactly=False)
+    if not variables:
+        raise ScheduleError("order names no loop", code="E303", hint="order(i, j)")
+    try:
+        return _nested_as(plan, variables, exactly=False)
+    except ScheduleError:
+        if set(variables) < set(loop_variables(plan)):
+            with suppress(ScheduleError):
+                return _nested_as(plan, variables, exactly=False, first=True)
+        raise
 
 
-def _nested_as(plan: Plan, variables: Sequence[IndexVar], exactly: bool) -> Plan:
+def completed_orders(
+    given: Sequence[IndexVar], present: Sequence[IndexVar]
+) -> tuple[list[IndexVar], list[IndexVar]]:
+    """Two orders of all loops that have some in the order `given`.
+
+    In the first the others stay where they are, in the second they follow.
+
+    >>> i, j, k, l = map(IndexVar, "ijkl")
+    >>> for order in completed_orders([k, j], [i, j, l, k]):
+    ...     print(*order)
+    i k l j
+    i k j l
+    """
+    named = [var for var in given if var in present]
+    places = iter(named)
+    others = [var for var in present if var not in named]
+    start = min((n for n, var in enumerate(present) if var in named), default=0)
+    stay = [next(places) if var in named else var for var in present]
+    return stay, [*others[:start], *named, *others[start:]]
+
+
+def _nested_as(
+    plan: Plan, variables: Sequence[IndexVar], exactly: bool, first: bool = False
+) -> Plan:
+    """The loops over `variables` in this order; others stay, or follow if these come `first`."""
     wanted = set(variables)
     if len(wanted) != len(variables):
         raise ScheduleError("a loop is named twice", code="E303", hint="name each loop once")
@@ -67,8 +93,9 @@ def _nested_as(plan: Plan, variables: Sequence[IndexVar], exactly: bool) -> Plan
             return replace(stmt, body=cast(Stmt, nested(stmt.body)))
         found.append(set(variables_here))
         _check_sums(stmt, variables_here, plan)
-        for loop in sorted(span, key=lambda loop: -variables.index(loop.var)):
-            body = replace(loop, body=cast(Stmt, body))
+        loops = {loop.var: loop for loop in span}
+        for var in reversed(completed_orders(variables, variables_here)[first]):
+            body = replace(loops[var], body=cast(Stmt, body))
         return body
 
     new = with_nest(plan, cast(Stmt, nested(nest_of(plan.loops))))

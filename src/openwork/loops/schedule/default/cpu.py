@@ -31,6 +31,7 @@ from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType, Divide
 from openwork.loops.schedule.default.cpu_dot import extent_of, terms_of, vars_of, with_lanes
+from openwork.loops.schedule.default.cpu_gather import with_gathers
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.parallel import entangled
 from openwork.loops.schedule.machines import Cpu
@@ -43,6 +44,7 @@ def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
     """`draft` with the default schedule, as far as it applies."""
     draft = _side_by_side(_in_lists(draft), cpu)
     draft = _counted_columns(with_lanes(_factored(draft, cpu), cpu), cpu)
+    draft = with_gathers(draft, cpu)
     if draft.otherwise is not None:
         other = in_pieces(shared_by_threads(draft.otherwise, cpu))
         draft = replace(draft, otherwise=other)
@@ -192,15 +194,16 @@ def shared_by_threads(draft: Draft, cpu: Cpu) -> Draft:
     tagged = _with_outermost(nest_of(plan.loops), replace(loop, tag=Tag(*_THREADS)))
     sentence = f"{loop.var}: parallel over threads, no two iterations write to the same entry"
     shared = with_nest(plan, tagged)
-    return _by_command(draft, shared, sentence, "parallelize", loop.var, *_THREADS)
+    made = _by_command(draft, shared, sentence, "parallelize", loop.var, *_THREADS)
+    if made.commands == draft.commands:  # other loops over it fill temporaries
+        options = (None, None, None, None, plan.result.name)
+        arguments = (loop.var, *_THREADS, *options)
+        made = _by_command(draft, shared, sentence, "parallelize", *arguments)
+    return made
 
 
 def _by_command(draft: Draft, plan: Plan, sentence: str, name: str, *arguments: Any) -> Draft:
-    """`draft` with another plan: by a command, if the scheduling language has one that makes it.
-
-    It has none in two cases. `parallelize` takes all loops over a variable, also those that fill a
-    temporary. And the checks of commands refuse operands with a repeated variable, as A(i,j,i).
-    """
+    """`draft` with another plan: by a command, if the scheduling language has one that makes it."""
     try:
         made = draft.then(name, *arguments)
     except ScheduleError:

@@ -51,7 +51,7 @@ def default_gpu(
     """
     appended = isinstance(draft.plan.assembly, Append)
     fault = _one_piece(draft) if appended else None
-    if not uses_gpu(draft.plan):
+    if not uses_gpu(draft.plan.loops):
         loops = _outermost(nest_of(draft.plan.loops))
         taken: set[IndexVar] = set()  # by the units that assemble the rows of the result
         if appended and fault is None:
@@ -192,9 +192,9 @@ def _accesses_in(stmt: Stmt) -> list[Access]:
 
 def _whole(plan: Plan) -> str | None:
     """Why a result is not assembled in pieces on a GPU; None if it is."""
-    if uses_gpu(plan):
-        return "the schedule already has loops on the GPU"
     nest = _last(nest_of(plan.loops))
+    if uses_gpu(nest):
+        return "the schedule already has loops on the GPU"
     before = [made for made in _lists(plan.loops) if made not in _lists(nest)]
     if before:
         return f"{before[0]}, which lists its keys, is computed first"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from openwork.errors import ScheduleError
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Where
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Where
 from openwork.loops.plan.nest import Path, completed
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
@@ -130,11 +131,23 @@ def _unit(loop: Forall) -> str:
     return "" if loop.tag is None else loop.tag.unit.value
 
 
-def uses_gpu(plan: Plan) -> bool:
-    """Whether the schedule has loops on a GPU."""
+def uses_gpu(loops: Stmt) -> bool:
+    """Whether a nest has loops on a GPU."""
     return any(
-        isinstance(n, Forall) and n.tag is not None and n.tag.unit.on_gpu for n in walk(plan.loops)
+        isinstance(n, Forall) and n.tag is not None and n.tag.unit.on_gpu for n in walk(loops)
     )
+
+
+def check_for_gpu(plan: Plan, suggested: Callable[[], str | None]) -> None:
+    """Raise E315 if a loop is for a unit of a CPU; `suggested`: a recipe to take instead."""
+    for node in walk(plan.loops):
+        if isinstance(node, Forall) and node.tag is not None and not node.tag.unit.on_gpu:
+            recipe, way = suggested(), "leave the schedule out for the default"
+            raise ScheduleError(
+                f"{node.var} is for {node.tag.unit.value}, but the target is a GPU",
+                code="E315",
+                hint=way if recipe is None else f"ow.recipes.{recipe}(stmt), or {way}",
+            )
 
 
 def check_for_cpu(plan: Plan) -> None:

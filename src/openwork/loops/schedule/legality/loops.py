@@ -66,7 +66,10 @@ def _check_storage(path: Path, known: dict[IndexVar, int]) -> None:
         for n, kind in enumerate(access.tensor.format.levels):
             for outer in variables[:n] if not kind.locates else ():
                 inner = variables[n]
-                if outer != inner and known.get(outer, 0) > known.get(inner, 0):
+                twice = (
+                    inner in variables[:n]
+                )  # A[i, j, i]: its place at the last level is looked up
+                if not twice and known.get(outer, 0) > known.get(inner, 0):
                     raise ScheduleError(
                         f"{access.tensor} is stored with {outer} outside of {inner}, but the loops "
                         f"bind {inner} first: {', '.join(map(str, path.variables))}",

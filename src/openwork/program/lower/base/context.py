@@ -75,7 +75,7 @@ class Context:
     def on_gpu(self) -> bool:
         """Whether the schedule maps loops to a GPU."""
         assembly = self.plan.assembly
-        return uses_gpu(self.plan) or (isinstance(assembly, Append) and assembly.lanes > 0)
+        return uses_gpu(self.plan.loops) or (isinstance(assembly, Append) and assembly.lanes > 0)
 
     def is_result(self, access: Access) -> bool:
         """Whether `access` is to the result of the kernel, rather than to a temporary."""

@@ -9,7 +9,7 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.iterate import Loops
-from openwork.program.lower.derived.recovery import Found, Values
+from openwork.program.lower.derived.recovery import Ends, Found, Values
 from openwork.program.lower.derived.windows import coordinate_window, dimension
 from openwork.program.nodes import Expr
 
@@ -37,6 +37,17 @@ class CoordValues(Values[Coord]):
 
     def most(self, var: IndexVar) -> Expr:
         return self.recovery.most(self._origin)
+
+    def outermost_window(
+        self, var: IndexVar, scope: Scope
+    ) -> tuple[list[p.Stmt], Ends | None, Scope]:
+        code, window, scope = self.recovery.values(var, scope)
+        return code, (window.lo, window.hi), scope
+
+    def window_above(
+        self, var: IndexVar, window: Ends, scope: Scope
+    ) -> tuple[list[p.Stmt], Ends, Scope]:
+        return [], window, scope
 
     @property
     def _origin(self) -> IndexVar:
