@@ -722,7 +722,7 @@ NOTHING: dict[str, tuple[Callable[[Statement], Any], str]] = {
     "split loop": (lambda t: t.split(None, "a", "b", 4), ORDINARY),
     "split outer": (lambda t: t.split(i, None, "b", 4), ORDINARY),
     "split factor": (lambda t: t.split(i, "a", "b", None), ORDINARY),
-    "pos access": (lambda t: t.pos(j, "p", None), "pos takes i, p, access"),
+    "pos access": (lambda t: t.pos(j, "p", None), "pos takes i, p, access, [parents]"),
     "prefetch access": (lambda t: t.prefetch(None, j, 4), "prefetch takes access, i, distance"),
     "unit": (
         lambda t: t.parallelize(i, None),

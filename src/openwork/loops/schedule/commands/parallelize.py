@@ -45,7 +45,9 @@ def parallelize(
     outer part), and where writes do not race: `NoRaces` is proven or refused, `Atomics`,
     `Temporary` and `ParallelReduction` need a reduction that commutes. A sparse result that is
     appended to has no races along its outermost loop: threads then take pieces of it, as
-    `assemble("append")` has it. `chunk`: dynamic scheduling, by so many iterations at a time.
+    `assemble("append")` has it. `chunk`: dynamic scheduling, by so many iterations at a time. On a
+    GPU, as many blocks as can be resident take chunks from a counter, for the only loop for
+    `GPUBlock`.
 
     `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
     `group_size` adjacent threads combine what they write before one of them writes it. `resident`
@@ -123,11 +125,11 @@ def _tag(
     """What the arguments say, if they fit the unit."""
     if chunk is not None:
         positive(chunk, "the chunk")
-    if chunk is not None and unit.on_gpu:
+    if chunk is not None and unit.on_gpu and unit is not ParallelUnit.GPUBlock:
         raise ScheduleError(
             f"{var} is for {unit.value}, which takes no chunks",
             code="E303",
-            hint="split the loop, and parallelize the outer part",
+            hint="chunks are for the loop for GPUBlock",
         )
     if unit is not ParallelUnit.GPUGroup:
         if group_size is not None or reduction is not None:

@@ -130,14 +130,16 @@ class Tracked:
     def _looks_up(self, loop: Forall, driver: Driver) -> bool:
         """Whether the parents of each position are cached with the operand, and looked up.
 
-        A GPU thread that takes only a few positions would spend most of its time searching.
+        A GPU thread that takes only a few positions would spend most of its time searching. The
+        schedule decides.
         """
         relation = self.ctx.provenance.above.get(loop.var)
         length = relation.length if isinstance(relation, Cut) else None
         counts = relation is not None and relation.counts_runs(loop.var)
         short = length is not None and length <= _FEW and not counts
         searched = all(kind.boundaries is not None for kind in driver.kinds[1:])
-        return self.ctx.on_gpu and short and driver.first == 0 and searched
+        short = short and driver.first == 0 and searched
+        return self.ctx.on_gpu and short and driver.stored(self.ctx.provenance)
 
     def _first_parents(
         self, body: Stmt, driver: Driver, window: Range, scope: Scope, looks_up: bool
