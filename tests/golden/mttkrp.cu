@@ -46,7 +46,7 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
 //   split(l_2, l_20, l_21, 2),
 //   fuse(i, j, f),
 //   fuse(f, k, f_2),
-//   pos(f_2, p, A[i, j, k]),
+//   pos(f_2, p, A[i, j, k], parents=stored),
 //   split(p, p0, p1, 2048),
 //   split(p1, p10, p11, 32)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(

@@ -60,7 +60,7 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
 //             R(i,j) += A(i,j) * B(i,k) * C(j,k)
 // such that bound(k, k_2, 8, MaxExact),
 //   fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 256),
 //   split(p1, p10, p11, 4),
 //   split(k_2, k_20, k_21, 2),

@@ -39,7 +39,7 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
 // such that split(k, k0, k1, 16),
 //   bound(k0, k0_2, 2, MaxExact),
 //   fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 64),
 //   split(p1, p10, p11, 4)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(

@@ -60,7 +60,7 @@ static __device__ inline bool of_segment(T &value, index_t index, unsigned mask)
 // such that split(k, k0, k1, 16),
 //   bound(k0, k0_2, 2, MaxExact),
 //   fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 128)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,

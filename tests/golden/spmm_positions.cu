@@ -62,7 +62,7 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
 // such that bound(k, k_2, 32, MaxExact),
 //   split(k_2, k_20, k_21, 4),
 //   fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 512),
 //   split(p1, p10, p11, 16)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(

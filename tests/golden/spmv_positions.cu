@@ -35,7 +35,7 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
 //     forall p11:
 //       R(i) += A(i,j) * B(j)
 // such that fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 1024),
 //   split(p1, p10, p11, 4)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(

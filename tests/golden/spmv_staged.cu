@@ -52,7 +52,7 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
 //     forall p1_2:  [GPUThread, NoRaces; unroll 2]
 //       W(p1_2) = A(i,j) * B(j)
 // such that fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 512),
 //   precompute(p1, p1_2)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(

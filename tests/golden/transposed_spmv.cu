@@ -17,7 +17,7 @@ static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin
 //     forall p10:  [unroll 4]
 //       R(j) += A(i,j) * B(i)
 // such that fuse(i, j, f),
-//   pos(f, p, A[i, j]),
+//   pos(f, p, A[i, j], parents=stored),
 //   split(p, p0, p1, 1024),
 //   split(p1, p10, p11, 256)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
