@@ -73,14 +73,19 @@ MUTATIONS = (
     Mutation(
         "lattice-largest-point",
         "lowering",
-        "for size in range(len(sparse) + 1):",
-        "for size in range(max(1, len(sparse))):",
+        "for size in range(len(optional) + 1):",
+        "for size in range(max(1, len(optional))):",
+        earlier=(
+            "for size in range(len(sparse) + 1):",
+            "for size in range(max(1, len(sparse))):",
+        ),
     ),
     Mutation(
         "lattice-same-body",
         "lowering",
-        "if not below or any(p.body != left for p in below):",
-        "if not below:",
+        "if below and any(p.body != rest for p in below):",
+        "if not some:",
+        earlier=("if not below or any(p.body != left for p in below):", "if not below:"),
     ),
     Mutation(
         "merge-third-operand",
@@ -301,8 +306,12 @@ MUTATIONS = (
     Mutation(
         "gpu-barrier-of-workspaces",
         "device",
-        "again = (inner.first | inner.many) & memory",
-        "again = inner.first & inner.many & memory",
+        "again = (inner.first | inner.many | inner.updated) & (memory - self._own(inside))",
+        "again = inner.first & inner.many & inner.updated & (memory - self._own(inside))",
+        earlier=(
+            "again = (inner.first | inner.many) & memory",
+            "again = inner.first & inner.many & memory",
+        ),
     ),
     Mutation(
         "gpu-one-lane-stores",
