@@ -46,9 +46,9 @@ MTTKRP = {
 
 
 def entries_and_columns(g: int, c: int, n: int, p: int) -> str:
-    """Sgap, listing 3: {<g nnz, c col>, 1}."""
+    """Sgap, listing 3: {<g nnz, c col>, 1}; n/c threads are adjacent along the columns."""
     return f"""order(i,j,k), fuse(i,j,f), pos(f,fpos,A), split(fpos,block,fpos1,{p * g * c // n}),
-        split(fpos1,warp,nnz,{g}), split(k,ko,thread,{c}), bound(ko,dense_val,{n // c},MaxExact),
+        split(fpos1,warp,nnz,{g}), split(k,ko,thread,{n // c}), bound(ko,dense_val,{c},MaxExact),
         order(block,warp,thread,dense_val,nnz), {UNITS}, parallelize(thread,GPUThread,Atomics)"""
 
 

@@ -80,7 +80,7 @@ MUTATIONS = (
         "lattice-same-body",
         "lowering",
         "if not below or any(p.body != left for p in below):",
-        "if not below or all(p.body != left for p in below):",
+        "if not below:",
     ),
     Mutation(
         "merge-third-operand",
@@ -172,7 +172,7 @@ MUTATIONS = (
         "piece-share",
         "lowering",
         'return begin + size / PIECES * n + arithmetic("min", n, size % PIECES)',
-        "return begin + size / PIECES * n",
+        "return begin + size / PIECES * n + n",
     ),
     Mutation(
         "piece-rows",

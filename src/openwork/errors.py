@@ -159,6 +159,7 @@ CODES: dict[str, str] = {
     "E315": "GPU units that are not nested as block, warp, thread, or units of another target",
     "E316": "a recipe that does not fit the statement, or parameters outside the recipe's space",
     "E317": "atomics in a kernel that must be bit-reproducible",
+    "E319": "a statement that is too large to be compiled as one",
     "E401": "a format whose levels, mode order and number of modes do not agree",
     "E402": "an unsupported element type",
     "E403": "a text that is not a format",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openwork.algebra.types import Number
 from openwork.index.checks import check
@@ -36,6 +36,9 @@ from openwork.render.c.c import render
 from openwork.render.cuda.cuda import can_be_narrow, render_cuda
 from openwork.trace import Trace
 
+# Operands of a merge; with more, most of an optimizer's time is spent in vain on their registers.
+_MOST_OPTIMIZED = 12
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -49,6 +52,7 @@ class Compiled:
     source: str
     variables: tuple[IndexVar, ...]
     initial: Number | None
+    quick: bool = False  # so large that the C compiler must not take its time
 
     @property
     def bodies(self) -> tuple[Block, ...]:
@@ -60,8 +64,8 @@ class Compiled:
 class CompiledCuda(Compiled):
     """A kernel for a GPU: device functions, and the host's steps around them."""
 
-    device: DeviceProgram
-    narrow: bool
+    device: DeviceProgram = field(kw_only=True)
+    narrow: bool = field(kw_only=True)
 
     @property
     def bodies(self) -> tuple[Block, ...]:
@@ -135,7 +139,8 @@ def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel
     """Loops to C, specialized to data for which `facts` hold."""
     lowered, exact = _lowered(planned, facts, trace)
     program, source = to_c(exact, trace, name)
-    return Compiled(program, source, lowered.variables, lowered.initial)
+    quick = lowered.merged > _MOST_OPTIMIZED
+    return Compiled(program, source, lowered.variables, lowered.initial, quick)
 
 
 def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program, str]:
@@ -159,7 +164,9 @@ def back_cuda(
     device = to_kernels(program, trace, aligned)
     narrow = narrow and can_be_narrow(program)
     source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
-    return CompiledCuda(program, source, lowered.variables, lowered.initial, device, narrow)
+    return CompiledCuda(
+        program, source, lowered.variables, lowered.initial, device=device, narrow=narrow
+    )
 
 
 def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DeviceProgram:
@@ -183,6 +190,8 @@ def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowere
         "lowered.c", lambda: lower_plan(planned, facts), lambda made: show_program(made.program)
     )
     verify(lowered.program)
+    for note in lowered.notes:
+        trace.decide(note)
 
     def exact(program: Program) -> Program:
         return with_promised_extents(program, planned, lowered.variables)

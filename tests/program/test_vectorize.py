@@ -100,6 +100,7 @@ def test_the_widest_vectors_that_are_whole(type: str, count: int, bytes: int) ->
         ("three elements are no whole vector", dots(count=3)),
         ("integers have other vectors", dots(p.Value(1), sums=p.Array("sums", "int64"))),
         ("a vector begins at its first element", dots(place=AT + 1)),
+        ("a vector begins where one begins", dots(times(SUMS[AT + 4], VALS[AT]), count=16)),
         ("lanes lie side by side", dots(times(X[I], VALS[AT * 2]))),
         ("a lane's number is no vector", dots(p.Convert(AT, "float64"))),
         ("what an index array says is no run", dots(VALS[p.Convert(X[AT], "int64")])),

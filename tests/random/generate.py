@@ -160,6 +160,16 @@ def random_case(
     raise AssertionError("no legal statement in 1000 draws")
 
 
+def long_sum(rng: random.Random, formats: random.Random | None = None) -> Case:
+    """Draw a sum of 5 to 12 terms: operands, and products of two, mostly of one shape."""
+    for _ in range(1000):
+        try:
+            return _LongSum(rng, 3, False, formats, None).case()
+        except (ParseError, Unsafe):
+            continue
+    raise AssertionError("no legal sum in 1000 draws")
+
+
 def assert_agrees(
     values: Array,
     present: Array | None,
@@ -413,6 +423,45 @@ class _Draw:
         result = result._replace(fill=assignment.lhs.tensor.fill)
         atol = Analysis(tensors, known).tolerance(written_out, result)
         return Case(assignment, written_out, known, tensors, result, show(assignment), atol)
+
+
+class _LongSum(_Draw):
+    """A sum of many operands, whose cases cannot all be told apart."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        max_order: int,
+        nonfinite: bool,
+        other: random.Random | None,
+        integers: random.Random | None,
+    ) -> None:
+        super().__init__(rng, max_order, nonfinite, other, integers)
+        self.shared = tuple(self.vars[:3])
+        self.tensors.clear()
+        self.pool = [self.operand(name) for name in "ABCDEFGHIJKL"[: rng.randint(5, 12)]]
+        self.unused = list(self.pool)
+
+    def variables(self, order: int) -> tuple[IndexVar, ...]:
+        shared = getattr(self, "shared", None)
+        if shared is None or self.rng.random() < 0.1:
+            return super().variables(order)
+        return tuple(shared)
+
+    def sum_of_products(self) -> Expr:
+        total: Expr = self.unused.pop()
+        while self.unused:
+            term: Expr = self.unused.pop()
+            if self.unused and self.rng.random() < 0.2:
+                term = apply(ops.MUL, term, self.unused.pop())
+            minus = self.semiring is None and self.rng.random() < 0.2
+            total = apply(ops.SUB if minus else ops.ADD, total, term)
+        if self.semiring is None and self.rng.random() < 0.1:
+            total = apply(ops.MUL, self.rng.choice(self.pool), total)
+        return total
+
+    def tree(self, depth: int) -> Expr:
+        return self.sum_of_products()
 
 
 def _variables(expr: Expr) -> list[IndexVar]:

@@ -13,6 +13,7 @@ from openwork.errors import ScheduleError
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.loops.nodes import ParallelUnit
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import loop_variables, paths, provenance_of
 from openwork.loops.schedule.options import Option, attempt, candidates
 from openwork.tensor.statement import Statement
@@ -48,7 +49,8 @@ def random_schedule(rng: random.Random, stmt: Statement, finite: bool = True) ->
 def random_command(rng: random.Random, stmt: Statement) -> Statement:
     """`stmt` after one more command; the kind of command is drawn first."""
     if rng.random() < 0.25:
-        return rng.choice((_promised, _ordered, _precomputed, _ignoring, _in_blocks))(rng, stmt)
+        kinds = (_promised, _ordered, _precomputed, _ignoring, _in_blocks, _chunks)
+        return rng.choice(kinds)(rng, stmt)
     option = random_option(rng, stmt)
     if option is None:
         return stmt
@@ -60,7 +62,8 @@ def random_command(rng: random.Random, stmt: Statement) -> Statement:
         arguments[1] = rng.choice(_FACTORS)
     if kind in ("reorder", "order"):
         arguments = list(arguments[0])
-    if kind == "parallelize" and rng.random() < 0.3:
+    pieces = isinstance(stmt._base.assembly, Append)  # which have no chunks
+    if kind == "parallelize" and rng.random() < 0.3 and not pieces:
         arguments[3] = rng.choice((1, 2, 5))
     names = _OPTIONAL.get(kind, ())
     fixed = len(arguments) - len(names)
@@ -181,6 +184,33 @@ def _ignoring(rng: random.Random, stmt: Statement) -> Statement:
         if var is not None:
             stmt.parallelize(var, unit, "NoRaces")
             return stmt.parallelize(var, unit, "IgnoreRaces")
+    except ScheduleError:
+        pass
+    return stmt
+
+
+def _chunks(rng: random.Random, stmt: Statement) -> Statement:
+    """Threads that take runs of the positions of several levels of an operand."""
+    path = rng.choice(list(paths(stmt._base.loops)))
+    reads = [a for a in walk(path.assign.rhs) if isinstance(a, Access) and len(a.vars) > 1]
+    if not reads:
+        return stmt
+    access = rng.choice(reads)
+    levels = access.level_vars[: rng.randint(2, len(access.vars))]
+    rest = [v for v in path.variables if v not in levels]
+    try:
+        if rng.random() < 0.7:
+            stmt = stmt.order(*levels, *rest)
+        fused = levels[0]
+        for n, inner in enumerate(levels[1:]):
+            stmt, fused = stmt.fuse(fused, inner, f"{inner}_f{n}"), IndexVar(f"{inner}_f{n}")
+        stmt = stmt.pos(fused, f"{fused}_p", access)
+        race = rng.choice(("Atomics", "NoRaces"))
+        if rng.random() < 0.3:
+            return stmt.parallelize(f"{fused}_p", "CPUThread", race)
+        stmt = stmt.split(f"{fused}_p", f"{fused}_c", f"{fused}_e", rng.choice(_FACTORS))
+        if rng.random() < 0.8:
+            stmt = stmt.parallelize(f"{fused}_c", "CPUThread", race)
     except ScheduleError:
         pass
     return stmt

@@ -110,6 +110,8 @@ def _with_unit(
             more = {"group_size": rng.choice((2, 4, 8, 16, 32)), "reduction": reduction}
         if unit is ParallelUnit.GPUBlock and rng.random() < 0.25:
             more = {"resident": rng.choice((64, 512, 1024, 2048))}
+        if unit is ParallelUnit.GPUBlock and rng.random() < 0.25:
+            more["chunk"] = rng.choice((1, 2, 5))
         try:
             return stmt.parallelize(var, unit, race, **more)
         except ScheduleError:

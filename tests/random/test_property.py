@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.found.cases import text_of
-from tests.random.generate import Case, assert_agrees, random_case
+from tests.random.generate import Case, assert_agrees, long_sum, random_case
 from tests.random.schedules import random_schedules
 from tests.random.unguarded import unguarded_updates
 
@@ -25,6 +25,7 @@ from openwork.index.einstein import explicit
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.pipeline import Compiled
+from openwork.program.lower.walk import lattice
 from openwork.render.c.c import render_all
 from openwork.runtime.host import launch, toolchain
 from openwork.runtime.host.library import load
@@ -215,6 +216,63 @@ def test_scheduled_kernels_agree_with_the_reference(chunk: int) -> None:
             failures.append(f"{error}\n\n{report(seeds[n], cases[n], commands[n])}")
     if failures:
         count = f"{len(failures)} of {len(cases)} scheduled cases differ from the reference"
+        pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
+
+
+@pytest.mark.fuzz
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.usefixtures("several_threads")
+def test_long_sums_agree_with_the_reference(chunk: int) -> None:
+    """Sums of 5 to 12 operands; every other under a random schedule, every other on one thread."""
+    if chunk % 2:
+        set_num_threads(1)
+    seeds = range(SEED + chunk, SEED + CASES // 8, 4)
+    cases = [long_sum_of(seed) for seed in seeds]
+    run_and_compare(seeds, cases, scheduled=chunk > 1)
+
+
+@pytest.mark.fuzz
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.usefixtures("several_threads")
+def test_presence_at_run_time_agrees_with_the_reference(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What long sums are compiled to serves every statement, under every schedule."""
+    monkeypatch.setattr(lattice, "_MOST_POINTS", 2)
+    monkeypatch.setattr(lattice, "_MOST_OPTIONAL", 0)
+    seeds = range(SEED + chunk, SEED + CASES // 4, 4)
+    cases = [mixed_case_of(seed) for seed in seeds]
+    run_and_compare(seeds, cases, scheduled=chunk > 1)
+
+
+def long_sum_of(seed: int) -> Case:
+    """The long sum with this seed; every other has unusual formats."""
+    formats = random.Random(f"formats of {seed}") if seed % 2 else None
+    return long_sum(random.Random(f"long sum {seed}"), formats)
+
+
+def run_and_compare(seeds: range, cases: Sequence[Case], scheduled: bool) -> None:
+    """Fail unless all `cases` agree with the reference, perhaps under random schedules."""
+    commands = {n: "" for n in range(len(cases))}
+
+    def prepare(n: int, stmt: Statement) -> Statement:
+        rng = random.Random(7 * seeds[n] + 1)
+        for made in random_schedules(rng, stmt, seeds[n] % NONFINITE != 0) if scheduled else ():
+            stmt, commands[n] = made, made.commands
+        return stmt
+
+    failures = []
+    for n, result in enumerate(run_chunk(cases, prepare)):
+        try:
+            if isinstance(result, Exception):
+                raise AssertionError(f"{type(result).__name__}: {result}") from result
+            compare(cases[n], result)
+        except AssertionError as error:
+            failures.append(f"{error}\n\n{report(seeds[n], cases[n], commands[n])}")
+    if failures:
+        count = f"{len(failures)} of {len(cases)} cases differ from the reference"
         pytest.fail("\n".join([count, *failures[:3]]), pytrace=False)
 
 

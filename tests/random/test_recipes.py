@@ -101,12 +101,13 @@ def matrix_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     vector, unroll = rng.choice((None, None, 1, 2, 4, 6, 8)), rng.choice((1, 4, 8))
     group, across = rng.choice((2, 4, 8, 16, 32)), rng.choice((1, 5, 16, 64))
     resident = rng.choice((None, 512, 768))
-    points = [
-        {"nnz": each, "col": 2},
-        {"nnz": 1, "group": group},
-        {"row": 1 / group, "group": group},
+    points: list[dict[str, Any]] = [
+        {"nnz": each},
+        {"nnz": rng.choice((1, each)), "group": group},
+        {"row": 1 / group, "group": rng.choice((group, group // 2))},
+        {"row": rng.choice((1, 2))},
     ]
-    point = rng.choice(points)
+    point = {**rng.choice(points), "col": rng.choice((1, 2, 4)), "threads": threads}
     return rng.choice([
         (f"spmm_rows({vector},{unroll},{threads},{resident})",
          lambda s: r.spmm_rows(s, vector, unroll, threads, resident)),

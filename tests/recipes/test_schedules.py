@@ -256,7 +256,7 @@ def test_a_nest_for_a_gpu_is_not_compiled_for_a_cpu() -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        {"nnz": 0.5, "col": 4}, {"nnz": 4, "col": 0.5}, {"row": 1 / 8, "group": 4},
+        {"nnz": 0.5, "col": 4}, {"nnz": 4, "col": 0.5}, {"row": 1 / 8, "group": 16},
         {"row": 1 / 8, "col": 0.5, "group": 8}, {"row": 1, "group": 8}, {"nnz": 1, "row": 1},
         {"nnz": 1, "group": 3}, {"row": 0.3, "group": 32}, {},
     ],

@@ -180,6 +180,10 @@ SCHEDULED = {
         "parallelize(k,CPUVector,IgnoreRaces)"
     ),
     "spmm_a12": spmm("pos(j,jpos,A(i,j)), split(jpos,jpos0,jpos1,2), order({i,jpos0,k,jpos1})"),
+    "spmm_positions": spmm(
+        "order(i,j,k), fuse(i,j,f), pos(f,p,A(i,j)), split(p,p0,p1,64), "
+        "parallelize(p0,CPUThread,Atomics)"
+    ),
     "spmm_registers": spmm(
         "split(k,k0,k1,8), order(i,k0,j,k1), precompute(A(i,j)*X(j,k),k1,k1w), "
         "unroll(k1w), unroll(k1), parallelize(i,CPUThread,NoRaces)"
@@ -187,6 +191,18 @@ SCHEDULED = {
     "mttkrp_a5": GOLDEN["csf_mttkrp"]._replace(
         schedule="order({i,k,l,j}), precompute(X(i,k,l)*C(l,j),j,j,precomputed), "
         "split(i,i1,i2,32), parallelize(i1,CPUThread,NoRaces)"
+    ),
+    "mttkrp_positions": GOLDEN["csf_mttkrp"]._replace(
+        schedule="order(i,k,l,j), fuse(k,l,kl), fuse(i,kl,f), pos(f,p,X), split(p,p0,p1,64), "
+        "parallelize(p0,CPUThread,Atomics)"
+    ),
+    "slice_sums_positions": Golden(
+        "y(i) = X(i,k,l) * b(k) * c(l)",
+        ((m,), VECTOR),
+        {"X": ((m, n, k), ow.CSF(3)), "b": ((n,), VECTOR), "c": ((k,), VECTOR)},
+        einsum("ikl,k,l->i"),
+        schedule="fuse(k,l,kl), fuse(i,kl,f), pos(f,p,X), split(p,p0,p1,64), "
+        "parallelize(p0,CPUThread,Atomics)",
     ),
     "add_tiled": GOLDEN["csr_add"]._replace(result=((m, n), MATRIX), schedule="split(j,j0,j1,4)"),
     "dcsr_times_fused": GOLDEN["dcsr_times"]._replace(schedule="fuse(i,j,f)"),

@@ -98,6 +98,15 @@ def workspace() -> ow.Statement:
     )
 
 
+def owned_workspace() -> ow.Statement:
+    """Each thread owns a column of the row in shared memory, so that none waits for another."""
+    return spmm().schedule(
+        "order(i,j,k), bound(k,kb,32,MaxExact), precompute(A(i,j)*B(j,k),kb,kw), "
+        "parallelize(i,GPUBlock,NoRaces), parallelize(kb,GPUThread,NoRaces), "
+        "parallelize(kw,GPUThread,NoRaces)"
+    )
+
+
 def user_operator() -> ow.Statement:
     A, y = matrix(m, n, "A"), ow.empty(m, name="y")
     return r.group_per_row(ow.assign(y[I], ow.reduce(GROWTH, J, A[I, J])), 8)
@@ -122,6 +131,10 @@ GOLDEN: dict[str, Callable[[], ow.Statement]] = {
     "add_merge_path": lambda: added(50),  # one row is so long that threads share it
     "spgemm_pieces": product,
     "workspace": workspace,
+    "owned_workspace": owned_workspace,
+    "sgap_entries": lambda: r.atomic_parallel(spmm(), nnz=4, col=2),
+    "sgap_segments": lambda: r.atomic_parallel(spmm(), nnz=1, col=16, group=32),
+    "sgap_part_of_row": lambda: r.atomic_parallel(spmm(), row=1 / 32, col=2, group=8),
     "user_operator": user_operator,
     "min_plus_spmv": lambda: r.group_per_row(spmv("min_plus"), 8),
     "transposed_spmv": lambda: r.position_strided(transposed()),

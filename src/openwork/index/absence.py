@@ -43,6 +43,13 @@ def without(expr: Expr, absent: Collection[Access]) -> Expr:
     return new
 
 
+def applied(node: Apply, args: tuple[Expr, ...]) -> Expr:
+    """What is left of an application if its arguments are `args`, some of them absent."""
+    if any(isinstance(arg, Absent) for arg in args):
+        return _apply(node.op, args, node)
+    return Apply(node.op, args, node.span)
+
+
 def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
     """The application `node` with at least one absent argument."""
     result = node.dtype
@@ -67,7 +74,7 @@ def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
         for position, arg in enumerate(seen):
             if isinstance(arg, Absent) and _is_identity(op, position, arg):
                 return converted(args[1 - position], result)
-    return node
+    return node if node.args is args else Apply(op, args, node.span)
 
 
 def _argument_type(op: Op, kinds: list[Kind], position: int) -> DType:

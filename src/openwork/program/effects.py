@@ -14,27 +14,53 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Touched:
-    """Arrays that threads load, that only the first thread stores to, and that many store to."""
+    """Arrays that threads load, that only the first thread stores to, and that many store to.
+
+    `updates`: arrays that are updated atomically, each with its operator. Such updates commute.
+    """
 
     loads: Names = frozenset()
     first: Names = frozenset()
     many: Names = frozenset()
+    updates: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def updated(self) -> Names:
+        """The arrays that are updated atomically."""
+        return frozenset(name for name, _ in self.updates)
 
     def meets(self, later: Touched) -> bool:
         """Whether `later` conflicts with this, so that threads need a barrier in between."""
         stores, theirs = self.first | self.many, later.first | later.many
         both = (self.many & theirs) | (stores & later.many)
-        return bool(stores & later.loads or self.loads & theirs or both)
+        return bool(
+            stores & later.loads or self.loads & theirs or both or self._meets_updates(later)
+        )
+
+    def _meets_updates(self, later: Touched) -> bool:
+        """Whether atomic updates meet anything but updates by the same operator."""
+        if not (self.updates or later.updates):
+            return False
+        mine, theirs = self.updated, later.updated
+        plain = self.loads | self.first | self.many
+        other = {n for n, op in self.updates for m, by in later.updates if n == m and op != by}
+        return bool(plain & theirs or mine & (later.loads | later.first | later.many) or other)
 
     def and_then(self, other: Touched) -> Touched:
         """The accesses of both."""
         if other == _NOTHING:
             return self
-        return Touched(self.loads | other.loads, self.first | other.first, self.many | other.many)
+        return Touched(
+            self.loads | other.loads,
+            self.first | other.first,
+            self.many | other.many,
+            self.updates | other.updates,
+        )
 
     def without(self, local: set[str]) -> Touched:
         """Without the arrays that are private to each thread."""
-        return Touched(self.loads - local, self.first - local, self.many - local)
+        updates = frozenset(pair for pair in self.updates if pair[0] not in local)
+        return Touched(self.loads - local, self.first - local, self.many - local, updates)
 
 
 _NOTHING = Touched()
@@ -66,6 +92,8 @@ def touched(node: Node, shared: bool = False) -> Touched:
     match node:
         case p.Load(array=array):
             found = Touched(loads=frozenset([array.name]))
+        case p.Store(array=array, op=op, atomic=True) if op is not None:
+            found = Touched(updates=frozenset([(array.name, op.name)]))
         case p.Store(array=array, op=op):
             name = frozenset([array.name])
             found = Touched(many=name) if shared else Touched(first=name)

@@ -166,7 +166,9 @@ class Kernel(Node):
 
     A block has `warps` units of `lanes` threads each. `grid`: the number of blocks with work, in
     two dimensions; None where only the GPU knows it. `resident`: the threads that should be
-    resident on a multiprocessor (launch bounds), if not 0. `scalars`, `arrays`: its arguments; it
+    resident on a multiprocessor (launch bounds), if not 0. `counters`: of the chunks that blocks
+    have taken; all zero before a launch, and after it. A constant number of blocks takes them, so
+    that `grid` is the number of chunks. `scalars`, `arrays`: its arguments; it
     writes those in `written`.
     """
 
@@ -177,6 +179,7 @@ class Kernel(Node):
     grid: tuple[Expr | None, Expr | None]
     scratch: tuple[Scratch, ...] = ()
     resident: int = 0
+    counters: tuple[Array, ...] = ()
     scalars: tuple[Name, ...] = ()
     arrays: tuple[Array, ...] = ()
     written: frozenset[str] = frozenset()

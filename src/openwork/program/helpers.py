@@ -53,6 +53,9 @@ HELPERS: dict[str, Facts] = {
     "sort_keys": _TOGETHER,
     "list_bits": _TOGETHER,
     "tally_bits": _TOGETHER,
+    # chunks that GPU blocks take
+    "next_chunk": Facts(),
+    "end_chunks": Facts(),
     # pieces of a sparse result
     "in_turn": Facts(),
     "put_at": Facts(typed_by=0),

@@ -148,7 +148,7 @@ class Unit(Node):
     constant one. `count`: how many units to launch; None: derived from `most`, or the usual number.
     Groups of `group` threads combine their atomic updates first, by a "parallel" or a "segment"
     `reduction`. Only blocks have `copies`, and `resident`: the threads that should be resident on a
-    multiprocessor (launch bounds).
+    multiprocessor (launch bounds). With a `chunk`, blocks take the next so many iterations.
     """
 
     kind: str
@@ -157,6 +157,7 @@ class Unit(Node):
     group: int = 0
     reduction: str = ""
     resident: int = 0
+    chunk: int = 0
     private: tuple[Stmt, ...] = ()
     copies: tuple[Copy, ...] = ()
 

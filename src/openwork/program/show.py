@@ -129,8 +129,8 @@ def _shared(by: p.Threads | p.Unit | None) -> list[str]:
         case p.Threads(chunk=chunk, balance=balance):
             chunks = [] if chunk is None else [f"chunk {chunk}"]
             return ["parallel", *chunks, *([f"balanced by {balance.pos.name}"] if balance else [])]
-        case p.Unit(kind=kind, most=most, count=count, resident=resident):
-            said = {"at most": most, "units": count, "resident": resident}
+        case p.Unit(kind=kind, most=most, count=count, resident=resident, chunk=chunk):
+            said = {"at most": most, "units": count, "resident": resident, "chunk": chunk}
             groups = [f"groups of {by.group}, {by.reduction} reduction"] if by.group else []
             return [kind, *(f"{what} {n}" for what, n in said.items() if n), *groups]
     return []

@@ -123,7 +123,7 @@ def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[se
         table: dict[Node, Node] = {}
         changed = next(changes)
         if not _is_spread(node):
-            for load in dict.fromkeys(_values(node.body)):
+            for load in dict.fromkeys(_values(node.body, changed)):
                 if load.array.name in constant and not (_names(load) & changed):
                     name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
@@ -148,9 +148,27 @@ def _replace(node: Node, table: dict[Node, Node]) -> Node:
     return map_children(node, lambda n: _replace(n, table))
 
 
-def _values(node: Node) -> Iterator[p.Load]:
-    """The loads of elements in `node`; loads of index arrays stay where they are."""
-    return (n for n in walk(node) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE)
+def _values(node: Node, changed: set[str]) -> Iterator[p.Load]:
+    """The loads of elements in `node`; loads of index arrays stay where they are.
+
+    Those under a test that is as invariant as they are may be valid only where it holds.
+    """
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, p.If) and _tests_invariant(node.condition, changed):
+            continue
+        if isinstance(node, p.Load) and node.array.role is p.Role.VALUE:
+            yield node
+        waiting += children(node)[::-1]
+
+
+def _tests_invariant(condition: p.Expr, changed: set[str]) -> bool:
+    """Whether a part of a condition is decided before the loop in which names have `changed`."""
+    if isinstance(condition, p.Binary) and condition.sign in ("&&", "||"):
+        return any(_tests_invariant(c, changed) for c in (condition.left, condition.right))
+    names = _names(condition)
+    return bool(names) and not names & changed
 
 
 def _declared(node: Node, loops: list[set[str]]) -> set[str]:

@@ -101,7 +101,7 @@ def positions(stmt: S, parts: Parts, above: int = 0) -> S:
         new = f"fused{n}" if n + 1 < len(rest) else "fused"
         stmt = stmt.fuse(fused, var, new)
         fused = new
-    return stmt.pos(fused, "place", parts.sparse)
+    return stmt.pos(fused, "place", parts.sparse, parents="stored")
 
 
 def ordered(stmt: S, parts: Parts) -> S:

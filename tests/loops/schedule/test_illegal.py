@@ -301,9 +301,10 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
         "iterations of a would race for the list of keys of w",
     ),
     # 308: loops that cannot be shared, merged or prefetched
-    ("sum", "parallelize(i,CPUThread,NoRaces)", "E308", f"S {ONE_THREAD}"),
+    ("sum", "parallelize(i,CPUThread,Atomics)", "E308", f"S {ONE_THREAD}"),
+    ("sum", "parallelize(i,CPUThread,NoRaces,4)", "E308", f"S {ONE_THREAD}"),
     ("sum", "parallelize(j,CPUVector,NoRaces)", "E308", f"S {ONE_THREAD}"),
-    ("spgemm", "parallelize(i,CPUThread,NoRaces)", "E308", f"P {ONE_THREAD}"),
+    ("spgemm", "parallelize(i,CPUThread,Temporary)", "E308", f"P {ONE_THREAD}"),
     ("spmm", "parallelize(i,CPUThread,NoRaces), parallelize(k,CPUThread,NoRaces)", "E308",
      "k is inside of i, and both are for CPUThread"),
     ("spmm", "parallelize(k,CPUThread,NoRaces), parallelize(i,CPUThread,NoRaces)", "E308",
@@ -340,8 +341,8 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
      "A(i,j) has no entry at some j, which a workspace over a, b does not record"),
     ("hypersparse sum", "fuse(i,j,f), split(f,a,b,4)", "E312",
      f"O {APPENDED} a may leave a row and come back to it"),
-    ("hypersparse sum", "fuse(i,j,f), pos(f,p,A)", "E312",
-     f"O {APPENDED} p may leave a row and come back to it"),
+    ("hypersparse sum", "fuse(i,j,f), pos(f,p,A), split(p,a,b,4)", "E312",
+     f"O {APPENDED} a may leave a row and come back to it"),
     # 310: parallel loops stay as they are
     *(
         ("spmv", f"parallelize(i,CPUThread,NoRaces), {command}", "E310", f"i {PARALLEL}")
@@ -721,7 +722,7 @@ NOTHING: dict[str, tuple[Callable[[Statement], Any], str]] = {
     "split loop": (lambda t: t.split(None, "a", "b", 4), ORDINARY),
     "split outer": (lambda t: t.split(i, None, "b", 4), ORDINARY),
     "split factor": (lambda t: t.split(i, "a", "b", None), ORDINARY),
-    "pos access": (lambda t: t.pos(j, "p", None), "pos takes i, p, access"),
+    "pos access": (lambda t: t.pos(j, "p", None), "pos takes i, p, access, [parents]"),
     "prefetch access": (lambda t: t.prefetch(None, j, 4), "prefetch takes access, i, distance"),
     "unit": (
         lambda t: t.parallelize(i, None),

@@ -71,7 +71,10 @@ WRONG = {
         "j is used before",
     ),
     "too many threads": (device(ALL, warps=64), "blocks of 2048 threads"),
-    "units that cannot meet": (device(ALL, warps=2, lanes=48), "units of 48 threads"),
+    "units that cannot meet": (
+        device(WARPS, loop(WARP, N, Barrier(48)), warps=2, lanes=48),
+        "units of 48 threads",
+    ),
     "too much shared memory": (device(Shared(OWN, 8 << 10), ALL), "more shared memory"),
     "a barrier of some threads": (
         device(p.If(p.compare("==", THREAD, 0), p.block(Barrier()))),

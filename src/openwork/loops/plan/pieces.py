@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from openwork.index.nodes import Access
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.absent import restrict
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Split
+from openwork.loops.relations import Fuse, Pos, Split
 from openwork.tree import walk
 
 
@@ -33,9 +33,28 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
         return None
     if isinstance(relation, Split) and relation.outer == var and relation.parent == first:
         return None
+    if cut_variable(provenance, var) == first:
+        return None
     if provenance.underived(var) != (first,):
         return f"the outermost loop, over {var}, is not over its first mode, {first}"
     return f"the loop over {var} is not sorted, so that no piece can start inside it"
+
+
+def cut_variable(provenance: Provenance, var: IndexVar) -> IndexVar:
+    """The variable whose values pieces of a loop over `var` are cut from.
+
+    A loop over fused variables, over positions, or over runs of either, runs anew for the values of
+    the outermost variable that belong to a piece. Others are cut themselves.
+    """
+    relation = provenance.above.get(var)
+    at = relation.parent if isinstance(relation, Split) and relation.outer == var else var
+    if at not in provenance.above:
+        return var
+    if isinstance(relation := provenance.above.get(at), Pos):
+        at = relation.parent
+    while isinstance(relation := provenance.above.get(at), Fuse):
+        at = relation.outer
+    return var if at in provenance.above else at
 
 
 def measured(loop: Stmt) -> list[Access]:

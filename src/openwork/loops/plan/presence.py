@@ -14,6 +14,8 @@ from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, TensorVa
 from openwork.loops.plan.assembly import accesses_of
 from openwork.tree import walk
 
+_MOST_OTHERS = 8
+
 
 def presence_matters(
     lhs: Access,
@@ -75,6 +77,8 @@ def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[Tensor
     ]
     if not some or not isinstance(without(expr, [*some, *others]), Absent):
         return False
+    if len(others) > _MOST_OTHERS:
+        return True  # too many cases to look at; presence is then kept for nothing
     cases = chain.from_iterable(combinations(others, n) for n in range(len(others) + 1))
     return any(
         isinstance(without(expr, [*some, *gone]), Absent)

@@ -10,12 +10,18 @@ from openwork.loops.relations.relation import Renaming
 
 @dataclass(frozen=True)
 class Pos(Renaming):
-    """The positions of a level of `access` in place of coordinates."""
+    """The positions of a level of `access` in place of coordinates.
+
+    `stored`: GPU threads look up the parents of a position, which an inspector has stored with the
+    operand; else they track them, by increments.
+    """
 
     access: Access
+    stored: bool = False
 
     def names(self, base: str) -> tuple[str, ...]:
         return ("p",)
 
     def __str__(self) -> str:
-        return f"pos({self.parent}, {self.child}, {self.access})"
+        more = ", parents=stored" if self.stored else ""
+        return f"pos({self.parent}, {self.child}, {self.access}{more})"

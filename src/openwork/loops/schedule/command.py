@@ -59,7 +59,7 @@ def _signature(run: Callable[..., Plan], text: str, many: bool = False) -> Signa
 
 
 COMMANDS: dict[str, Signature] = {
-    "pos": _signature(pos, "i:var p:var access:access"),
+    "pos": _signature(pos, "i:var p:var access:access parents:word?"),
     "coord": _signature(coord, "p:var c:var"),
     "reorder": _signature(reorder, "loops:vars", many=True),
     "order": _signature(order, "loops:vars", many=True),
@@ -106,7 +106,9 @@ class Command:
         return f"{self.name}({','.join(written)})"
 
 
-_BY_NAME = ("balance", "split_points", "chunk", "group_size", "reduction", "resident", "writes")
+_BY_NAME = (
+    "parents", "balance", "split_points", "chunk", "group_size", "reduction", "resident", "writes",
+)  # fmt: skip
 
 
 def _as_written(expr: Expr) -> Expr:

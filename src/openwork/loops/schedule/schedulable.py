@@ -46,9 +46,12 @@ class Schedulable(ABC):
     def _do(self: S, name: str, *args: Any, **options: Any) -> S:
         return self._scheduled(understand(self._base, name, args, options))
 
-    def pos(self: S, i: Any, p: Any, access: Any) -> S:
-        """Move `i` to the position space of an operand: `p` counts its stored entries."""
-        return self._do("pos", i, p, access)
+    def pos(self: S, i: Any, p: Any, access: Any, parents: str | None = None) -> S:
+        """Move `i` to the position space of an operand: `p` counts its stored entries.
+
+        `parents="stored"`: GPU threads with few positions look up the row of each in an array.
+        """
+        return self._do("pos", i, p, access, parents=parents)
 
     def coord(self: S, p: Any, c: Any) -> S:
         """Move from positions `p` back to coordinates `c`."""
@@ -129,7 +132,7 @@ class Schedulable(ABC):
             i: the loop.
             unit: `CPUThread`, `CPUVector`, `GPUBlock`, `GPUWarp`, `GPUThread` or `GPUGroup`.
             race: how races between writes to the same entry are avoided.
-            chunk: iterations that a CPU thread takes at a time.
+            chunk: iterations that a CPU thread or a `GPUBlock` takes at a time.
             group_size: adjacent GPU threads that combine what they write, for `GPUGroup`.
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
             resident: launch bounds in threads per multiprocessor, for `GPUBlock`; fewer threads

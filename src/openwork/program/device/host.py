@@ -13,7 +13,7 @@ from typing import cast
 from openwork.program import nodes as p
 from openwork.program.contract import NO_ROOM
 from openwork.program.device.kernels import each_kernel, with_body
-from openwork.program.device.units import Distribution, Geometry, geometry_of
+from openwork.program.device.units import Distribution, Geometry, geometries_of
 from openwork.program.gpu_nodes import (
     LENGTHS,
     STATUS,
@@ -192,7 +192,7 @@ class _Host:
     def _launch(self, stmts: tuple[p.Stmt, ...]) -> Launch:
         """A separate kernel for `stmts`."""
         stmts = tuple(_shared_out(s) for s in stmts)
-        geometry = geometry_of(stmts)
+        geometries = geometries_of(stmts)
         several = len(stmts) > 1 or _among_others(stmts)
         stmts = self._with_sunk(stmts)
         if several and any(map(_has_blocks, stmts)):
@@ -202,8 +202,11 @@ class _Host:
         def exact(loop: p.For) -> bool:
             return alone and self._count(loop.begin, loop.end) is not None
 
-        work = Distribution(geometry, exact, one_block=several)
-        body = work.body(stmts)
+        for geometry in geometries:
+            work = Distribution(geometry, exact, one_block=several)
+            body = work.body(stmts)
+            if geometry.synchronizes(body):
+                break
         if work.scratch:  # scratch memory is for a grid that may be smaller
             work = Distribution(geometry, lambda loop: False, one_block=several)
             body = work.body(stmts)
@@ -235,6 +238,7 @@ class _Host:
             grid=(x, y),
             scratch=tuple(work.scratch),
             resident=geometry.resident,
+            counters=tuple(work.counters),
         )
         return with_body(kernel, body)
 

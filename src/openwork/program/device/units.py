@@ -15,6 +15,7 @@ from openwork.algebra.types import SUPPORTED
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import converged
+from openwork.program.device.ownership import Ownership, clears, ownership
 from openwork.program.effects import Touched, independent, touched
 from openwork.program.gpu_nodes import (
     BLOCK_X,
@@ -37,6 +38,7 @@ from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.tree import Node, children, map_children, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
+MOST_NAMED = 15  # barriers for a part of a block
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 
 
@@ -44,9 +46,7 @@ _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 class Geometry:
     """The shape of a block: `warps` units of `lanes` threads.
 
-    With several units, `lanes` is a power of two within a hardware warp, so that the threads of a
-    unit can synchronize. `resident`: threads that should be resident on a multiprocessor (launch
-    bounds).
+    `resident`: threads that should be resident on a multiprocessor (launch bounds).
     """
 
     warps: int
@@ -58,30 +58,64 @@ class Geometry:
         """The threads of a block."""
         return self.warps * self.lanes
 
+    @property
+    def within_warps(self) -> bool:
+        """Whether a unit is a part of a hardware warp, whose threads can synchronize."""
+        return self.lanes <= _WARP and self.lanes == _power(self.lanes)
 
-def geometry_of(stmts: tuple[p.Stmt, ...]) -> Geometry:
-    """The geometry for the loops of a launch."""
+    @property
+    def of_warps(self) -> bool:
+        """Whether a unit is several hardware warps, with a barrier of its own."""
+        return self.lanes % _WARP == 0 and self.warps <= MOST_NAMED
+
+    def synchronizes(self, body: Node) -> bool:
+        """Whether the threads of a unit can synchronize as `body` does."""
+        if self.within_warps:
+            return True
+        meets = (Barrier, Together)
+        nodes = list(walk(body))
+        helps = any(
+            isinstance(n, p.Helper) and n.facts.collective and n.args[-1] == Value(self.lanes)
+            for n in nodes
+        )
+        return not helps and (self.of_warps or not any(isinstance(n, meets) for n in nodes))
+
+
+def geometries_of(stmts: tuple[p.Stmt, ...]) -> tuple[Geometry, ...]:
+    """The geometries that suit the loops of a launch.
+
+    The first has a thread for each iteration of the loops for warps and threads, however many. The
+    threads of the last can always synchronize: a unit is within a hardware warp, and its threads
+    may have several iterations each.
+    """
     loops = [pair for s in stmts for pair in _shared_loops(s)]
     warps, threads = ([x for x in loops if x[1].kind == kind] for kind in ("warp", "thread"))
     if _needs_one_thread(stmts):
-        return Geometry(1, 1)
+        return (Geometry(1, 1),)
     if warps:  # thread loops outside of warp loops use all threads of the block
         threads = [x for w, _ in warps for x in _shared_loops(w) if x[1].kind == "thread"]
     combines = any(loop.reductions or by.group for loop, by in threads)
     usual = _WARP if warps else _USUAL_THREADS
-    lanes = max([by.count or by.most or usual for _, by in threads], default=1)
+    asked = max([by.count or by.most or usual for _, by in threads], default=1)
     group = max([by.group for _, by in threads], default=0)
+    lanes = asked
     if warps or (combines and lanes <= _WARP):
         lanes = max(min(_power(lanes), _WARP), group)
     elif combines:
         lanes = -(-lanes // _WARP) * _WARP
     if lanes > MOST_THREADS:
         lanes = _USUAL_THREADS
-    count = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
-    if any(by.group for _, by in loops):  # whole groups, wherever they begin
-        count = -(-count * lanes // _WARP) * _WARP // lanes
+    units = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
+    grouped = any(by.group for _, by in loops)
     resident = max([by.resident for _, by in loops], default=0)
-    return Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
+    # Whole groups, wherever they begin.
+    count = -(-units * lanes // _WARP) * _WARP // lanes if grouped else units
+    safe = Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
+    exact = Geometry(units, -(-asked // max(1, group)) * max(1, group), resident)
+    whole = exact.threads % max([1, *(by.group for _, by in loops)]) == 0
+    if warps and exact.lanes != lanes and exact.threads <= MOST_THREADS and whole:
+        return exact, safe
+    return (safe,)
 
 
 def _shared_loops(node: Node) -> list[tuple[p.For, p.Unit]]:
@@ -117,6 +151,7 @@ class Distribution:
     geometry: Geometry
     exact: Callable[[p.For], bool]  # whether there is a block for each iteration
     scratch: list[Scratch] = field(default_factory=list)
+    counters: list[Array] = field(default_factory=list)
     offsets: dict[str, Expr] = field(default_factory=dict)
     shared: list[Shared] = field(default_factory=list)
     grid: list[tuple[Expr, Expr]] = field(default_factory=list)
@@ -124,10 +159,12 @@ class Distribution:
     taken: set[str] = field(default_factory=set)
     one_block: bool = False
     planes: int = 1  # dimensions of the grid
+    owners: Ownership = field(default_factory=Ownership)
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """The whole body."""
         self.planes = max(_planes(s) for s in stmts)
+        self.owners = ownership(stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
         declared = [
@@ -150,7 +187,7 @@ class Distribution:
         before = Touched()
         alone = self._alone(active)
         for s in stmts:
-            now = touched(s).without(self.local)
+            now = self._touched(s, active)
             if not alone and before.meets(now):
                 done.append(self._barrier(active))
                 before = Touched()
@@ -158,13 +195,23 @@ class Distribution:
             done += self._stmt(s, active).body
         return block(*done)
 
+    def _touched(self, s: p.Stmt, active: tuple[str, ...]) -> Touched:
+        """What `s` accesses of arrays that threads share, but for elements that belong to one."""
+        return touched(s).without(self.local | self._own(active))
+
+    def _own(self, active: tuple[str, ...]) -> set[str]:
+        """The arrays whose elements each belong to one of the threads that meet at a barrier."""
+        return set(self.owners.lanes if "warp" in active else self.owners.threads)
+
     def _alone(self, active: tuple[str, ...]) -> bool:
         """Whether each thread runs on its own here."""
         g = self.geometry
         return ("thread" in active or g.lanes == 1) and ("warp" in active or g.warps == 1)
 
     def _barrier(self, active: tuple[str, ...]) -> Barrier:
-        return Barrier(self.geometry.lanes if "warp" in active else None)
+        g = self.geometry
+        alone = g.warps == 1 and not g.within_warps
+        return Barrier(g.lanes if "warp" in active and not alone else None)
 
     def _stmt(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
         match s:
@@ -172,6 +219,8 @@ class Distribution:
                 return self._sequence(body, active)
             case p.For(by=p.Unit() as by):
                 return self._unit(s, by, active)
+            case p.For() if not self._alone(active) and clears(s) and self._owned(s):
+                return self._clear(s, active)
             case p.For(simd=True) if not self._alone(active) and independent(s):
                 return self._unit(s, p.Unit("thread"), active)
             case p.For(unrolled=True) if not self._alone(active) and self._only_stores(s.body):
@@ -212,6 +261,42 @@ class Distribution:
         lanes = 1 if self._alone(active) else self.geometry.lanes if "warp" in active else 0
         return replace(call, args=(*call.args, Value(lanes)))
 
+    def _owned(self, loop: p.For) -> bool:
+        """Whether all elements that the loop clears belong to threads, by one formula."""
+        stores = [n for n in walk(loop.body) if isinstance(n, p.Store)]
+        return len({self.owners.threads.get(s.array.name) for s in stores} | {None}) == 2 and all(
+            s.array.name in self.owners.threads for s in stores
+        )
+
+    def _clear(self, loop: p.For, active: tuple[str, ...]) -> p.Block:
+        """Let each thread clear the elements that belong to it."""
+        store = next(n for n in walk(loop.body) if isinstance(n, p.Store))
+        owners = self.owners.threads[store.array.name]
+        count = int(loop.end.value.real) if isinstance(loop.end, Value) else None
+        if len(owners) == 1 and owners[0].kind == "thread" and owners[0].begin == Value(0):
+            match owners[0].steps:
+                case ():
+                    loop = replace(loop, unrolled=False)
+                    return self._unit(loop, p.Unit("thread", most=count), active)
+                case (("/", Value(value=each)),) if count and count % each.real == 0:
+                    return self._clear_runs(loop, count, int(each.real), active)
+        mine: list[Expr] = []
+        for owner in owners:
+            unit = p.Unit(owner.kind)
+            first, units, _ = self._share(loop, unit, ("warp",) if owner.in_warp else ())
+            mine.append(compare("==", owner.iteration(loop.var) % units, first))
+        whether = p.every(mine)
+        body = loop.body if whether is None else block(p.If(whether, loop.body))
+        return block(replace(loop, body=body, simd=False))
+
+    def _clear_runs(self, loop: p.For, count: int, each: int, active: tuple[str, ...]) -> p.Block:
+        """Let each thread clear runs of `each` adjacent elements."""
+        run, part = (Name(self._fresh(f"{loop.var.name}_{what}")) for what in ("run", "part"))
+        at = p.Declare(loop.var, run * each + part, fixed=True)
+        inner = p.For(part, Value(0), Value(each), block(at, loop.body), unrolled=True)
+        runs = p.For(run, Value(0), Value(count // each), block(inner), loop.comment)
+        return self._unit(runs, p.Unit("thread", most=count // each), active)
+
     def _only_stores(self, body: p.Stmt) -> bool:
         """Whether `body` only stores to memory that threads share."""
         inner = [n for n in walk(body) if isinstance(n, p.Stmt)]
@@ -221,7 +306,7 @@ class Distribution:
 
     def _around(self, body: p.Stmt, active: tuple[str, ...]) -> tuple[p.Stmt, ...]:
         """A barrier between two iterations, if they conflict."""
-        all_of_it = touched(body).without(self.local)
+        all_of_it = self._touched(body, active)
         return (self._barrier(active),) if all_of_it.meets(all_of_it) else ()
 
     def _by_one(self, s: p.Stmt, active: tuple[str, ...]) -> p.Block:
@@ -280,7 +365,8 @@ class Distribution:
     # -- loops ----------------------------------------------------------------------------------
 
     def _unit(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> p.Block:
-        first, count, once = self._share(loop, by, active)
+        chunk = 0 if self.one_block or by.kind != "block" else by.chunk
+        first, count, once = (Value(0), Value(1), False) if chunk else self._share(loop, by, active)
         inside = (*active, by.kind)
         if by.kind == "thread" and "warp" not in active:
             inside = (*active, "warp", "thread")
@@ -294,14 +380,38 @@ class Distribution:
             # Iterations are independent of each other, but share the memory of their workspaces.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
             inner = touched(loop.body)
-            again = (inner.first | inner.many) & memory
+            again = (inner.first | inner.many | inner.updated) & (memory - self._own(inside))
             body = block(body, *([self._barrier(inside)] if again else []))
+        if chunk:
+            return self._in_chunks(loop, chunk, private, body)
         begin = loop.begin + first
         plain = replace(
             loop, begin=begin, step=count, once=once, body=body, by=None, reductions=(),
             simd=False, polls=0,
         )  # fmt: skip
         return block(*private, *own.before, plain, *own.after)
+
+    def _in_chunks(self, loop: p.For, chunk: int, private: list[p.Stmt], body: p.Block) -> p.Block:
+        """Blocks take the next iterations from a counter until there are none.
+
+        for (first = next(); first < end; first = next())
+          for (var = first; var < min(first + chunk, end); var++) body
+        """
+        counter = Array(self._fresh("chunks"), "uint64")
+        first = Name(self._fresh(f"{loop.var.name}_chunk"))
+        self.counters.append(counter)
+        count = loop.end - loop.begin
+        self.grid.append((Value(0), (count + (chunk - 1)) / chunk))
+        taken = loop.begin + p.Helper("next_chunk", (counter, Value(chunk), count))
+        last = Name(f"{first.name}_end")
+        stop = p.Declare(last, p.arithmetic("min", first + chunk, loop.end), fixed=True)
+        inner = replace(loop, begin=first, end=last, body=body, by=None, simd=False, polls=0)
+        return block(
+            *private,
+            p.Declare(first, taken),
+            p.While(compare("<", first, loop.end), block(stop, inner, p.Set(first, taken))),
+            p.Do(p.Helper("end_chunks", (counter,))),
+        )
 
     def _share(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> tuple[Expr, Expr, bool]:
         """The first iteration of a unit, the number of units, and whether one round suffices."""

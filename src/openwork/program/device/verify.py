@@ -13,6 +13,7 @@ from openwork.algebra.types import SUPPORTED
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM
+from openwork.program.device.units import MOST_NAMED
 from openwork.program.gpu_nodes import (
     BUILTIN,
     LANE,
@@ -67,7 +68,7 @@ class _Host(Known):
         if node.kernel not in self.kernels:
             raise InternalError(f"there is no kernel {node.kernel}")
         kernel = self.kernels[node.kernel]
-        own = {s.array for s in kernel.scratch}
+        own = {s.array for s in kernel.scratch} | set(kernel.counters)
         for part in (*kernel.scalars, *(a for a in kernel.arrays if a not in own)):
             self.expression(part)
         for count in (n for n in (*kernel.grid, *(s.count for s in kernel.scratch)) if n):
@@ -95,8 +96,10 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
     threads, lanes = kernel.threads, kernel.lanes
     if not 1 <= threads <= _MOST_THREADS:
         raise InternalError(f"{kernel.name} has blocks of {threads} threads")
-    if kernel.warps > 1 and (lanes & (lanes - 1) or lanes > _WARP):
-        raise InternalError(f"{kernel.name} has units of {lanes} threads, which cannot synchronize")
+    if (lanes & (lanes - 1) or lanes > _WARP) and (lanes % _WARP or kernel.warps > MOST_NAMED):
+        for n in walk(kernel.body):
+            if isinstance(n, Barrier) and n.lanes is not None:
+                raise InternalError(f"{kernel.name} has units of {lanes} threads that synchronize")
     shared = [n for n in walk(kernel.body) if isinstance(n, Shared)]
     if sum(s.count * _size(s.array.type) for s in shared) > _MOST_SHARED:
         raise InternalError(f"{kernel.name} uses more shared memory than a GPU has")
@@ -107,7 +110,8 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
     known = _Threads(scalars, {a.name: a.role for a in kernel.arrays})
     known.statement(kernel.body)
     if threads > 1:
-        _meet(kernel.body, {THREAD, WARP, LANE}, {THREAD, LANE}, kernel.name)
+        units: set[Node] = {WARP} if kernel.warps > 1 else set()
+        _meet(kernel.body, {THREAD, LANE} | units, {THREAD, LANE}, kernel.name)
 
 
 def _meet(node: Node, of_block: set[Node], of_unit: set[Node], kernel: str) -> None:
@@ -154,6 +158,8 @@ def _waits_for(node: Node) -> int:
             return lanes or 0
         case p.Helper(args=(*_, p.Value(value=lanes))) if node.facts.collective:
             return int(lanes.real)
+        case p.Helper(name="next_chunk"):
+            return 0
     return 1
 
 

@@ -77,6 +77,9 @@ class Machine:
                 return lambda: self.array(array).load(at(), self.part)
             case p.Binary():
                 return self._binary(e)
+            case p.Apply(op=op, args=args) if op.selects and e.type == p.INDEX:
+                test, yes, no = (self.index(arg) for arg in args)
+                return lambda: int64(yes() if test() else no())  # loads only what it selects
             case p.Apply(op=op, args=args):
                 return self.apply(op, args, e.type)
             case p.Convert(expr=inner):

@@ -50,6 +50,8 @@ class Lowered:
     program: p.Program
     variables: tuple[IndexVar, ...]
     initial: Number | None
+    notes: tuple[str, ...] = ()  # for `explain()`
+    merged: int = 0  # operands of the largest merge without a case for each set of them
 
 
 def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
@@ -98,7 +100,8 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     ctx.needs_initial |= bool(plan.blocks) and plan.native is not None
     program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
-    return Lowered(program, tuple(variables), None if keeps else initial_value(plan))
+    initial = None if keeps else initial_value(plan)
+    return Lowered(program, tuple(variables), initial, tuple(ctx.notes), ctx.merged)
 
 
 def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argument]:

@@ -28,7 +28,7 @@ from openwork.program.lower.base.accumulate import (
 )
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import keeps_sums, separates
-from openwork.program.lower.base.nodes import At
+from openwork.program.lower.base.nodes import At, Shaped
 from openwork.program.lower.base.ranges import Count, Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
@@ -41,6 +41,14 @@ from openwork.program.lower.result.gpu_pieces import pieces_of
 from openwork.program.lower.result.gpu_table import Table
 from openwork.program.lower.walk.branchless import Choice, choose
 from openwork.program.lower.walk.cases import Cases, cases_of
+from openwork.program.lower.walk.presence import (
+    Lowered,
+    Valued,
+    condition,
+    dispensable,
+    known,
+    works,
+)
 from openwork.program.lower.walk.rows_as_lanes import RowsAsLanes
 from openwork.program.lower.walk.shapes import Shape
 from openwork.program.nodes import Declare, Expr, Set, Value, block
@@ -67,6 +75,8 @@ class Lowering:
                 return self._assign(stmt, scope)
             case Choice():
                 return self._choice(stmt, scope)
+            case Forall() if scope.perhaps and (needed := self._needed(stmt, scope)):
+                return self._if_present(stmt, needed, scope)
             case At(value=None):
                 return cases_of(self.ctx, self.lower, stmt, scope, known=True).point()
             case At(var=var, body=body, value=Expr() as value):
@@ -87,11 +97,50 @@ class Lowering:
         code, value = choose(stmt.conditions, values, scope)
         return block(*code, self._write(stmt.assign, value, scope))
 
+    def _needed(self, loop: Forall, scope: Scope) -> list[Access]:
+        """The operands that may be absent, and without which the loop has nothing to do."""
+        if dispensable(loop, scope.perhaps):
+            return []
+        found = (n for n in walk(loop) if isinstance(n, Access) and n in scope.perhaps)
+        provenance = self.ctx.provenance
+        return [a for a in dict.fromkeys(found) if vanishes(loop, a, provenance)]
+
+    def _if_present(self, stmt: Stmt, needed: list[Access], scope: Scope) -> p.Block:
+        """if (all that are needed are present) loop"""
+        test = p.every(list(dict.fromkeys(scope.perhaps[a] for a in needed)))
+        self._leave_gaps(written(stmt), scope)
+        inner = replace(scope.given(dict.fromkeys(needed)), whole=False)
+        body = self.lower(stmt, inner)
+        return body if test is None else block(p.If(test, body))
+
     def _assign(self, stmt: Assign, scope: Scope) -> p.Block:
+        if any(n in scope.perhaps for n in walk(stmt) if isinstance(n, Access)):
+            return self._assign_present(stmt, scope)
         if scope.counting:
             return self._noted(stmt, scope)
         type = stmt.lhs.dtype.name
         return self._write(stmt, converted(self._value(stmt.rhs, scope), type), scope)
+
+    def _assign_present(self, stmt: Assign, scope: Scope) -> p.Block:
+        """An assignment some of whose operands may be absent, where there is work."""
+        given = known(scope.perhaps)
+        test = condition(works(stmt, given))
+        settled = test is None or scope.settled is stmt
+        scope = scope if settled else replace(scope, whole=False)
+        if scope.counting:
+            made = self._noted(stmt, scope)
+        else:
+            base = f"{self.ctx.names.of(stmt.lhs.tensor)}_val"
+            valued = Valued(given, self._lowered(scope), scope, base)
+            code, value = valued.value(stmt)
+            type = stmt.lhs.dtype.name
+            made = block(*code, self._write(stmt, converted(value, type), valued.scope))
+        return made if settled or test is None else block(p.If(test, made))
+
+    def _lowered(self, scope: Scope) -> Lowered:
+        return lambda expr, given: lower_value(
+            expr, scope.coords, lambda access: self._read(access, scope), given
+        )
 
     def _write(self, stmt: Assign, value: Expr, scope: Scope) -> p.Block:
         """Store `value` where `stmt` writes it, and set the flag of the tensor that it writes."""
@@ -139,6 +188,11 @@ class Lowering:
         lhs = written(stmt.producer)
         before: list[p.Stmt] = []
         flag = None
+        made = works(stmt.producer, known(scope.perhaps)) if scope.perhaps else True
+        if made is False:  # an empty sum
+            return self._consume(stmt, None, scope.given(self._reads(stmt, Value(False, "bool"))))
+        if made is not True and not stmt.guarded:
+            scope = scope.given(self._reads(stmt, condition(made)))
         if stmt.guarded:
             base = f"{self.ctx.names.of(temporary)}_any"
             flag, scope = scope.fresh(base, "bool", lasting=True)
@@ -179,12 +233,20 @@ class Lowering:
         """Read the temporary; if `flag` is not set, it is absent."""
         if flag is None:
             return self.lower(stmt.consumer, scope)
+        others = any(isinstance(n, Where) and n.guarded for n in walk(stmt.consumer))
+        if scope.perhaps or others:
+            # Cases of several temporaries would multiply.
+            return self.lower(stmt.consumer, scope.given(self._reads(stmt, flag)))
         without = restrict(stmt.consumer, reads_of(stmt.consumer, stmt.temporary))
         if without is None:
             self._leave_gaps(written(stmt.consumer), scope)
             inner = self.lower(stmt.consumer, replace(scope, whole=False))
             return block(p.If(flag, inner))
         return block(p.If(flag, self.lower(stmt.consumer, scope), self.lower(without, scope)))
+
+    def _reads(self, stmt: Where, present: Expr | None) -> dict[Access, Expr | None]:
+        """The consumer's accesses to the temporary, which are present on a condition."""
+        return dict.fromkeys(reads_of(stmt.consumer, stmt.temporary), present)
 
     def _leave_gaps(self, lhs: Access, scope: Scope) -> None:
         """Record which segments of an appended result may be unvisited; the end closes them."""
@@ -236,6 +298,8 @@ class Lowering:
         return Iteration(self.recovery, LOOPS, self.lower, self._walk)
 
     def _shape(self, loop: Forall, scope: Scope) -> p.Block:
+        if isinstance(loop, Shaped):
+            return loop.shape(scope)
         return self._iteration.forall(loop, scope)
 
     def _cases(self, loop: Forall, scope: Scope) -> Cases:
@@ -249,6 +313,8 @@ class Lowering:
         cases = self._cases(loop, scope)
         walked = {part.access for part in cases.parts if part.walk is not None}
         drivers = [point.present & walked for point in cases.points]
+        if cases.lattice is None:
+            drivers = [frozenset() if cases.works_without(walked) else frozenset(walked)]
         if not drivers:
             return block()
         if window is not None and window.pos is not None:

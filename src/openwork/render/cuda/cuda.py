@@ -37,6 +37,7 @@ from openwork.render.precedence import ATOM, UNARY, Spelled
 from openwork.render.writer import Helpers, Writer, indent, names_type, remark
 from openwork.tree import walk
 
+WARP_LANES = 32
 _TYPEDEFS = {
     "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
@@ -204,6 +205,8 @@ class CudaWriter(Writer):
     def _barrier(self, s: Barrier) -> str:
         if s.lanes is None:
             return "__syncthreads();"
+        if s.lanes > WARP_LANES:
+            return f"{self.use('sync_unit', '')}<{s.lanes}>();"
         return f"__syncwarp({self._mask(s.lanes)});"
 
     def call(self, call: p.Helper) -> str:
@@ -247,7 +250,11 @@ class CudaWriter(Writer):
         if s.lanes <= 32:
             call = self.use("of_lanes", "")
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]
-        call, sums = self.use("of_block", ""), self._sums(s.name, s.lanes // 32)
+        whole = s.lanes == self.kernel.threads
+        if not whole:
+            self.use("sync_unit", "")
+        call = self.use("of_block" if whole else "of_unit", "")
+        sums = self._sums(s.name, self.kernel.threads // 32)
         identity = f"({CUDA.scalar(type)}){self.text(s.identity)}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
 

@@ -35,6 +35,33 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
 }
 """
 
+_SYNC_UNIT = """\
+// A barrier for the unit of N adjacent threads, whole warps, that this thread is in.
+template <int N> static __device__ inline void sync_unit() {
+#ifdef __CUDA_ARCH__
+  asm volatile("bar.sync %0, %1;" : : "r"(threadIdx.x / N + 1), "n"(N) : "memory");
+#else
+  emulated_sync_unit(N);
+#endif
+}
+"""
+
+_UNIT = """\
+// The values of the N threads of a unit combined, for all of them.
+template <typename Op, int N, typename T>
+static __device__ inline T of_unit(T value, T identity, T *all) {
+  T *const sums = all + threadIdx.x / N * (N / 32);
+  value = of_lanes<Op, 32>(value, 0xffffffffu);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x % N / 32] = value;
+  sync_unit<N>();
+  value = identity;
+#pragma unroll
+  for (int n = 0; n < N / 32; n++) value = Op::of(value, sums[n]);
+  sync_unit<N>();
+  return value;
+}
+"""
+
 _BLOCK = """\
 // The values of the N threads of a block combined, for all of them.
 template <typename Op, int N, typename T>
@@ -61,6 +88,32 @@ static __device__ inline T across_units(T value, T *sums) {
   for (int n = 1; n < N; n++) value = Op::of(value, sums[n]);
   __syncthreads();
   return value;
+}
+"""
+
+_CHUNKS = """\
+// Where the next chunk of iterations begins, for all threads of the block; `end`: there is none.
+static __device__ inline index_t next_chunk(unsigned long long *counter, index_t chunk,
+                                            index_t end) {
+  __shared__ unsigned long long next;
+  // All have read what was taken before. A thread that failed has left: then so do all.
+  if (__syncthreads_count(1) < (int)blockDim.x) return end;
+  if (threadIdx.x == 0) next = atomicAdd(counter, (unsigned long long)chunk);
+  __syncthreads();
+  return next < (unsigned long long)end ? (index_t)next : end;
+}
+"""
+
+_END_CHUNKS = """\
+// The last block to leave sets the counter back, for the next launch.
+static __device__ inline void end_chunks(unsigned long long *counter) {
+  if (threadIdx.x == 0) {
+    __threadfence();
+    if (atomicAdd(counter + 1, 1ull) + 1 == (unsigned long long)gridDim.x * gridDim.y) {
+      atomicExch(counter, 0ull);
+      atomicExch(counter + 1, 0ull);
+    }
+  }
 }
 """
 
@@ -179,8 +232,12 @@ GROUP_HELPERS = {
     "add_vector": _ADD_VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,
+    "sync_unit": _SYNC_UNIT,
+    "of_unit": _UNIT,
     "of_block": _BLOCK,
     "across_units": _UNITS,
+    "next_chunk": _CHUNKS,
+    "end_chunks": _END_CHUNKS,
     "of_parallel": _PARALLEL,
     "of_segment": _SEGMENT,
     "exchange": _EXCHANGE,
@@ -189,6 +246,7 @@ GROUP_HELPERS = {
 GROUP_NEEDS = {
     "add_vector": "vector",
     "of_lanes": "shuffle",
+    "of_unit": "of_lanes",
     "of_block": "of_lanes",
     "of_parallel": "of_lanes",
     "of_segment": "shuffle",

@@ -226,7 +226,9 @@ class Cuda:
         held += [np.uint64(0) if arg is None else arg for arg in args[count:]]
         run, shape, threads = function[1], (grid[0], grid[1], 1), (kernel.threads, 1, 1)
         self._tried(lambda: run(shape, threads, tuple(held)))
-        return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held)
+        named = zip(kernel.arrays, held[count:], strict=True)
+        counters = [arg for array, arg in named if array in kernel.counters]
+        return Relaunch(self.cp, run, (grid[0], grid[1]), kernel.threads, held, counters)
 
     def another(self, array: Any) -> Slices:
         """A fast allocator of arrays like this small one, for the current stream."""

@@ -40,7 +40,7 @@ extern char __stop_emulated_shared[] __attribute__((weak, visibility("hidden")))
 
 namespace emulated {
 
-enum State { READY, ENDED, AT_BARRIER, AT_WARP };
+enum State { READY, ENDED, AT_BARRIER, AT_WARP, AT_UNIT };
 enum Kind { SYNCWARP = 1, SHUFFLE, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR, BALLOT, MATCH };
 
 const char *const NAMES[] = {"",          "__syncwarp",       "__shfl_sync",   "__shfl_up_sync",
@@ -60,7 +60,7 @@ struct Fibre {
 
 const size_t STACK = 1 << 17;
 static Fibre *fibres;
-static int made, count, current, order;
+static int made, count, current, order, votes;
 static unsigned long long seed = 1;
 static jmp_buf scheduler;
 static bool failed;
@@ -79,6 +79,7 @@ static void touch(const void *, size_t, Access) {}
 static void settle() {}
 static void begin_block() {}
 static void meet_all() {}
+static void meet_unit(int, int) {}
 static void meet_lanes(int, unsigned) {}
 }  // namespace emulated
 // }
@@ -164,6 +165,15 @@ static void complete(int thread) {
   if (kind == SYNCWARP) meet_lanes(thread & ~31, mask);
 }
 
+// Resume the threads of a unit once all of them wait for each other.
+static void complete_unit(int thread) {
+  const int threads = fibres[thread].width, first = thread / threads * threads;
+  for (int n = first; n < first + threads; n++)
+    if (n >= count || fibres[n].state != AT_UNIT || fibres[n].width != threads) return;
+  for (int n = first; n < first + threads; n++) fibres[n].state = READY;
+  meet_unit(first, threads);
+}
+
 static unsigned long long meet(Kind kind, unsigned mask, unsigned long long value, int width,
                                int other) {
   Fibre &me = fibres[current];
@@ -236,6 +246,7 @@ static void run_block() {
       place(thread);
       enter(fibres[thread]);
       if (fibres[thread].state == AT_WARP) complete(thread);
+      if (fibres[thread].state == AT_UNIT) complete_unit(thread);
     }
     int waiting = 0;
     left = 0;
@@ -244,6 +255,9 @@ static void run_block() {
       waiting += fibres[n].state == AT_BARRIER;
     }
     if (waiting && waiting == left) {
+      votes = 0;
+      for (int n = 0; n < count; n++)
+        if (fibres[n].state == AT_BARRIER) votes += (int)fibres[n].value;
       for (int n = 0; n < count; n++)
         if (fibres[n].state == AT_BARRIER) fibres[n].state = READY;
       meet_all();
@@ -300,6 +314,18 @@ extern "C" void __ubsan_handle_out_of_bounds_abort(void *data, void *index) {
 }
 
 static inline void __syncthreads() { emulated::leave(emulated::AT_BARRIER); }
+static inline int __syncthreads_count(int predicate) {
+  emulated::fibres[emulated::current].value = predicate != 0;
+  emulated::leave(emulated::AT_BARRIER);
+  return emulated::votes;
+}
+// A named barrier: unit n of so many threads has barrier n + 1, of 16.
+static inline void emulated_sync_unit(int threads) {
+  if (threads % 32 || (int)blockDim.x / threads > 15)
+    emulated::give_up("a unit that has no barrier of its own");
+  emulated::fibres[emulated::current].width = threads;
+  emulated::leave(emulated::AT_UNIT);
+}
 static inline void __syncwarp(unsigned mask = 0xffffffffu) {
   emulated::meet(emulated::SYNCWARP, mask, 0, 32, 0);
 }

@@ -3,7 +3,7 @@
 // The compiler calls the functions at the end of this file before each memory access: it
 // instruments for ThreadSanitizer, which is not linked. Accesses to a kernel's arrays and to shared
 // memory are compared with earlier ones: threads of different blocks never synchronize, those of a
-// block do at a barrier, and those of a warp at __syncwarp. Shuffles and votes order no memory. Two
+// block do at a barrier, as do those of a unit at its own, and those of a warp at __syncwarp. Shuffles and votes order no memory. Two
 // accesses of threads not synchronized since are a race if one of them writes, unless both are
 // atomic or volatile, both write the same value, or one is an atomic update and the other a read,
 // as at the start of a compare-and-swap loop.
@@ -16,7 +16,7 @@ enum Access { READ, WRITE, ATOMIC };
 const char *const ACCESSES[] = {"reads", "writes", "adds to"};
 
 struct Touch {
-  unsigned made, block, epoch, clock;  // made: 1 + the thread
+  unsigned made, block, epoch, clock, turn;  // made: 1 + the thread; turn: of its unit
 };
 
 struct Cell {
@@ -35,6 +35,7 @@ static Watched watched[MOST_WATCHED];  // the first is shared memory
 static int watching;
 static unsigned block_number, epoch;
 static unsigned clocks[1024 + 32], met_at[1024 + 32][32];  // of lanes; seen of others
+static unsigned unit, turns[1024 + 32];  // the threads of a unit, and how often each met its unit
 static char *pending, pending_old[64];  // a write that is no race if the value stays the same
 static size_t pending_size;
 static Touch pending_by;
@@ -46,7 +47,7 @@ EMULATED_UNSEEN static bool holds(const Watched &array, const char *place) {
 }
 
 EMULATED_UNSEEN static Touch me() {
-  return {(unsigned)current + 1, block_number, epoch, clocks[current]};
+  return {(unsigned)current + 1, block_number, epoch, clocks[current], turns[current]};
 }
 
 // Whether another thread made this access, and has not synchronized since.
@@ -56,6 +57,7 @@ EMULATED_UNSEEN static bool apart(const Touch &touch) {
   if (touch.block != block_number) return true;
   if (touch.epoch != epoch) return false;
   const int other = (int)touch.made - 1;
+  if (unit && other / unit == current / unit && touch.turn < turns[current]) return false;
   return (other ^ current) >= 32 || met_at[current][other & 31] < touch.clock;
 }
 
@@ -124,9 +126,15 @@ EMULATED_UNSEEN static void begin_block() {
   if (watching) free(watched[0].cells), watched[0].cells = 0;  // shared memory is the block's own
   for (int n = 0; n < 1024 + 32; n++) clocks[n] = 1;
   memset(met_at, 0, sizeof met_at);
+  memset(turns, 0, sizeof turns);
 }
 
 EMULATED_UNSEEN static void meet_all() { epoch++; }
+
+EMULATED_UNSEEN static void meet_unit(int first, int threads) {
+  unit = (unsigned)threads;
+  for (int n = first; n < first + threads; n++) turns[n]++;
+}
 
 // After a warp barrier, each lane of the mask has seen all that any of them has seen.
 EMULATED_UNSEEN static void meet_lanes(int warp, unsigned mask) {

@@ -31,11 +31,19 @@ class Relaunch:
         grid: the number of blocks.
         threads: the number of threads per block.
         args: NumPy scalars and CuPy arrays.
+        counters: those of `args` that only one launch at a time may use; zero before and after it.
     """
 
     def __init__(
-        self, cp: Any, function: Any, grid: tuple[int, int], threads: int, args: Sequence[Any]
+        self,
+        cp: Any,
+        function: Any,
+        grid: tuple[int, int],
+        threads: int,
+        args: Sequence[Any],
+        counters: Sequence[Any] = (),
     ) -> None:
+        self._cp, self._counters = cp, tuple(counters)
         self._launch: Any = getattr(cp.cuda.driver, "launchKernel", _no_driver)
         runtime = getattr(cp.cuda, "runtime", None)
         self.launch_graph: Any = getattr(runtime, "graphLaunch", _no_driver)
@@ -46,6 +54,15 @@ class Relaunch:
     def _values(self) -> list[Any]:
         """The arguments as the driver takes them; lazy, for most launches are never repeated."""
         return [_value(arg) for arg in self._args]
+
+    def own(self) -> Relaunch:
+        """The same launch with counters of its own, so that two streams may run it at once."""
+        if not self._counters:
+            return self
+        fresh = [(old, self._cp.zeros(old.shape, old.dtype)) for old in self._counters]
+        args = [next((new for old, new in fresh if arg is old), arg) for arg in self._args]
+        grid, counters = self._grid[:2], [new for _, new in fresh]
+        return Relaunch(self._cp, self._function, grid, self._threads, args, counters)
 
     def places(self, old: Any, address: Any) -> Any:
         """Where the driver finds each argument, with an address in place of `old`."""
@@ -93,7 +110,8 @@ class Ready:
         self.stream, self._tried = stream, tried
         self.place: Any = None
         self._address = ctypes.c_uint64()  # memory that the driver reads
-        self._held = [(each, each.places(old, self._address)) for each in launched]
+        own = [each.own() for each in launched]
+        self._held = [(each, each.places(old, self._address)) for each in own]
         self._launches = self._plain = [
             (each.on(stream.ptr, places), partial(each.slowly, old)) for each, places in self._held
         ]

@@ -21,6 +21,7 @@ from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 
 _MOST_BLOCKS_X, _MOST_BLOCKS_Y = 2**31 - 1, 65535
 _USUAL_THREADS = 256  # per block; a device's `blocks` counts blocks of this size
+_MOST_RESIDENT = 2048  # threads of a multiprocessor
 _NARROW = 2**31 - 1  # the most elements that 32-bit integers count
 
 
@@ -169,6 +170,8 @@ class Run:
             units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit] * x * y
             count = max(1, self.value(s.count)) * units
             self.arrays[s.array.name] = self.device.empty(count, np.dtype(s.array.type), s.zeroed)
+        for counter in kernel.counters:
+            self.arrays[counter.name] = self.device.empty(2, np.dtype(counter.type), zeroed=True)
         args = [self.scalars[n.name] for n in kernel.scalars]
         args += [self.arrays[a.name] for a in kernel.arrays]
         self.repeats = self.repeats and not kernel.scratch
@@ -176,11 +179,19 @@ class Run:
         if not kernel.written <= self.inspected:
             self.launched.append(done)
 
+    def _resident(self, kernel: Kernel) -> int:
+        """How many threads of a kernel the device runs at the same time, at most."""
+        threads = self.device.blocks * _USUAL_THREADS
+        if kernel.counters and kernel.resident:
+            return threads * kernel.resident // _MOST_RESIDENT
+        return threads
+
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
         blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]
         x, y = min(blocks[0], _MOST_BLOCKS_X), min(blocks[1], _MOST_BLOCKS_Y)
-        if kernel.scratch:  # scratch for blocks that would only wait is wasted
-            x = min(x, max(1, self.device.blocks * _USUAL_THREADS // kernel.threads))
+        if kernel.scratch or kernel.counters:
+            # Scratch for blocks that would only wait is wasted; chunks are for those that run.
+            x = min(x, max(1, self._resident(kernel) // kernel.threads))
         for s in kernel.scratch:
             units = {"block": 1, "warp": kernel.warps, "thread": kernel.threads}[s.unit]
             each = max(1, self.value(s.count)) * units * max(1, y)

@@ -95,6 +95,8 @@ class CpuLauncher(Launcher):
         """The C function of a kernel, compiled on first use."""
         if self._loader is not None:
             return self._loader(compiled)
+        if compiled.quick:
+            return load(compiled.source, optimize="-O1").kernel
         return load(compiled.source).kernel
 
     def _executable(self, compiled: Compiled) -> Executable:

@@ -6,8 +6,18 @@ from dataclasses import replace
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
-from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
+from openwork.loops.nodes import (
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    Tag,
+    nest_of,
+    written,
+)
+from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import check_untagged, find_loops, positive, rewrite
+from openwork.loops.plan.pieces import whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.legality.loops import check_nest
 
@@ -32,9 +42,12 @@ def parallelize(
     forall i: S   =>   forall i: S  [CPUThread, NoRaces]
 
     Legal where the loop is not a while loop over several sparse operands (split it, and take the
-    outer part), where no result is appended to, and where writes do not race: `NoRaces` is proven
-    or refused, `Atomics`, `Temporary` and `ParallelReduction` need a reduction that commutes.
-    `chunk`: dynamic scheduling, by so many iterations at a time.
+    outer part), and where writes do not race: `NoRaces` is proven or refused, `Atomics`,
+    `Temporary` and `ParallelReduction` need a reduction that commutes. A sparse result that is
+    appended to has no races along its outermost loop: threads then take pieces of it, as
+    `assemble("append")` has it. `chunk`: dynamic scheduling, by so many iterations at a time. On a
+    GPU, as many blocks as can be resident take chunks from a counter, for the only loop for
+    `GPUBlock`.
 
     `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
     `group_size` adjacent threads combine what they write before one of them writes it. `resident`
@@ -54,12 +67,22 @@ def parallelize(
     if not over:
         for loop in meant:
             check_untagged(loop)
+    if isinstance(plan.assembly, Append) and _takes_pieces(plan, meant, tag):
+        strategy = plan.assembly.strategy
+        pieces = Append("append" if strategy == "serial" else strategy)
+        return check_nest(replace(plan, assembly=pieces))
 
     def change(loop: Forall) -> Stmt | None:
         here = loop.var == var and writes in (None, written(loop).tensor.name)
         return replace(loop, tag=tag) if here else None
 
     return check_nest(rewrite(plan, change))
+
+
+def _takes_pieces(plan: Plan, meant: list[Forall], tag: Tag) -> bool:
+    """Whether a parallel loop is the one that pieces of a sparse result are cut from."""
+    plain = tag == Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces)
+    return plain and nest_of(plan.loops) in meant and whole(plan) is None
 
 
 def _meant(plan: Plan, var: IndexVar, writes: str | None) -> list[Forall]:
@@ -102,11 +125,11 @@ def _tag(
     """What the arguments say, if they fit the unit."""
     if chunk is not None:
         positive(chunk, "the chunk")
-    if chunk is not None and unit.on_gpu:
+    if chunk is not None and unit.on_gpu and unit is not ParallelUnit.GPUBlock:
         raise ScheduleError(
             f"{var} is for {unit.value}, which takes no chunks",
             code="E303",
-            hint="split the loop, and parallelize the outer part",
+            hint="chunks are for the loop for GPUBlock",
         )
     if unit is not ParallelUnit.GPUGroup:
         if group_size is not None or reduction is not None:

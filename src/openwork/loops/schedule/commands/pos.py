@@ -15,8 +15,12 @@ from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Coord, Cut, Fuse, Pos
 from openwork.loops.schedule.legality.loops import check_nest
 
+PARENTS = ("stored", "tracked")
 
-def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
+
+def pos(
+    plan: Plan, var: IndexVar, new: IndexVar, access: Access, parents: str | None = None
+) -> Plan:
     """Move a variable to the position space of an operand, where later commands cut it.
 
     forall i: S   =>   forall p: S   such that p are the positions of A's level
@@ -24,7 +28,17 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
     Legal for a variable in coordinate space that indexes the operand; where it fuses several, the
     operand's levels must have them in the same order, one below the other. Alone it changes no
     code. Buys runs with equally many entries.
+
+    Where positions run through several levels, threads track the parents of a position: the row is
+    incremented as positions pass its end. `parents="stored"`: GPU threads with few positions each
+    read them from an array, which is made once for each operand, and as long as its coordinates.
     """
+    if parents is not None and parents not in PARENTS:
+        raise ScheduleError(
+            f"the parents of positions cannot be {parents}",
+            code="E303",
+            hint=f"they are {' or '.join(PARENTS)}",
+        )
     find_loops(plan, var)
     new_variables(plan, new)
     provenance = provenance_of(plan)
@@ -63,7 +77,7 @@ def pos(plan: Plan, var: IndexVar, new: IndexVar, access: Access) -> Plan:
     def change(loop: Forall) -> Stmt | None:
         return replace(loop, var=new) if loop.var == var else None
 
-    return check_nest(rewrite(plan, change, Pos(var, new, access)))
+    return check_nest(rewrite(plan, change, Pos(var, new, access, parents == "stored")))
 
 
 def check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:

@@ -38,7 +38,7 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
             )
     for outer, inner in pairwise(on_gpu):
         mine, below = _depth(outer), _depth(inner)
-        blocks = [loop for loop in on_gpu if _depth(loop) == 0]
+        blocks = _blocks(on_gpu)
         if mine < below or (mine == below == 0 and len(blocks) <= _MOST_BLOCK_LOOPS):
             continue
         raise ScheduleError(
@@ -48,10 +48,22 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
             hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, and one "
             "for GPUThread or GPUGroup",
         )
+    chunked = [loop for loop in _blocks(on_gpu) if loop.tag is not None and loop.tag.chunk]
+    if chunked and len(_blocks(on_gpu)) > 1:
+        raise ScheduleError(
+            f"blocks over {chunked[0].var} take chunks, but there is another loop for GPUBlock",
+            code="E315",
+            hint="fuse the two loops, or leave out the chunk",
+        )
     for loop in on_gpu:
         _check_combined(loop, path, provenance)
         if _depth(loop) == 0:
             _check_workspaces(loop)
+
+
+def _blocks(loops: list[Forall]) -> list[Forall]:
+    """The loops for blocks."""
+    return [loop for loop in loops if _depth(loop) == 0]
 
 
 def _check_workspaces(loop: Forall) -> None:

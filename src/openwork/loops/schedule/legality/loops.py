@@ -281,8 +281,10 @@ def _check_append(path: Path, provenance: Provenance) -> None:
 
 
 def _atoms(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
-    """The variables that a fused one stands for, in order."""
+    """The variables that a fused one stands for, in order; all positions are all coordinates."""
     var = provenance.unrenamed(var)
+    while isinstance(whole := provenance.above.get(var), (Pos, Coord)):
+        var = provenance.unrenamed(whole.parent)
     fuse = provenance.above.get(var)
     if not isinstance(fuse, Fuse):
         return [var]

@@ -67,7 +67,8 @@ def check_parallel(
         raise ScheduleError(
             f"{plan.result} is sparse and appended to in order, which only one thread can do",
             code="E308",
-            hint="use assemble(append) or assemble(count), which give threads pieces of it",
+            hint="parallelize the outermost loop with NoRaces, or use assemble(append): threads "
+            "then take pieces of it",
         )
     together = entangled(loop, around, provenance)
     if together:

@@ -16,6 +16,7 @@ from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.relations import Bound
 from openwork.program import nodes as p
+from openwork.program.elements import combine
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
@@ -26,6 +27,8 @@ from openwork.tree import walk
 _TILE_BYTES, _NARROW_TILE = 256, 4
 # The same for processors with enough registers for tiles of so many bytes.
 _WIDE_TILE_BYTES = 1024
+
+Each = Callable[[p.Stmt], p.Stmt]  # a statement for each column of a tile
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class Accumulators:
             return self._in_scalar(loop, lhs, scope)
         column = self._column(loop, lhs, scope)
         return None if column is None else self._in_tiles(loop, lhs, column, scope)
+
+    def tiles(self, loop: Forall, lhs: Access, scope: Scope) -> bool:
+        """Whether the loop runs once for each tile of columns, whose sums stay in registers."""
+        return not scope.is_reached(lhs) and self._column(loop, lhs, scope) is not None
 
     def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
         """sum = 0; loop { sum += ... } R[p] = sum;"""
@@ -65,8 +72,18 @@ class Accumulators:
         return block(
             Declare(name, start),
             self.shape(loop, inner.accumulate(lhs, name)),
-            atomically(element(self.ctx, lhs, scope), name, op),
+            self._shared(element(self.ctx, lhs, scope), name, op, scope),
         )
+
+    def _shared(
+        self, place: p.Load, sum: Expr, op: Op, scope: Scope, each: Each = lambda body: body
+    ) -> p.Stmt:
+        """R[p] += sum; atomically unless no other thread writes that entry."""
+        atomic = each(atomically(place, sum, op))
+        if scope.sharing.owned is None:
+            return atomic
+        plain = each(update(place, *combine(op, place, sum)))
+        return p.If(scope.sharing.owned, block(plain), block(atomic))
 
     def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
@@ -98,25 +115,29 @@ class Accumulators:
         outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))
         outer = self.ctx.reach_further(outer, lhs)
         place = element(self.ctx, lhs, outer)
-        start = start_of(self.ctx, loop, lhs, place, scope)
+        shared = operator_of(loop) if lhs.tensor in scope.sharing.atomic else None
+        if shared is None:
+            start = start_of(self.ctx, loop, lhs, place, scope)
+        else:
+            start = Value(shared.identity_of(lhs.dtype), lhs.dtype.name)
+            must_begin(self.ctx, lhs)
         tiles = {**scope.tiles, tile.var: tile, self._bounded(tile.var): tile}
         tiled = replace(inner, reducing=True, tiles=tiles)
-        if tile.width == 1:
-            work = self.shape(loop, tiled.accumulate(lhs, name))
-            return block(
-                Declare(name, start), work, streamed(self.ctx, lhs, update(place, name, None))
-            )
+        sum: Expr = name if tile.width == 1 else p.Load(sums, at)
 
-        def each(body: p.Stmt) -> p.For:
+        def each(body: p.Stmt) -> p.Stmt:
+            if tile.width == 1:
+                return body
             return p.For(at, Value(0), Value(tile.width), block(body), unrolled=True)
 
-        work = self.shape(loop, tiled.accumulate(lhs, p.Load(sums, at)))
-        return block(
-            p.Local(sums, tile.width),
-            each(Store(sums, at, start)),
-            work,
-            each(streamed(self.ctx, lhs, update(place, p.Load(sums, at), None))),
-        )
+        work = self.shape(loop, tiled.accumulate(lhs, sum))
+        if shared is None:
+            put = each(streamed(self.ctx, lhs, update(place, sum, None)))
+        else:
+            put = self._shared(place, sum, shared, scope, each)
+        if tile.width == 1:
+            return block(Declare(name, start), work, put)
+        return block(p.Local(sums, tile.width), each(Store(sums, at, start)), work, put)
 
     def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:
         """The variable of the columns, if what remains open of `lhs` is exactly a row of them.
@@ -124,7 +145,9 @@ class Accumulators:
         The loops inside must be over reduction variables, and the innermost over the columns,
         along which no operand is sparse.
         """
-        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1 or lhs.tensor in scope.sharing.atomic:
+        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1:
+            return None
+        if self.ctx.on_gpu and lhs.tensor in scope.sharing.atomic:
             return None
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
             return None  # the schedule decides how these loops run

@@ -65,6 +65,8 @@ class Context:
     recover: Recover = field(default=lambda var, scope: scope.coords.get(var))
     sizes: dict[Name, Expr] = field(default_factory=dict)
     inspected: dict[Array, list[Stmt]] = field(default_factory=dict)  # and its inspector
+    notes: list[str] = field(default_factory=list)  # for `explain()`
+    merged: int = 0  # operands of the largest merge without a case for each set of them
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -76,6 +78,15 @@ class Context:
         """Whether the schedule maps loops to a GPU."""
         assembly = self.plan.assembly
         return uses_gpu(self.plan.loops) or (isinstance(assembly, Append) and assembly.lanes > 0)
+
+    def note_many(self, var: IndexVar, operands: int) -> None:
+        """Record that a loop has too many operands to tell all cases apart."""
+        note = (
+            f"{var}: {operands} operands may be absent, too many for a case each: they are merged "
+            "in one loop, which asks at each coordinate which are present"
+        )
+        self.notes += [note] if note not in self.notes else []
+        self.merged = max(self.merged, operands)
 
     def is_result(self, access: Access) -> bool:
         """Whether `access` is to the result of the kernel, rather than to a temporary."""

@@ -114,6 +114,7 @@ class Header:
                 group=tag.group_size or 0,
                 reduction=tag.reduction or "",
                 resident=tag.resident or 0,
+                chunk=tag.chunk or 0,
                 private=tuple(s for work in private for s in work.setup(valued)),
                 copies=self.copies if _has_copies(tag) else (),
             )

@@ -1,11 +1,13 @@
-"""A loop of one iteration: the body at a known value of a variable."""
+"""Loops that only lowering makes: at a known value of a variable, and of a known shape."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from openwork.loops.nodes import Forall
-from openwork.program.nodes import Expr
+from openwork.program.nodes import Block, Expr
 
 
 @dataclass(frozen=True)
@@ -13,3 +15,10 @@ class At(Forall):
     """`body` for one value of `var`: the known one, or `value`, from which others follow."""
 
     value: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Shaped(Forall):
+    """A loop that `shape` lowers at the point that a scope describes."""
+
+    shape: Callable[[Any], Block] = field(default=lambda scope: Block(()), compare=False)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.fresh import fresh_name
+from openwork.loops.nodes import Stmt
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.ranges import Range, Seam, Stretch
 from openwork.program.nodes import INDEX, Expr, Name
@@ -64,12 +65,14 @@ class Sharing:
     """How threads share a point of the program.
 
     `parallel`: it is inside a parallel loop. `atomic`: tensors that other threads write as well;
-    `racing`: those for which a GPU schedule leaves atomics to inner loops.
+    `racing`: those for which a GPU schedule leaves atomics to inner loops. `owned`: when an
+    accumulated entry of an atomic tensor is written by this thread alone.
     """
 
     parallel: bool = False
     atomic: frozenset[TensorVar] = frozenset()
     racing: frozenset[TensorVar] = frozenset()
+    owned: Expr | None = None
 
     def alone(self, tensor: TensorVar) -> Sharing:
         """Where no other thread writes `tensor`."""
@@ -90,7 +93,9 @@ class Scope:
 
     `whole`: each position of the result is written exactly once here, so the result need not be
     initialized. `reducing`: an enclosing loop is over a reduction variable. `depth`: the number of
-    enclosing loops. `flags`: the flag to set when a tensor is written. `appender` assembles the
+    enclosing loops. `flags`: the flag to set when a tensor is written. `perhaps`: operands that may
+    be absent here, and the condition under which they are present; they have a place only then.
+    `settled`: an assignment that is only reached where it has work. `appender` assembles the
     result, or the current piece of it.
     """
 
@@ -99,6 +104,8 @@ class Scope:
     accumulators: Mapping[Access, Expr] = field(default_factory=dict)
     tiles: Mapping[IndexVar, Tile] = field(default_factory=dict)
     flags: Mapping[TensorVar, Name] = field(default_factory=dict)
+    perhaps: Mapping[Access, Expr] = field(default_factory=dict)
+    settled: Stmt | None = None
     bounds: Bounds = field(default_factory=Bounds)
     sharing: Sharing = field(default_factory=Sharing)
     taken: Taken = field(default_factory=Taken)
@@ -151,6 +158,11 @@ class Scope:
         """With no place in operands that have no entry here."""
         places = {a: places for a, places in self.places.items() if a not in absent}
         return replace(self, places=places)
+
+    def given(self, conditions: Mapping[Access, Expr | None]) -> Scope:
+        """With operands present under `conditions`; None: certainly."""
+        table = {a: c for a, c in {**self.perhaps, **conditions}.items() if c is not None}
+        return replace(self, perhaps=table)
 
     def accumulate(self, access: Access, place: Expr) -> Scope:
         """With `access` accumulated in `place`, a scalar or an element of a local array."""

@@ -35,6 +35,20 @@ class Driver:
         """The level whose positions are counted."""
         return self.first + len(self.variables) - 1
 
+    def chooser(self, lhs: Access) -> int:
+        """The index of the innermost variable that selects the entry `lhs`; -1 if none does."""
+        return max((n for n, var in enumerate(self.variables) if var in lhs.vars), default=-1)
+
+    def stored(self, provenance: Provenance) -> bool:
+        """Whether the schedule stores the parents of each position."""
+        return any(
+            isinstance(relation, Pos)
+            and relation.stored
+            and relation.access == self.access
+            and provenance.underived(relation.parent) == self.variables
+            for relation in provenance.relations
+        )
+
     def counters(self, provenance: Provenance) -> list[IndexVar]:
         """The variables that count positions, where an entry's place differs from its position."""
         return [

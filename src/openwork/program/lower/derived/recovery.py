@@ -95,7 +95,9 @@ class Recovery:
         self, var: IndexVar, scope: Scope
     ) -> tuple[list[Stmt], Ends | None, Scope]:
         """The coordinates that the outermost underived variable of `var` is confined to."""
-        above = self.above(var)
+        above, piece = self.above(var), scope.bounds.ranges.get(var)
+        if above is None and piece is not None and not piece.everything:
+            return [], (piece.lo, piece.hi), scope  # of a result that is assembled in pieces
         return ([], None, scope) if above is None else above.outermost_window(var, scope)
 
     def window_above(

@@ -92,7 +92,7 @@ class SegmentGroups:
         parents: list[p.Expr | None] = [None] * (len(driver.variables) - 1)
         parents[m] = row
         above, scope = self._above(parents, window, scope)
-        begin, end = segments.edge(parents, m, 0), segments.edge(parents, m, 1)
+        begin, end = (tracked.edge(driver, parents, m, side) for side in (0, 1))
         first, scope = scope.fresh(f"{position.name}_first", lasting=True)
         stop, scope = scope.fresh(f"{position.name}_stop", lasting=True)
         known, inner = tracked.reach_down(
@@ -109,7 +109,7 @@ class SegmentGroups:
             position, first, stop, block(*known, work), by=p.Unit("thread", count=group),
             reductions=(p.Reduction(name, summed.original.op, identity, width),),
         )  # fmt: skip
-        owned = p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))
+        owned = tracked.owned(driver, parents, window, m)
         put = segments.put(parents, owned, stop, scope)
         body = block(
             Declare(first, arithmetic("max", begin, window.lo), fixed=True),

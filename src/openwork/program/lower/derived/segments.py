@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from openwork.errors import InternalError
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
 from openwork.program.lower.base.ranges import Range
@@ -40,8 +39,7 @@ class Segments:
     @property
     def chooser(self) -> int:
         """The index of the driver's innermost variable that selects the entry."""
-        chosen = set(self.summed.original.lhs.vars)
-        return max(n for n, var in enumerate(self.driver.variables) if var in chosen)
+        return self.driver.chooser(self.summed.original.lhs)
 
     def lower(
         self, parents: list[Expr | None], position: Name, window: Range, scope: Scope
@@ -51,15 +49,13 @@ class Segments:
         names = tracked.ctx.names
         at, scope = scope.fresh(f"{position.name}_at", lasting=True)
         stop, scope = scope.fresh(f"{position.name}_stop", lasting=True)
-        end = self._end(parents, m)
+        end = tracked.edge(driver, parents, m, 1)
         kept = tracked.keeps_parents(driver, m)
         step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
         work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
         comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
-        owned = p.Binary(
-            "&&", compare("<=", window.lo, self._begin(parents, m)), compare("<=", end, window.hi)
-        )
+        owned = tracked.owned(driver, parents, window, m)
         put = self.put(parents, owned, stop, scope)
         body = block(
             Declare(stop, arithmetic("min", end, window.hi), fixed=True),
@@ -83,7 +79,7 @@ class Segments:
             at_each(variables, replace(summed.original, rhs=summed.total)),
             replace(here, reducing=True),
         )
-        if lhs.tensor not in scope.sharing.atomic:
+        if lhs.tensor not in scope.sharing.atomic or not tracked.owns(self.loop, lhs, driver):
             return block(*known, add)
         alone = replace(here, sharing=scope.sharing.alone(lhs.tensor), reducing=True)
         ours = ctx.provenance.roots_of((*lhs.vars, *driver.variables))
@@ -91,10 +87,7 @@ class Segments:
             ctx.plan.assignment.op is None
             and ctx.is_result(lhs)
             and ctx.provenance.roots_of(scope.coords) <= ours
-            and set(driver.variables[: self.chooser + 1]) <= set(lhs.vars)
         )
-        if not set(driver.variables[: self.chooser + 1]) <= set(lhs.vars):
-            return block(*known, add)
         put = replace(summed.original, rhs=summed.total, op=None if only else summed.original.op)
         store = summed.each(tracked.lower, at_each(variables, put), alone)
         return block(*known, If(owned, store, add))
@@ -103,24 +96,3 @@ class Segments:
         """Advance all parents to those of the position after a segment."""
         kept = self.tracked.keeps_parents(self.driver, self.chooser)
         return self.tracked.move(self.driver, [*parents, position], 1, kept)
-
-    def _end(self, parents: list[Expr | None], m: int) -> Expr:
-        return self.edge(parents, m, 1)
-
-    def _begin(self, parents: list[Expr | None], m: int) -> Expr:
-        return self.edge(parents, m, 0)
-
-    def edge(self, parents: list[Expr | None], m: int, side: int) -> Expr:
-        """The first position below the parent at level `m`, or one past the last."""
-        parent = parents[m]
-        if parent is None:
-            raise InternalError("an untracked parent was asked for")
-        at: Expr = parent + side
-        access = self.driver.access
-        for level in range(self.driver.first + m + 1, self.driver.last + 1):
-            kind, view = access.tensor.format.levels[level], self.tracked.ctx.view(access, level)
-            found = kind.begin(view, at)
-            if not isinstance(found, Expr):
-                raise InternalError("a level's begin is no expression")
-            at = found
-        return at

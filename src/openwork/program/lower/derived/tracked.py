@@ -47,6 +47,7 @@ class Tracked:
     recovery: Recovery
     lower: Lower
     segments: Callable[..., Any] | None = None  # lowers segments separately, if given
+    runs: Callable[..., Any] | None = None  # lowers segments whose body has loops, if given
 
     @property
     def ctx(self) -> Context:
@@ -61,6 +62,9 @@ class Tracked:
             code, window, scope = positions(self.recovery, whole, scope)
         access = driver.access
         summed = segment_sum(self.ctx, loop.body, driver, scope)
+        runs = None if summed or self.runs is None else self.runs(self, loop, driver)
+        if runs is not None and not runs.serves(scope):
+            runs = None
         complete = self.ctx.writes_all_of(written(loop.body), access)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
         skips = not complete and bool(chosen & set(driver.variables))
@@ -76,6 +80,9 @@ class Tracked:
         if summed is not None and self.segments is not None and apart:
             body = self.segments(self, loop, driver, summed).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
+        if runs is not None:
+            body = runs.lower(parents, window, scope)
+            return block(*code, *before, body)
         header, here = self._header(loop, position, window, scope)
         kept = self.keeps_parents(driver)
         tracking, inner = self.reach(
@@ -86,16 +93,21 @@ class Tracked:
         if summed is None:
             made = header.finish(block(*here, *tracking, work), self._comment(driver))
             return block(*code, *before, made)
-        ends = compare("==", position + 1, self._end(driver, driver.last, parents[-1]))
-        flush = self._flush(summed, driver, parents, window, inner)
+        chooser = driver.chooser(summed.original.lhs)
+        stops = self.edge(driver, parents, chooser, 1)
+        ends = compare("==", position + 1, stops)
+        if chooser < len(parents) - 1:  # most positions do not even end the innermost segment
+            last = compare("==", position + 1, self._end(driver, driver.last, parents[-1]))
+            ends = p.Binary("&&", last, ends)
+        flush = self._flush(summed, loop, driver, parents, window, inner)
         step = block(*here, *tracking, work, If(ends, block(flush, summed.restart(scope))))
         made = header.finish(step, self._comment(driver))
         # A segment that ended with the last position is already stored.
         nonempty = compare("<", window.lo, window.hi)
-        goes_on = compare("!=", window.hi, self._end(driver, driver.last, parents[-1]))
-        here, after = self.reach(driver, parents, window.hi - 1, scope, track=False)
-        # The entry does not depend on the innermost coordinate, which is recovered last.
-        put = block(*here[:-1], self._put(summed, driver, after))
+        goes_on = compare("!=", window.hi, stops)
+        chain: list[Expr | None] = [*parents, window.hi - 1]
+        here, after = self.reach_down(driver, chain, scope, chooser)
+        put = block(*here, self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
 
@@ -118,14 +130,16 @@ class Tracked:
     def _looks_up(self, loop: Forall, driver: Driver) -> bool:
         """Whether the parents of each position are cached with the operand, and looked up.
 
-        A GPU thread that takes only a few positions would spend most of its time searching.
+        A GPU thread that takes only a few positions would spend most of its time searching. The
+        schedule decides.
         """
         relation = self.ctx.provenance.above.get(loop.var)
         length = relation.length if isinstance(relation, Cut) else None
         counts = relation is not None and relation.counts_runs(loop.var)
         short = length is not None and length <= _FEW and not counts
         searched = all(kind.boundaries is not None for kind in driver.kinds[1:])
-        return self.ctx.on_gpu and short and driver.first == 0 and searched
+        short = short and driver.first == 0 and searched
+        return self.ctx.on_gpu and short and driver.stored(self.ctx.provenance)
 
     def _first_parents(
         self, body: Stmt, driver: Driver, window: Range, scope: Scope, looks_up: bool
@@ -229,7 +243,7 @@ class Tracked:
     ) -> list[p.Stmt]:
         """Advance the parents in `chain`, from index `first` on, to those of its last position."""
         access, code = driver.access, list[p.Stmt]()
-        for n in reversed(range(first, len(chain))):
+        for n in range(first, len(chain)):  # a parent changes only where its child does
             child, parent = chain[n], chain[n - 1]
             level = driver.first + n
             kind = access.tensor.format.levels[level]
@@ -240,15 +254,14 @@ class Tracked:
             if formula is None and kept and level == driver.last:
                 formula = self.ctx.tile_starts(access, level - 1, level, 1)[child]
             if formula is not None:
-                code.append(Set(parent, formula))
+                code = [Set(parent, formula), *code]
                 continue
             passed = compare("==", child, self._end(driver, level, parent))
             if self.ctx.on_gpu and kind.boundaries is not None:
-                code.append(
-                    p.If(passed, block(Set(parent, self._skip(access, level, parent, child))))
-                )
+                skip = self._skip(access, level, parent, child)
+                code = [p.If(passed, block(Set(parent, skip), *code))]
             else:
-                code.append(p.While(passed, block(Set(parent, parent + 1))))
+                code = [p.While(passed, block(Set(parent, parent + 1), *code))]
         return code
 
     def keeps_parents(self, driver: Driver, chooser: int = -1) -> bool:
@@ -283,12 +296,12 @@ class Tracked:
         return p.Helper("gallop", (ends, parent + 2, past, child + 1)) - 1
 
     def reach_down(
-        self, driver: Driver, chain: list[Expr | None], scope: Scope, last: int
+        self, driver: Driver, chain: list[Expr | None], scope: Scope, last: int, first: int = 0
     ) -> tuple[list[p.Stmt], Scope]:
-        """Reach the levels of the positions in `chain` up to `last`, and their coordinates."""
+        """Reach the levels `first` to `last` of the positions in `chain`, and their coordinates."""
         access, code = driver.access, list[p.Stmt]()
-        pairs = list(zip(chain, driver.variables, strict=True))[: last + 1]
-        for n, (place, var) in enumerate(pairs):
+        pairs = list(enumerate(zip(chain, driver.variables, strict=True)))
+        for n, (place, var) in pairs[first : last + 1]:
             level = driver.first + n
             kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
             above = chain[n - 1] if n else self.ctx.parent_place(access, level, scope).position
@@ -330,6 +343,7 @@ class Tracked:
     def _flush(
         self,
         summed: SegmentSum,
+        loop: Forall,
         driver: Driver,
         parents: list[Expr | None],
         window: Range,
@@ -337,22 +351,65 @@ class Tracked:
     ) -> p.Block:
         """Store the sum; atomically only if another thread may do so as well."""
         lhs = summed.original.lhs
-        chosen = set(driver.variables[:-1]) <= set(lhs.vars)
-        if lhs.tensor not in scope.sharing.atomic or not chosen:
+        if lhs.tensor not in scope.sharing.atomic or not self.owns(loop, lhs, driver):
             return self._put(summed, driver, scope)
-        kind = driver.access.tensor.format.levels[driver.last]
-        view, parent = self.ctx.view(driver.access, driver.last), parents[-1]
-        begins = compare("<=", window.lo, kind.begin(view, parent))
-        ends = compare("<=", self._end(driver, driver.last, parent), window.hi)
         alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
-        owned = p.Binary("&&", begins, ends)
+        owned = self.owned(driver, parents, window, driver.chooser(lhs))
         return block(If(owned, self._put(summed, driver, alone), self._put(summed, driver, scope)))
 
     def _put(self, summed: SegmentSum, driver: Driver, scope: Scope) -> p.Block:
         """R[i] += sum;"""
         put = replace(summed.original, rhs=summed.total)
-        body = at_each(driver.variables[:-1], put)
+        body = at_each(driver.variables[: driver.chooser(put.lhs) + 1], put)
         return summed.each(self.lower, body, replace(scope, reducing=True))
+
+    def owns(self, loop: Forall, lhs: Access, driver: Driver) -> bool:
+        """Whether a thread that has all positions of a segment is the only one to write `lhs`.
+
+        Parallel loops must cut the positions themselves, or else have entries of their own.
+        """
+        chooser, provenance = driver.chooser(lhs), self.ctx.provenance
+        if not set(driver.variables[: chooser + 1]) <= set(lhs.vars):
+            return False
+        if any(not kind.unique for kind in driver.kinds[: chooser + 1]):
+            return False
+        separate = provenance.recoverable(lhs.vars)
+        for around in parallel_around(self.ctx.plan.loops, loop.var):
+            pos = provenance.space(around.var)
+            cuts = pos is not None and pos.access == driver.access
+            cuts = cuts and pos is not None and provenance.origin(pos) == driver.fused
+            if around.var not in separate and not cuts:
+                return False
+        return True
+
+    def owned(
+        self, driver: Driver, parents: list[Expr | None], window: Range, chooser: int
+    ) -> Expr:
+        """Whether all positions of the current segment lie in `window`."""
+        begin = self.edge(driver, parents, chooser, 0)
+        end = self.edge(driver, parents, chooser, 1)
+        return p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))
+
+    def edge(self, driver: Driver, parents: list[Expr | None], m: int, side: int) -> Expr:
+        """The first position below the parent at level `m`, or one past the last."""
+        parent = parents[m]
+        if parent is None:
+            raise InternalError("an untracked parent was asked for")
+        at: Expr = parent + side
+        access = driver.access
+        for level in range(driver.first + m + 1, driver.last + 1):
+            kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
+            found = kind.begin(view, at)
+            if not isinstance(found, Expr):
+                raise InternalError("a level's begin is no expression")
+            at = found
+        return at
+
+
+def parallel_around(loops: Stmt, var: IndexVar) -> list[Forall]:
+    """The parallel loops that are a loop over `var`, or have one inside."""
+    tagged = (n for n in walk(loops) if isinstance(n, Forall) and n.tag is not None)
+    return [n for n in tagged if any(isinstance(m, Forall) and m.var == var for m in walk(n))]
 
 
 def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+from openwork.algebra.operators import SELECT
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.loops.relations import Cut, Pos
@@ -14,6 +15,8 @@ from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Recovery, named_ends
 from openwork.program.lower.walk.walkers import searchable
 from openwork.program.nodes import (
+    INDEX,
+    Apply,
     Declare,
     Expr,
     Helper,
@@ -45,10 +48,18 @@ def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:
             kind, view = access.tensor.format.levels[level], ctx.view(access, level)
             # Of consecutive segments; if there are none, there is no last one to read.
             ends = kind.begin(view, ends[0]), kind.children(view, ends[1])
+        if access in scope.perhaps:
+            ends = _where_present(scope.perhaps[access], ends)
         more, ends, scope = named_ends(f"p{ctx.names.of(access.tensor)}{level + 1}", ends, scope)
         code += more
         levels.append(ends)
     return code, Range(*ends, pos=relation, levels=tuple(levels)), scope
+
+
+def _where_present(present: Expr, ends: Ends) -> Ends:
+    """No positions where the operand is absent, and has no place to read them from."""
+    first, last = (Apply(SELECT, (present, end, ZERO), INDEX) for end in ends)
+    return first, last
 
 
 def dimension(recovery: Recovery, pos: Pos, scope: Scope) -> Found:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openwork.index.nodes import Access
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
+from openwork.loops.plan.pieces import cut_variable
 from openwork.loops.relations import Cut as Runs
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.context import Context
@@ -35,6 +36,11 @@ class Cut:
     ctx: Context
     loop: Forall
     whole: Range
+
+    @property
+    def var(self) -> IndexVar:
+        """The variable whose values are partitioned."""
+        return cut_variable(self.ctx.provenance, self.loop.var)
 
     def window(self, scope: Scope) -> tuple[list[Stmt], Range, Scope]:
         """The values of the current piece."""
@@ -76,7 +82,9 @@ class Cut:
 
     def confine(self, scope: Scope, window: Range) -> Scope:
         """With the loops of a piece restricted to its values."""
-        return scope.narrow(self.loop.var, window)
+        if self.var != self.loop.var:  # the loop's own range follows from this one
+            scope = scope.remember(self.var, window)
+        return scope.narrow(self.var, window)
 
     def prepare(self) -> list[Stmt]:
         """Code before the first piece."""
@@ -107,7 +115,7 @@ class Cut:
             for access in dict.fromkeys(n for n in walk(self.loop) if isinstance(n, Access))
             if access.tensor in self.ctx.names.operands
             and access.vars
-            and access.level_vars[0] == self.loop.var
+            and access.level_vars[0] == self.var
             and (not access.tensor.format.levels[0].full or _counts_below(access))
         ]
         return min(found, key=lambda access: access.tensor.format.levels[0].locates, default=None)
@@ -115,7 +123,7 @@ class Cut:
     def rows(self, window: Range, result: Appender) -> Rows:
         """The parents of the result's outermost sparse level that belong to a piece."""
         lo, hi = window.lo, window.hi
-        relation = self.ctx.provenance.above.get(self.loop.var)
+        relation = self.ctx.provenance.above.get(self.var)
         if isinstance(relation, Runs) and relation.length is not None:
             end = self.ctx.names.extent(relation.parent)
             hi = arithmetic("min", hi * relation.length, end)

@@ -21,6 +21,7 @@ import numpy as np
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
 from openwork.loops.plan.assembly import Append
+from openwork.loops.plan.pieces import cut_variable
 from openwork.program import nodes as p
 from openwork.program.contract import NO_MEMORY, ROOM, THREADS
 from openwork.program.lower.base.append import Appender
@@ -108,7 +109,9 @@ class Pieces:
             # Derived loops may have no iterations; then they close none of the rows they visit.
             levels = self.ctx.plan.result.format.levels
             result.gaps |= {n for n in result.sparse if n and levels[n - 1].full}
-        code, whole, scope = self.recovery.values(loop.var, scope)
+        code, whole, scope = self.recovery.values(
+            cut_variable(self.ctx.provenance, loop.var), scope
+        )
         cut = self._cut(loop, whole)
         counts = isinstance(assembly, Append) and assembly.strategy == "count"
         begin = [*code, *self._number(cut, counts), *self._firsts(), *cut.prepare()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from openwork.errors import InternalError
@@ -16,6 +16,7 @@ from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.walk.branchless import as_choice
 from openwork.program.lower.walk.lattice import Lattice, Point, build
+from openwork.program.lower.walk.presence import condition as condition_of, known, works
 from openwork.program.lower.walk.walkers import (
     Participant,
     Walker,
@@ -31,12 +32,15 @@ Lower = Callable[[Stmt, Scope], p.Block]
 
 @dataclass(frozen=True)
 class Cases:
-    """A loop being lowered: its lattice, its participating operands, and the scope around it."""
+    """A loop being lowered: its lattice, its participating operands, and the scope around it.
+
+    Without a lattice, one piece of code serves all cases, and asks which operands are present.
+    """
 
     ctx: Context
     lower: Lower
     loop: Forall
-    lattice: Lattice
+    lattice: Lattice | None
     parts: list[Participant]
     scope: Scope
 
@@ -55,7 +59,7 @@ class Cases:
     @property
     def points(self) -> list[Point]:
         """The points in the order they are tried; trailing ones without a body are dropped."""
-        points = list(self.lattice.points)
+        points = [] if self.lattice is None else list(self.lattice.points)
         while points and points[-1].body is None:
             points.pop()
         return points
@@ -83,7 +87,7 @@ class Cases:
         reached = {w.part.access: w for w in walkers}
         for part in self.parts:
             access = part.access
-            condition: Expr | None = None
+            condition = scope.perhaps.get(access)
             if part.walk is not None:
                 if access not in reached:
                     continue
@@ -94,13 +98,37 @@ class Cases:
                 without_walk(part), condition, scope, self.ctx.names, self.ctx.workspaces
             )
             code += found
-            if part.sparse:
+            if part.sparse or condition is not None:
                 conditions[access] = condition
+        for access in _loose(self.loop.body, scope):
+            conditions.setdefault(access, scope.perhaps[access])
         scope, after = self._reach_full_result(scope, everywhere)
+        if self.lattice is None:
+            met = [] if everywhere else walkers  # one of them is present wherever a merge stops
+            return block(*code, self._whatever(conditions, scope, met), *after)
         tried = self.points if points is None else points
         possible = [point for point in tried if point.present <= set(conditions)]
         certain = {a for a, condition in conditions.items() if condition is None}
-        return block(*code, self._chain(possible, conditions, certain, scope, walkers), *after)
+        sure = scope.given(dict.fromkeys(conditions))
+        return block(*code, self._chain(possible, conditions, certain, sure, walkers), *after)
+
+    def _whatever(
+        self, conditions: dict[Access, Expr | None], scope: Scope, walkers: list[Walker]
+    ) -> p.Stmt:
+        """The body for all cases, where there is work."""
+        body = self.loop.body
+        for access in list(conditions):
+            for other in followers(body, access, self.ctx.provenance):
+                conditions[other] = conditions[access]
+        scope = scope.given(conditions)
+        when = works(body, known(scope.perhaps))
+        own = {condition for w in walkers if (condition := conditions[w.part.access]) is not None}
+        every_one = bool(walkers) and len(own) == len(walkers)
+        if every_one and not isinstance(when, bool) and own <= set(when):
+            when = True
+        test = condition_of(when)
+        made = self._case(body, replace(scope, settled=body))
+        return made if test is None else p.If(test, made)
 
     def _standing(self, walker: Walker, scope: Scope) -> Scope:
         """With the position bound to its variable, where an entry's place does not imply it."""
@@ -207,7 +235,18 @@ class Cases:
     @property
     def always_works(self) -> bool:
         """Whether there is work at every coordinate."""
+        if self.lattice is None:
+            return self.works_without(_sparse(self.loop.body, self.parts, self.scope))
         return all(point.body is not None for point in self.lattice.points)
+
+    def works_without(self, absent: Iterable[Access]) -> bool:
+        """Whether there is work even where the operands in `absent` are."""
+        gone = {
+            access: False
+            for a in absent
+            for access in (a, *followers(self.loop.body, a, self.ctx.provenance))
+        }
+        return works(self.loop.body, {**known(self.scope.perhaps), **gone}) is not False
 
 
 def cases_of(ctx: Context, lower: Lower, loop: Forall, scope: Scope, known: bool = False) -> Cases:
@@ -216,10 +255,26 @@ def cases_of(ctx: Context, lower: Lower, loop: Forall, scope: Scope, known: bool
     parts = [part for part in found if part is not None]
     lattice = build(
         loop.body,
-        [part.access for part in parts if part.sparse],
+        _sparse(loop.body, parts, scope),
         lambda access: followers(loop.body, access, ctx.provenance),
     )
+    if lattice is None:
+        ctx.note_many(loop.var, len(_sparse(loop.body, parts, scope)))
     return Cases(ctx, lower, loop, lattice, parts, scope)
+
+
+def _sparse(body: Stmt, parts: list[Participant], scope: Scope) -> list[Access]:
+    """The operands that may have no entry at a coordinate, or have none where the loop is."""
+    found = [part.access for part in parts if part.sparse]
+    return [*found, *(a for a in _loose(body, scope) if a not in found)]
+
+
+def _loose(body: Stmt, scope: Scope) -> list[Access]:
+    """The accesses in `body` that may be absent where the loop is."""
+    if not scope.perhaps:
+        return []
+    found = (n for n in walk(body) if isinstance(n, Access) and n in scope.perhaps)
+    return list(dict.fromkeys(found))
 
 
 def _operands(stmt: Stmt) -> list[Access]:

@@ -2,21 +2,23 @@
 
 A point says: where exactly these operands have an entry, this is what remains of the loop's body.
 Points follow from the operators' laws alone. Redundant points are dropped: a product keeps one
-point, a sum of two keeps three, and `a` where not `b` keeps two.
+point, a sum of two keeps three, and `a` where not `b` keeps two. A sum of n keeps 2^n - 1; beyond
+a few, a loop has no lattice, and its code asks for each operand whether it is present
+(`presence.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from openwork.errors import InternalError
 from openwork.index.nodes import Access
 from openwork.loops.absent import restrict
 from openwork.loops.nodes import Stmt
 
-_MOST_OPERANDS = 14
+# Cases of one loop, and operands of which any number may be absent: more are not told apart.
+_MOST_POINTS, _MOST_OPTIONAL = 8, 6
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,32 @@ def build(
     body: Stmt,
     sparse: Sequence[Access],
     followers: Callable[[Access], Sequence[Access]] = lambda access: (),
-) -> Lattice:
+) -> Lattice | None:
     """The lattice of a loop whose operands `sparse` may have no entry at a coordinate.
 
-    `followers` are absent together with an operand.
+    `followers` are absent together with an operand. None: there are too many cases.
     """
-    if len(sparse) > _MOST_OPERANDS:
-        raise InternalError(f"{len(sparse)} sparse operands in one loop")
-    kept: list[Point] = []
-    for size in range(len(sparse) + 1):
-        for present in map(frozenset, combinations(sparse, size)):
-            absent = [a for a in sparse if a not in present]
-            left = restrict(body, [*absent, *(f for a in absent for f in followers(a))])
+
+    def left(absent: Iterable[Access]) -> Stmt | None:
+        return restrict(body, [f for a in absent for f in (a, *followers(a))])
+
+    nothing = Point(frozenset(), left(sparse))
+    required: list[Access] = []
+    optional: list[Access] = []
+    for access in sparse:
+        alone = nothing.body is None and left([access]) is None
+        (required if alone else optional).append(access)
+        if len(optional) > _MOST_OPTIONAL:
+            return None
+    kept = [nothing]
+    for size in range(len(optional) + 1):
+        for some in combinations(optional, size):
+            present = frozenset((*required, *some))
+            rest = left(a for a in optional if a not in some)
             below = _maximal([p for p in kept if p.present < present])
-            if not below or any(p.body != left for p in below):
-                kept.append(Point(present, left))
-    return Lattice(tuple(reversed(kept)))
+            if below and any(p.body != rest for p in below):
+                kept.append(Point(present, rest))
+    return Lattice(tuple(reversed(kept))) if len(kept) <= _MOST_POINTS else None
 
 
 def _maximal(points: list[Point]) -> list[Point]:

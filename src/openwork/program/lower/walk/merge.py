@@ -68,7 +68,7 @@ def _in_order(
     named = " and ".join(cases.ctx.names.of(w.part.access.tensor) for w in walkers)
     comment = f"{cases.name} of {named}, in order" if not alone else f"rest of {named}"
     unroll = 0 if cases.loop.unroll is None else cases.loop.unroll or 2
-    return p.While(more, block(*code), comment, _polls(cases), unroll, brief=alone)
+    return p.While(more, block(*code), comment, polls(cases), unroll, brief=alone)
 
 
 def _looks_ahead(cases: Cases, walkers: list[Walker]) -> bool:
@@ -209,7 +209,7 @@ def _gallop(cases: Cases, walkers: list[Walker], var: Name, scope: Scope) -> p.S
     return p.If(meet, together, block(*skip))
 
 
-def _polls(cases: Cases) -> bool:
+def polls(cases: Cases) -> bool:
     """Whether to check the interrupt flag at each step: around other loops, and along segments
     that are long by themselves, where it costs a few percent."""
     inner, names = cases.scope.depth > 1, cases.ctx.names

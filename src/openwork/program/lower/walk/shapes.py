@@ -13,6 +13,7 @@ from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.lower.walk.balance import balance
 from openwork.program.lower.walk.cases import Cases
 from openwork.program.lower.walk.merge import merge_loop
+from openwork.program.lower.walk.merge_many import merge_many
 from openwork.program.lower.walk.prefetch import asked_for, prefetches
 from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
@@ -153,6 +154,8 @@ class Shape:
             if driver not in groups:
                 groups.append(driver)
         code = [*_declarations(walkers), *self._reserve([(w.position, w.end) for w in walkers])]
+        if cases.lattice is None:
+            return block(*code, merge_many(cases, walkers, scope))
         for group in groups:
             some = [w for w in walkers if w.part.access in group]
             code.append(merge_loop(cases, some, scope))

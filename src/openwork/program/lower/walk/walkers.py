@@ -97,6 +97,7 @@ class Walker:
     window: Range | None = None  # of coordinates
     part_of_run: tuple[Expr, Expr] | None = None  # of positions
     beside: Beside | None = None
+    present: Expr | None = None  # whether it has a parent at all, where that may be absent
 
     @property
     def level(self) -> int:
@@ -187,7 +188,14 @@ class Walker:
         return substitute(found, {level.place(view, parent, position): self.place().position})
 
     def declare(self) -> list[Stmt]:
-        """The position and end, before the loop."""
+        """The position and end, before the loop; nothing to walk where the parent is absent."""
+        code = self._declared()
+        if self.present is None:
+            return code
+        empty = [Declare(name, Value(0)) for name in (self.position, self.end)]
+        return [*empty, If(self.present, block(*map(_assigned, code)))]
+
+    def _declared(self) -> list[Stmt]:
         if self.window is not None and self.part_of_run is None:
             return self._searched()
         begin, end = self.bounds()
@@ -249,8 +257,9 @@ def make_walker(
     reached = scope.reached(access)
     parent = reached[-1] if reached else Place(Value(0))
     walker = Walker(
-        part, position, end, coordinate, segment, names, workspaces, parent, window, part_of_run
-    )
+        part, position, end, coordinate, segment, names, workspaces, parent, window, part_of_run,
+        present=scope.perhaps.get(access),
+    )  # fmt: skip
     return walker, scope
 
 
@@ -320,6 +329,10 @@ def searchable(level: Level, view: Any, parent: Expr) -> Array | None:
     probe = Name("probe")
     stored = level.coordinate(view, parent, probe)
     return stored.array if isinstance(stored, Load) and stored.index == probe else None
+
+
+def _assigned(stmt: Stmt) -> Stmt:
+    return Set(stmt.name, stmt.value) if isinstance(stmt, Declare) else stmt
 
 
 def _expr(value: object) -> Expr:

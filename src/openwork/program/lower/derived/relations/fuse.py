@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, Stmt
@@ -14,6 +15,7 @@ from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Values
+from openwork.program.lower.derived.segment_runs import SegmentRuns
 from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import coordinate_window
@@ -58,7 +60,8 @@ class FuseLoops(Loops[Fuse]):
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
         if driver is not None:
             segments = Segments if self.ctx.on_gpu else None
-            tracked = Tracked(recovery, self.iteration.lower, segments)
+            runs = None if self.ctx.on_gpu else partial(SegmentRuns, self.iteration.walk)
+            tracked = Tracked(recovery, self.iteration.lower, segments, runs)
             return tracked.loop(loop, driver, window, scope)
         code, first, scope = recovery.values(fuse.outer, scope)
         more, second, scope = recovery.values(fuse.inner, scope)

@@ -9,11 +9,13 @@ from openwork.loops.relations import Pos
 from openwork.program import nodes as p
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import Found, Values
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import positions
 from openwork.program.nodes import Expr, Name, Value, block
+from openwork.tree import walk
 
 
 class PosValues(Values[Pos]):
@@ -66,13 +68,29 @@ class PosLoops(Loops[Pos]):
     """Loops along positions."""
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
+        """A loop over some positions; all of them are a loop over all coordinates."""
+        if window is None and self._covers(loop, var):
+            piece = scope.bounds.windows.get(self.relation.parent)
+            return self.iteration.iterate(loop, self.relation.parent, piece, scope)
         code, whole, scope = self.recovery.values(var, scope)
-        if whole.missing:
+        origin, part = self.ctx.provenance.origin(self.relation), window or whole
+        driven = not whole.missing and driver_of(self.ctx, loop.body, origin, part, scope)
+        if whole.missing or (window is None and not driven):
             inner = self.iteration.iterate(loop, self.relation.parent, None, scope)
         else:
-            origin = self.ctx.provenance.origin(self.relation)
-            inner = self.iteration.iterate(loop, origin, window or whole, scope)
+            inner = self.iteration.iterate(loop, origin, part, scope)
         return block(*code, inner)
+
+    def _covers(self, loop: Forall, var: IndexVar) -> bool:
+        """Whether a loop over all positions of one level may go over the coordinates instead.
+
+        Not where something else is indexed by positions, or where the operand was read before.
+        """
+        provenance = self.ctx.provenance
+        reads = [node for node in walk(loop.body) if isinstance(node, Access)]
+        counted = any(provenance.space(v) is not None for access in reads for v in access.vars)
+        alone = len(provenance.underived(var)) == 1
+        return alone and self.relation.access in reads and not counted
 
     def known_value(self, body: Stmt, var: IndexVar, value: p.Name, scope: Scope) -> p.Block:
         return Tracked(self.recovery, self.iteration.lower).at(self.relation, body, value, scope)

@@ -1,0 +1,142 @@
+typedef int int32_t;
+typedef int index_t;
+
+// The last position in [begin, end) that holds `value` or less, else `begin`.
+static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin, index_t end,
+                            index_t value) {
+  while (end - begin > 1) {
+    const index_t middle = begin + (end - begin) / 2;
+    if (array[middle] <= value) begin = middle;
+    else end = middle;
+  }
+  return begin;
+}
+
+struct add_of_float32 {
+  static __device__ float of(float a, float b) { return (float)(a + b); }
+};
+
+// Values of any size from other lanes, word by word.
+template <typename T, typename Move> static __device__ inline T words(T value, Move move) {
+  union { T all; int word[(sizeof(T) + 3) / 4]; } u;
+  u.word[(sizeof(T) + 3) / 4 - 1] = 0;
+  u.all = value;
+#pragma unroll
+  for (int n = 0; n < (int)((sizeof(T) + 3) / 4); n++) u.word[n] = move(u.word[n]);
+  return u.all;
+}
+struct MoveXor {
+  unsigned mask;
+  int bits, width;
+  __device__ int operator()(int word) const { return __shfl_xor_sync(mask, word, bits, width); }
+};
+struct MoveUp {
+  unsigned mask;
+  int by, width;
+  __device__ int operator()(int word) const { return __shfl_up_sync(mask, word, by, width); }
+};
+
+// The values of each run of lanes with the same index combined, in its last lane; if it is one.
+template <typename Op, int G, typename T>
+static __device__ inline bool of_segment(T &value, index_t index, unsigned mask) {
+  const int lane = threadIdx.x & (G - 1), at = threadIdx.x & 31;
+  const index_t before = words(index, MoveUp{mask, 1, G});
+  const unsigned heads = __ballot_sync(mask, lane == 0 || before != index);
+  // How many lanes this one's run reaches back.
+  const int back = at - (31 - __clz((int)(heads & (0xffffffffu >> (31 - at)))));
+#pragma unroll
+  for (int by = 1; by < G; by *= 2) {
+    const T other = words(value, MoveUp{mask, by, G});
+    if (by <= back) value = Op::of(other, value);
+  }
+  return index >= 0 && (lane == G - 1 || heads >> (at + 1) & 1);
+}
+
+// forall p0:  [GPUBlock, IgnoreRaces]
+//   forall k0_2:  [GPUWarp, NoRaces]
+//     forall k1:
+//       forall p1:  [GPUGroup of 32, segment reduction]
+//         R(i,k) += A(i,j) * B(j,k)
+// such that split(k, k0, k1, 16),
+//   bound(k0, k0_2, 2, MaxExact),
+//   fuse(i, j, f),
+//   pos(f, p, A[i, j]),
+//   split(p, p0, p1, 128)
+extern "C" __global__ void __launch_bounds__(256) kernel_1(
+    const index_t A2_size,
+    const index_t A1_size,
+    int32_t *__restrict__ A_tiles1_of2_128,
+    const int32_t *__restrict__ A_pos2
+) {
+  const index_t lane = threadIdx.x % 256;
+  {
+    const index_t A_tiles1_of2_128_at_run = blockIdx.x;
+    if (A_tiles1_of2_128_at_run < ((A2_size + 127) / 128 + 1 + 255) / 256) {
+      // where tiles begin
+      {
+        const index_t A_tiles1_of2_128_at = A_tiles1_of2_128_at_run * 256 + lane;
+        if (A_tiles1_of2_128_at < (A_tiles1_of2_128_at_run * 256 + 256 < (A2_size + 127) / 128 + 1 ? A_tiles1_of2_128_at_run * 256 + 256 : (A2_size + 127) / 128 + 1)) {
+          A_tiles1_of2_128[A_tiles1_of2_128_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_128_at * 128);
+        }
+      }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) kernel_2(
+    const index_t p0_end,
+    const index_t pA2_begin,
+    const index_t pA2_end,
+    const index_t k_size,
+    const int32_t *__restrict__ A_tiles1_of2_128,
+    const int32_t *__restrict__ A_pos2,
+    const int32_t *__restrict__ A_crd2,
+    const float *__restrict__ A_vals,
+    const float *__restrict__ B_vals,
+    float *__restrict__ R_vals
+) {
+  const index_t warp = threadIdx.x / 128;
+  const index_t lane = threadIdx.x % 128;
+  {
+    const index_t p0 = blockIdx.x;
+    if (p0 < p0_end) {
+      const index_t p_lo = pA2_begin + p0 * 128;
+      const index_t p_hi = pA2_begin + p0 * 128 + 128 < pA2_end ? pA2_begin + p0 * 128 + 128 : pA2_end;
+      const index_t pA1_from = A_tiles1_of2_128[p0];
+      const index_t pA1_to = A_tiles1_of2_128[p0 + 1];
+      {
+        const index_t k0 = warp;
+        if (k0 < 2) {
+          const index_t k_lo = k0 * 16;
+          const index_t k_hi = k0 * 16 + 16 < k_size ? k0 * 16 + 16 : k_size;
+          // k of this run
+          for (index_t k = k_lo; k < k_hi; k++) {
+            const index_t p1_end = p_hi - p_lo;
+            {
+              const index_t p1_at_base = 0;
+              if (p1_at_base < p1_end) {
+                const bool in_range = p1_at_base + lane < p1_end;
+                const index_t p1_at = p1_at_base + lane < p1_end - 1 ? p1_at_base + lane : p1_end - 1;
+                const index_t p1 = p1_at;
+                index_t R_vals_place = -1;
+                float R_vals_part = 0.0f;
+                if (in_range && pA2_begin + p0 * 128 + p1 < pA2_end) {
+                  const index_t p = pA2_begin + p0 * 128 + p1;
+                  const index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
+                  const index_t i = pA1;
+                  const index_t j = A_crd2[p];
+                  R_vals_place = i * k_size + k;
+                  R_vals_part = A_vals[p] * B_vals[j * k_size + k];
+                }
+                const bool R_vals_part_mine = of_segment<add_of_float32, 32>(R_vals_part, R_vals_place, 0xffffffffu);
+                if (R_vals_part_mine) {
+                  atomicAdd(&R_vals[R_vals_place], R_vals_part);
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}

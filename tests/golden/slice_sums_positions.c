@@ -1,0 +1,103 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
+}
+
+// Each part has four fifths of a thread's share of what is left, so that all threads are done at
+// once: how much of the work, of 2^20, comes before part `part`.
+static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
+  int64_t rest = part < parts ? 1 << 20 : 0;
+  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
+  return (1 << 20) - rest;
+}
+
+// The last position in [begin, end) that holds `value` or less, else `begin`.
+static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
+                            int64_t value) {
+  while (end - begin > 1) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (array[middle] <= value) begin = middle;
+    else end = middle;
+  }
+  return begin;
+}
+
+// forall p0:  [CPUThread, Atomics]
+//   forall p1:
+//     R(i) += A(i,j,k) * B(j) * C(k)
+// such that fuse(j, k, f),
+//   fuse(i, f, f_2),
+//   pos(f_2, p, A[i, j, k]),
+//   split(p, p0, p1, 64)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int32_t *restrict A_crd1 = arrays[1];
+  const int32_t *restrict A_pos1 = arrays[2];
+  const int32_t *restrict A_crd2 = arrays[3];
+  const int32_t *restrict A_pos2 = arrays[4];
+  const int32_t *restrict A_crd3 = arrays[5];
+  const int32_t *restrict A_pos3 = arrays[6];
+  const double *restrict A_vals = arrays[7];
+  const double *restrict B_vals = arrays[8];
+  const double *restrict C_vals = arrays[9];
+  double *restrict R_vals = arrays[10];
+  const int64_t pA1_begin = A_pos1[0];
+  const int64_t pA1_end = A_pos1[1];
+  const int64_t pA2_begin = A_pos2[pA1_begin];
+  const int64_t pA2_end = A_pos2[pA1_end];
+  const int64_t pA3_begin = A_pos3[pA2_begin];
+  const int64_t pA3_end = A_pos3[pA2_end];
+  const int64_t p0_end = (pA3_end - pA3_begin + 63) / 64;
+  // threads take contiguous parts
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
+    const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
+    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
+      if (*stop) break;
+      const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
+      for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
+        const int64_t p_lo = pA3_begin + p0 * 64;
+        const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
+        int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_lo);
+        int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
+        double R_sum = 0.0;
+        // positions of A
+        for (int64_t pA3 = p_lo; pA3 < p_hi; pA3++) {
+          while (pA3 == A_pos3[pA2 + 1]) {
+            pA2++;
+            while (pA2 == A_pos2[pA1 + 1]) {
+              pA1++;
+            }
+          }
+          const int64_t i = A_crd1[pA1];
+          const int64_t j = A_crd2[pA2];
+          const int64_t k = A_crd3[pA3];
+          R_sum += A_vals[pA3] * B_vals[j] * C_vals[k];
+          if (pA3 + 1 == A_pos3[pA2 + 1] && pA3 + 1 == A_pos3[A_pos2[pA1 + 1]]) {
+            if (p_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi) {
+              R_vals[i] += R_sum;
+            } else {
+#pragma omp atomic
+              R_vals[i] += R_sum;
+            }
+            R_sum = 0.0;
+          }
+        }
+        if (p_lo < p_hi && p_hi != A_pos3[A_pos2[pA1 + 1]]) {
+          const int64_t i = A_crd1[pA1];
+#pragma omp atomic
+          R_vals[i] += R_sum;
+        }
+      }
+    }
+  }
+  return *stop ? 2 : 0;
+}

@@ -1,0 +1,247 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
+}
+
+// Each part has four fifths of a thread's share of what is left, so that all threads are done at
+// once: how much of the work, of 2^20, comes before part `part`.
+static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
+  int64_t rest = part < parts ? 1 << 20 : 0;
+  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
+  return (1 << 20) - rest;
+}
+
+// The last position in [begin, end) that holds `value` or less, else `begin`.
+static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
+                            int64_t value) {
+  while (end - begin > 1) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (array[middle] <= value) begin = middle;
+    else end = middle;
+  }
+  return begin;
+}
+
+// As many elements as the processor has lanes for: 64, 32 or 16 bytes.
+#if defined __AVX512F__
+#define LANES_float64 (64 / (int64_t)sizeof(double))
+#elif defined __AVX__
+#define LANES_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
+
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+
+// Bring memory closer that a gather will need soon, where the processor does not see it coming.
+static inline void gather_soon(const void *at) {
+#ifndef __AVX512F__
+  ask_for(at);
+#endif
+}
+
+// As many elements as the processor has lanes for: 32 or 16 bytes.
+#if defined __AVX__
+#define LANES_narrow_float64 (32 / (int64_t)sizeof(double))
+#else
+#define LANES_narrow_float64 (16 / (int64_t)sizeof(double))
+#endif
+typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_float64 * sizeof(double))));
+// The same anywhere in an array.
+typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
+
+// forall p0:  [CPUThread, Atomics]
+//   forall p1:
+//     forall k:
+//       R(i,k) += A(i,j) * B(j,k)
+// such that fuse(i, j, f),
+//   pos(f, p, A[i, j]),
+//   split(p, p0, p1, 64)
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t i_size = sizes[2];
+  const int64_t j_size = sizes[3];
+  const int64_t k_size = sizes[4];
+  const int32_t *restrict A_crd2 = arrays[1];
+  const int32_t *restrict A_pos2 = arrays[2];
+  const double *restrict A_vals = arrays[3];
+  const double *restrict B_vals = arrays[4];
+  double *restrict R_vals = arrays[5];
+  const int64_t A2_size = A_pos2[i_size];
+  const _Bool B_far = 4194304 < j_size * k_size * 8;
+  const int64_t pA2_begin = A_pos2[0];
+  const int64_t pA2_end = A_pos2[i_size];
+  const int64_t p0_end = (pA2_end - pA2_begin + 63) / 64;
+  // threads take contiguous parts
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < shares; part++) {
+    const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
+    const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
+    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
+      if (*stop) break;
+      const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
+      for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
+        const int64_t p_lo = pA2_begin + p0 * 64;
+        const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
+        int64_t pA2_at = p_lo;
+        // segments of A
+        while (pA2_at < p_hi) {
+          while (pA2_at == A_pos2[pA1 + 1]) {
+            pA1++;
+          }
+          const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
+          const int64_t i = pA1;
+          int64_t k_tile = 0;
+          // 32 columns in registers
+          while (k_tile + 32 <= k_size) {
+            vector_float64 R_sums32[32 / LANES_float64];
+#pragma GCC unroll 32
+            for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+              R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
+            }
+            // stored j of A
+            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+              const int64_t j = A_crd2[pA2_2];
+              const double A_val = A_vals[pA2_2];
+#pragma GCC unroll 32
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+              }
+              if (B_far) {
+                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                if (j_ahead != j) {
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
+                }
+              }
+            }
+            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+#pragma GCC unroll 32
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64];
+              }
+            } else {
+#pragma GCC unroll 32
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+#pragma omp atomic
+                R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
+              }
+            }
+            k_tile += 32;
+          }
+          // 16 columns in registers
+          while (k_tile + 16 <= k_size) {
+            vector_float64 R_sums16[16 / LANES_float64];
+#pragma GCC unroll 16
+            for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+              R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
+            }
+            // stored j of A
+            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+              const int64_t j = A_crd2[pA2_2];
+              const double A_val_2 = A_vals[pA2_2];
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+              }
+              if (B_far) {
+                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                if (j_ahead != j) {
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                }
+              }
+            }
+            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64];
+              }
+            } else {
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+#pragma omp atomic
+                R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
+              }
+            }
+            k_tile += 16;
+          }
+          // 4 columns in registers
+          while (k_tile + 4 <= k_size) {
+            vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+#pragma GCC unroll 4
+            for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+              R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+            }
+            // stored j of A
+            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+              const int64_t j = A_crd2[pA2_2];
+              const double A_val_3 = A_vals[pA2_2];
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+              }
+              if (B_far) {
+                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                if (j_ahead != j) {
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                }
+              }
+            }
+            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64];
+              }
+            } else {
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+#pragma omp atomic
+                R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64][k_tile_at % LANES_narrow_float64];
+              }
+            }
+            k_tile += 4;
+          }
+          // columns that are left
+          while (k_tile + 1 <= k_size) {
+            double R_sum = 0.0;
+            // stored j of A
+            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+              const int64_t j = A_crd2[pA2_2];
+              R_sum += A_vals[pA2_2] * B_vals[j * k_size + k_tile];
+            }
+            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+              R_vals[i * k_size + k_tile] += R_sum;
+            } else {
+#pragma omp atomic
+              R_vals[i * k_size + k_tile] += R_sum;
+            }
+            k_tile++;
+          }
+          pA2_at = pA2_stop;
+        }
+      }
+    }
+  }
+  return *stop ? 2 : 0;
+}
