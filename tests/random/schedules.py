@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -49,7 +49,8 @@ def random_schedule(rng: random.Random, stmt: Statement, finite: bool = True) ->
 def random_command(rng: random.Random, stmt: Statement) -> Statement:
     """`stmt` after one more command; the kind of command is drawn first."""
     if rng.random() < 0.25:
-        return rng.choice((_promised, _ordered, _precomputed, _ignoring, _chunks))(rng, stmt)
+        kinds = (_promised, _ordered, _precomputed, _ignoring, _in_blocks, _chunks)
+        return rng.choice(kinds)(rng, stmt)
     option = random_option(rng, stmt)
     if option is None:
         return stmt
@@ -122,11 +123,12 @@ def _promised(rng: random.Random, stmt: Statement) -> Statement:
 
 
 def _ordered(rng: random.Random, stmt: Statement) -> Statement:
-    """All loops in another order, which may ask for other conversions than before."""
+    """All or some loops in another order, which may ask for other conversions than before."""
     variables = loop_variables(stmt._base)
     for _ in range(4):
+        count = len(variables) if rng.random() < 0.5 else rng.randint(0, len(variables))
         try:
-            return stmt.order(*rng.sample(variables, len(variables)))
+            return stmt.order(*rng.sample(variables, count))
         except ScheduleError:
             continue
     return stmt
@@ -151,6 +153,26 @@ def _precomputed(rng: random.Random, stmt: Statement) -> Statement:
         except ScheduleError:
             continue
     return stmt
+
+
+def _in_blocks(rng: random.Random, stmt: Statement) -> Statement:
+    """A command for a mode that is stored in blocks, by the name of the mode."""
+    blocks = stmt._base.blocks
+    if not blocks:
+        return _ordered(rng, stmt)
+    block, name = rng.choice(blocks), f"{len(loop_variables(stmt._base))}"
+    var, rows = block.var, block.size * rng.choice((1, 2, 3))
+    kinds: tuple[Callable[[], Statement], ...] = (
+        lambda: stmt.split(var, f"{var}_c{name}", f"{var}_d{name}", rows),
+        lambda: stmt.divide(var, f"{var}_c{name}", f"{var}_d{name}", 3),
+        lambda: stmt.parallelize(var, "CPUThread"),
+        lambda: stmt.unroll(var),
+        lambda: stmt.order(*rng.sample([b.var for b in blocks], len(blocks))),
+    )
+    try:
+        return rng.choice(kinds)()
+    except ScheduleError:
+        return stmt
 
 
 def _ignoring(rng: random.Random, stmt: Statement) -> Statement:
