@@ -386,6 +386,16 @@ def test_atomics_in_a_deterministic_kernel() -> None:
         stmt.compile("cuda", deterministic=True)
 
 
+@provokes("E319")
+def test_an_operator_of_too_many_sparse_operands() -> None:
+    vector = ow.Format([ow.Compressed])
+    x = [ow.tensor(np.eye(9)[n], format=vector, name=f"x{n}") for n in range(9)]
+    (i,), y = ow.indices("i"), ow.empty((9,), name="y")
+    last = ow.operator("last", lambda a, b, c, d, e, f, g, h, k: k + a * b * c * d * e * f * g * h)
+    with refused("E319", ow.ScheduleError, "9 arguments that may be absent", hint="of its own"):
+        ow.assign(y[i], last(*(t[i] for t in x))).compile()
+
+
 @provokes("E316")
 def test_a_recipe_for_another_statement() -> None:
     with refused("E316", ow.ScheduleError, "results with columns", hint="C(i,k)"):
