@@ -92,3 +92,14 @@ def test_what_is_added_to_a_sum_is_added_once(format: ow.Format) -> None:
     y = ow.empty((45,), name="y")
     stmt = ow.assign(y[i], ow.tensor(A, format=format, name="A")[i, j] * 2.0 + 1.0)
     np.testing.assert_array_equal(stmt.compile()().to_numpy(), A.sum(axis=1) * 2 + 1)
+
+
+@pytest.mark.parametrize("rows", [1, 1100])
+@pytest.mark.parametrize("level", [ow.Dense, ow.Permuted(3)])
+def test_where_absent_entries_count(level: ow.Level, rows: int) -> None:
+    """`0 <= an absent entry` holds: a row that stores nothing is not nothing."""
+    format = ow.Format([level, ow.Padded], order=(1, 0))
+    B = ow.tensor((np.zeros((2, 0), int), np.zeros(0)), shape=(6, rows), format=format, name="B")
+    C, Y = ow.tensor(np.zeros(rows), name="C"), ow.empty((rows,), dtype="int8", name="Y")
+    made = ow.parse("Y(j) = max(i, C(j) <= B(i,j))", Y=Y, B=B, C=C).compile()().to_numpy()
+    np.testing.assert_array_equal(made, np.ones(rows))

@@ -84,7 +84,10 @@ class RowsAsLanes:
         if derived or any(isinstance(n, (Where, Then)) for n in walk(self.ctx.plan.loops)):
             return None
         known = scope.bind(loop.var, Value(0))
-        sparse = [part.access for part in self._cases(sums, known).parts if part.sparse]
+        cases = self._cases(sums, known)
+        sparse = [part.access for part in cases.parts if part.sparse]
+        if sparse and (cases.lattice is None or cases.lattice.everywhere is not None):
+            return None  # absent entries count, too
         along = [a for a in self._reads(sums) if a.level_vars == (loop.var, sums.var)]
         found = [a for a in along if a.tensor.format.levels[1].abreast(split.length)]
         if len(found) != 1 or sparse not in ([], found):
