@@ -77,6 +77,16 @@ def test_a_sum_of_two_hundred() -> None:
 
 
 @pytest.mark.needs_cc
+def test_an_absent_entry_may_count() -> None:
+    """One operand has the fill value 1: where it and all before it are absent, the sum is not 0."""
+    tensors = operands(8, [VECTOR])
+    entries = (np.array([[2, 5]]), np.array([3.0, 4.0]))
+    tensors[2] = ow.tensor(entries, shape=(30,), format=VECTOR, fill=1, name="T2")
+    expected = reduce(add, [t.to_numpy() for t in tensors])
+    np.testing.assert_array_equal(summed(tensors, ow.dense(1)).compile()().to_numpy(), expected)
+
+
+@pytest.mark.needs_cc
 def test_sums_of_products() -> None:
     a = operands(12, [ow.DCSR, ow.CSR])
     i, j = ow.indices("i j")

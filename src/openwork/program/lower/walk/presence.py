@@ -337,8 +337,10 @@ class Valued:
 
     def _neutral(self, spine: list[index.Apply]) -> Value | None:
         """What a sum can begin with, if adding the first term to it gives exactly that term."""
-        dtype = spine[0].dtype
-        if dtype.kind not in "fiu" or any(node.op != ADD for node in spine):
+        dtype, absent = spine[0].dtype, self.states[id(spine[0].args[0])].absent
+        if absent is None or absent.value != 0 or any(node.op != ADD for node in spine):
+            return None
+        if dtype.kind not in "fiu":
             return None
         return Value(-0.0 if dtype.kind == "f" else 0, dtype.name)
 
