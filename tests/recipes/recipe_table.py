@@ -24,7 +24,7 @@ SPMM: dict[str, Recipe] = {
     "positions": r.spmm_positions,
     "tiles": lambda s: r.spmm_tiles(s, 100),
     "nnz16": lambda s: r.atomic_parallel(s, nnz=16, col=2),
-    "segment": lambda s: r.atomic_parallel(s, nnz=1, col=2, group=32),
+    "segment": lambda s: r.atomic_parallel(s, nnz=1, col=4, group=32),
     "eighth": lambda s: r.atomic_parallel(s, row=1 / 8, col=2, group=8),
 }
 # Statements about a matrix other than its products, by their einsum and format of the result, with

@@ -183,7 +183,7 @@ def test_csr_and_csc_are_shared_if_asked_for(kind: str, width: Any) -> None:
 def test_arrays_of_two_widths_stay_as_they_are() -> None:
     matrix = sparse.csr_array(MATRIX)
     matrix.indptr = matrix.indptr.astype(np.int64)
-    A = tensor(matrix)
+    A = tensor(matrix, share=True)
     assert A.storage.widths == ("int32", "int64")  # crd, pos
     back = A.to_scipy()
     assert back.indices.dtype == back.indptr.dtype

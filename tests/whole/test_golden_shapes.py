@@ -92,10 +92,15 @@ def test_balanced_parts_are_cut_by_a_search() -> None:
     assert "atomic" not in text
 
 
-@pytest.mark.parametrize("name", ["spmv_lanes", "sddmm_lanes"])
-def test_lanes_have_sums_of_their_own(name: str) -> None:
-    text = kernel_of(name)
+def test_lanes_have_sums_of_their_own() -> None:
+    text = kernel_of("sddmm_lanes")
     has_in_order(text, r"R_sum = 0\.0", r"#pragma omp simd reduction\(\+ ?: ?R_sum\)\n\s*for \(")
+
+
+def test_gathered_lanes_are_masked() -> None:
+    text = kernel_of("spmv_lanes")
+    loop = r"pA2 < A_pos2\[i \+ 1\]; pA2 \+= LANES_masked_float64\)"
+    has_in_order(text, r"R_sum = 0\.0", "R_sum_lanes = {0}", loop, r"R_sum \+= sum_masked_float64")
 
 
 def test_galloping_searches_from_where_it_is() -> None:

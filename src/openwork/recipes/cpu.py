@@ -99,7 +99,9 @@ def position_chunks(stmt: S, each: int = 4096) -> S:
       split(place, chunk, entry, 64)
     """
     sides = Parts(stmt)
-    made = positions(ordered(stmt, sides), sides).split("place", "chunk", "entry", each)
+    made = positions(ordered(stmt, sides), sides, parents=None).split(
+        "place", "chunk", "entry", each
+    )
     return made.parallelize("chunk", "CPUThread", "NoRaces" if sides.apart else "Atomics")
 
 
@@ -127,7 +129,7 @@ def merge_path(stmt: S, parts: int = PARTS) -> S:
             stmt, "merge_path", "compressed levels below the rows", "position_chunks"
         )
     cuts = _merge_cuts(sides.sparse.tensor.name)
-    made = positions(ordered(stmt, sides), sides)
+    made = positions(ordered(stmt, sides), sides, parents=None)
     made = made.divide("place", "part", "entry", parts, split_points=cuts)
     return made.parallelize("part", "CPUThread", "NoRaces" if sides.apart else "Atomics")
 

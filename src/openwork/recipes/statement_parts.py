@@ -93,15 +93,18 @@ class Parts:
         return None
 
 
-def positions(stmt: S, parts: Parts, above: int = 0) -> S:
-    """The loops over the sparse operand, but for those `above`, fused along its positions."""
+def positions(stmt: S, parts: Parts, above: int = 0, parents: str | None = "stored") -> S:
+    """The loops over the sparse operand, but for those `above`, fused along its positions.
+
+    `parents`: whether the row of each position is looked up, as GPU threads do best.
+    """
     first, *rest = parts.inside[above:]
     fused: IndexVar | str = first
     for n, var in enumerate(rest):
         new = f"fused{n}" if n + 1 < len(rest) else "fused"
         stmt = stmt.fuse(fused, var, new)
         fused = new
-    return stmt.pos(fused, "place", parts.sparse, parents="stored")
+    return stmt.pos(fused, "place", parts.sparse, parents=parents)
 
 
 def ordered(stmt: S, parts: Parts) -> S:

@@ -193,9 +193,7 @@ def test_commands_read_back(strategy: str) -> None:
     "schedule",
     [
         "assemble(twice)",
-        "assemble(count), fuse(i,j,f)",
-        "fuse(i,j,f), assemble(append)",
-        "assemble(append), parallelize(i,CPUThread,NoRaces)",
+        "assemble(append), parallelize(j,CPUThread,NoRaces)",
         "divide(i,i0,i1,3), assemble(count)",
     ],
 )

@@ -75,7 +75,7 @@ class PosLoops(Loops[Pos]):
         code, whole, scope = self.recovery.values(var, scope)
         origin, part = self.ctx.provenance.origin(self.relation), window or whole
         driven = not whole.missing and driver_of(self.ctx, loop.body, origin, part, scope)
-        if whole.missing or (window is None and not driven):
+        if whole.missing or (window is None and not driven and not self._counted(loop)):
             inner = self.iteration.iterate(loop, self.relation.parent, None, scope)
         else:
             inner = self.iteration.iterate(loop, origin, part, scope)
@@ -86,11 +86,14 @@ class PosLoops(Loops[Pos]):
 
         Not where something else is indexed by positions, or where the operand was read before.
         """
-        provenance = self.ctx.provenance
-        reads = [node for node in walk(loop.body) if isinstance(node, Access)]
-        counted = any(provenance.space(v) is not None for access in reads for v in access.vars)
-        alone = len(provenance.underived(var)) == 1
-        return alone and self.relation.access in reads and not counted
+        alone = len(self.ctx.provenance.underived(var)) == 1
+        return alone and self.relation.access in set(walk(loop.body)) and not self._counted(loop)
+
+    def _counted(self, loop: Forall) -> bool:
+        """Whether something, a workspace, is indexed by positions."""
+        reads = (node for node in walk(loop.body) if isinstance(node, Access))
+        space = self.ctx.provenance.space
+        return any(space(v) is not None for access in reads for v in access.vars)
 
     def known_value(self, body: Stmt, var: IndexVar, value: p.Name, scope: Scope) -> p.Block:
         return Tracked(self.recovery, self.iteration.lower).at(self.relation, body, value, scope)
