@@ -123,9 +123,8 @@ def vector_text(name: str, kind: str) -> str:
             return _types(kind)
         case "masked":
             lanes, suffix, mode, bits = MASKED[kind]
-            last = " + ".join(f"quarters[0][{n}]" for n in range(lanes // 4))
-            if lanes == 16:
-                last = "(quarters[0][0] + quarters[0][1]) + (quarters[0][2] + quarters[0][3])"
+            pairs = [f"quarters[0][{n}] + quarters[0][{n + 1}]" for n in range(0, lanes // 4, 2)]
+            last = pairs[0] if len(pairs) == 1 else " + ".join(f"({pair})" for pair in pairs)
             mask = "char" if lanes == 8 else "short"
             return C.fill(
                 _MASKED, kind, ctype=CTYPES[kind], lanes=str(lanes), mask=mask, suffix=suffix,

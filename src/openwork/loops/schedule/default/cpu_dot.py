@@ -23,7 +23,7 @@ from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import Cpu
 from openwork.tree import walk
 
-_REDUCED = ParallelUnit.CPUVector, OutputRaceStrategy.ParallelReduction
+REDUCED = ParallelUnit.CPUVector, OutputRaceStrategy.ParallelReduction
 
 
 def with_lanes(draft: Draft, cpu: Cpu) -> Draft:
@@ -57,7 +57,7 @@ def _in_lanes(draft: Draft, path: Path, var: IndexVar, expr: Apply, lanes: int) 
         .then("precompute", expr, (inner,), (own,))
         .then("unroll", own)
         .then("unroll", inner)
-        .then("parallelize", inner, *_REDUCED)
+        .then("parallelize", inner, *REDUCED)
     )
 
 

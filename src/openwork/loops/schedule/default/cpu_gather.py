@@ -6,14 +6,11 @@ Only where the processor gathers fast. Elsewhere one scalar after the other is f
 from __future__ import annotations
 
 from openwork.errors import ScheduleError
-from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
+from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.loops.plan.nest import Path, paths
-from openwork.loops.schedule.default.cpu_dot import terms_of
+from openwork.loops.schedule.default.cpu_dot import REDUCED, terms_of
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import Cpu
-
-_REDUCED = ParallelUnit.CPUVector, OutputRaceStrategy.ParallelReduction
 
 
 def with_gathers(draft: Draft, cpu: Cpu) -> Draft:
@@ -24,7 +21,7 @@ def with_gathers(draft: Draft, cpu: Cpu) -> Draft:
         if not _gathers(path):
             continue
         try:
-            draft = draft.then("parallelize", path.variables[-1], *_REDUCED).since(draft)
+            draft = draft.then("parallelize", path.variables[-1], *REDUCED).since(draft)
         except ScheduleError:
             continue
     return draft
@@ -38,10 +35,9 @@ def _gathers(path: Path) -> bool:
     var, dtype = path.variables[-1], assign.lhs.dtype
     if var in assign.lhs.vars or dtype.name not in ("float32", "float64"):
         return False
-    multiply = getattr(assign.rhs, "op", None)
-    if multiply is None or not multiply.multiplies:
+    if not isinstance(assign.rhs, Apply) or not assign.rhs.op.multiplies:
         return False
-    terms = terms_of(assign.rhs, multiply)
+    terms = terms_of(assign.rhs, assign.rhs.op)
     if not all(isinstance(t, Access) and t.dtype == dtype for t in terms):
         return False
     accesses = [t for t in terms if isinstance(t, Access)]
