@@ -73,6 +73,7 @@ from openwork.format.levels import (
     Singleton,
     Sliced,
 )
+from openwork.index import entry
 from openwork.index.build import (
     all,
     any,
@@ -225,6 +226,7 @@ __all__ = [
     "cast",
     "ceil",
     "conj",
+    "entry",
     "cos",
     "dense",
     "einsum",

@@ -27,6 +27,7 @@ from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.kernel import Lowered, lower_plan
 from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
+from openwork.program.records import without_records
 from openwork.program.show import show_device, show_program
 from openwork.program.simplify import simplify, with_promised_extents
 from openwork.program.vectorize import vectorize
@@ -196,7 +197,8 @@ def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowere
     def exact(program: Program) -> Program:
         return with_promised_extents(program, planned, lowered.variables)
 
-    return lowered, _pass("extents.c", exact, lowered.program, trace)
+    program = _pass("records.c", without_records, lowered.program, trace)
+    return lowered, _pass("extents.c", exact, program, trace)
 
 
 def _pass(

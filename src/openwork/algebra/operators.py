@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from openwork.algebra.meaning import has_records, meaning
 from openwork.algebra.types import (
     BOOL,
     DType,
@@ -84,6 +85,8 @@ class Op:
         """The element type of the result for arguments of `kinds`."""
         if self.selects:
             return promote(*kinds[1:])
+        if has_records(kinds):
+            return meaning(self.name, tuple(kinds)).result
         if self.typing is None:
             return promote(*kinds)
         return resolved_types(self.typing, tuple(kinds), self.name)[-1]
@@ -92,6 +95,8 @@ class Op:
         """The type an argument is converted to before the operator is applied."""
         if self.selects:
             return BOOL if position == 0 else self.result(kinds)
+        if has_records(kinds):
+            return meaning(self.name, tuple(kinds)).arguments[position]
         if self.typing in _KEEP_ARGUMENTS:
             return strong(kinds[position])
         if self.compares and self.typing is not None:
@@ -109,7 +114,12 @@ class Op:
         return number(self.identity, dtype)
 
     def compute(self, values: Sequence[Number], kinds: Sequence[Kind], result: DType) -> Number:
-        """The operator on numbers, in the arithmetic of `kinds`, as a number of type `result`."""
+        """The operator on numbers, in the arithmetic of `kinds`, as a number of type `result`.
+
+        Where an argument or the result is a record, a number stands for so many times one.
+        """
+        if has_records(kinds) and not self.selects:
+            return meaning(self.name, tuple(kinds)).on_numbers(values)
         args = [
             np.array(number(v, self.argument_type(kinds, n)), dtype=self.argument_type(kinds, n))
             for n, v in enumerate(values)

@@ -7,9 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from openwork.algebra.entries import NAMED, STORED, Entry, widest
 from openwork.errors import FormatError, ParseError
 
-DType = np.dtype[Any]
+Scalar = np.dtype[Any]
+DType = Scalar | Entry
 # A Python number in an expression is weak: it takes the type of the other operand (NEP 50).
 Weak = type[int] | type[float] | type[complex]
 Kind = DType | Weak
@@ -19,8 +21,8 @@ NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float32", "float64", "complex64", "complex128"),
 )
-SUPPORTED: dict[str, DType] = {name: np.dtype(name) for name in NAMES}
-_BY_DTYPE: dict[DType, DType] = {t: t for t in SUPPORTED.values()}
+SUPPORTED: dict[str, Scalar] = {name: np.dtype(name) for name in NAMES}
+_BY_DTYPE: dict[Scalar, Scalar] = {t: t for t in SUPPORTED.values()}
 
 # Kernels have one more type, for keys of workspaces with very many modes.
 _KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i"}
@@ -51,34 +53,50 @@ _HINTS: dict[np.ufunc, str] = {
 }
 
 
+def _kind(type: str) -> str:
+    known = _KINDS.get(type)
+    return NAMED[type].kind if known is None else known
+
+
+def named(type: str) -> DType:
+    """The element type of a name in programs."""
+    known = SUPPORTED.get(type)
+    return NAMED[type] if known is None else known
+
+
+def is_record(type: str) -> bool:
+    """Whether `type` is an entry type: its elements are records."""
+    return type in NAMED
+
+
 def is_integer(type: str) -> bool:
     """Whether `type` is an integer type, signed or not; bool is not."""
-    return _KINDS[type] in "iu"
+    return _kind(type) in "iu"
 
 
 def is_signed(type: str) -> bool:
     """Whether `type` is a signed integer type."""
-    return _KINDS[type] == "i"
+    return _kind(type) == "i"
 
 
 def is_unsigned(type: str) -> bool:
     """Whether `type` is an unsigned integer type."""
-    return _KINDS[type] == "u"
+    return _kind(type) == "u"
 
 
 def is_float(type: str) -> bool:
     """Whether `type` is a real floating-point type."""
-    return _KINDS[type] == "f"
+    return _kind(type) == "f"
 
 
 def is_complex(type: str) -> bool:
     """Whether `type` is complex."""
-    return _KINDS[type] == "c"
+    return _kind(type) == "c"
 
 
 def size_of(type: str) -> int:
     """The size of an element of `type`, in bytes."""
-    return _BYTES[type]
+    return _BYTES[type] if type in _BYTES else NAMED[type].itemsize
 
 
 def half_of(type: str) -> str:
@@ -92,8 +110,12 @@ def as_dtype(spec: object) -> DType:
     >>> as_dtype("float64"), as_dtype(np.int8), as_dtype(float)
     (dtype('float64'), dtype('int8'), dtype('float64'))
     """
+    if isinstance(spec, Entry):
+        return spec
     if isinstance(spec, np.dtype) and spec in _BY_DTYPE:
         return _BY_DTYPE[spec]
+    if isinstance(spec, np.dtype) and spec in STORED:
+        return STORED[spec]
     try:
         dtype = np.dtype(cast(Any, spec)).newbyteorder("=")
     except TypeError as error:
@@ -109,7 +131,7 @@ def as_dtype(spec: object) -> DType:
 
 def strong(kind: Kind) -> DType:
     """The element type of `kind`, with a weak Python number at its default width."""
-    return kind if isinstance(kind, np.dtype) else _STRONG[kind]
+    return _STRONG[kind] if isinstance(kind, type) else kind
 
 
 def promote(*kinds: Kind) -> DType:
@@ -118,10 +140,21 @@ def promote(*kinds: Kind) -> DType:
     >>> promote(np.dtype("int8"), np.dtype("float32")), promote(np.dtype("float32"), float)
     (dtype('float32'), dtype('float32'))
     """
+    if any(isinstance(kind, Entry) for kind in kinds):
+        return _widest_entry(kinds)
     kind = strong(kinds[0]) if len(kinds) == 1 else kinds[0]
     for other in kinds[1:]:
         kind = result_type(np.multiply, (kind, other))
     return strong(kind)
+
+
+def _widest_entry(kinds: tuple[Kind, ...]) -> Entry:
+    """The entry type of one family that holds all of `kinds`."""
+    entries = [kind for kind in kinds if isinstance(kind, Entry)]
+    if len(entries) < len(kinds) or len({entry.family for entry in entries}) > 1:
+        shown = " and ".join(str(strong(kind)) for kind in kinds)
+        raise ParseError(f"no element type holds {shown}", code="E108", hint="cast one of them")
+    return entries[0].over(widest(*(entry.scalar for entry in entries)))
 
 
 def result_type(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> DType:
@@ -134,7 +167,7 @@ def resolved_types(
     ufunc: np.ufunc, kinds: tuple[Kind, ...], operator: str | None = None
 ) -> tuple[DType, ...]:
     """The types that `ufunc` converts arguments of `kinds` to, and that of its result."""
-    if all(not isinstance(kind, np.dtype) for kind in kinds):
+    if all(isinstance(kind, type) for kind in kinds):
         kinds = tuple(strong(kind) for kind in kinds)
     try:
         # NumPy resolves Python's own number types as weak, which its stubs do not say yet.
@@ -155,10 +188,23 @@ def holds(dtype: DType, value: Number) -> bool:
     >>> holds(np.dtype("uint8"), 255), holds(np.dtype("uint8"), -1), holds(np.dtype("float32"), -1)
     (True, False, True)
     """
-    if dtype.kind not in "iu" or not isinstance(value, int):
+    if isinstance(dtype, Entry) or dtype.kind not in "iu" or not isinstance(value, int):
         return True
     limits = _LIMITS[dtype]
     return limits[0] <= value <= limits[1]
+
+
+def as_element(value: Number, dtype: DType) -> np.ndarray[Any, Any]:
+    """A number as an element of an array; a record is so many times one."""
+    if isinstance(dtype, Entry):
+        return dtype.record(value)
+    return np.array(number(value, dtype), dtype)
+
+
+def as_numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Records as an array with component axes last; numbers as they are."""
+    dtype = as_dtype(array.dtype)
+    return dtype.components(array) if isinstance(dtype, Entry) else array
 
 
 def number(value: Number, dtype: DType) -> Number:
@@ -167,6 +213,8 @@ def number(value: Number, dtype: DType) -> Number:
     >>> number(float("inf"), np.dtype("int8")), number(0.0, np.dtype("bool"))
     (127, False)
     """
+    if isinstance(dtype, Entry):
+        return value
     if dtype.kind == "b":
         return value == float("inf") or (value != float("-inf") and bool(value))
     if dtype.kind in "iu":

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Kind
 from openwork.errors import Fault, ParseError, ShapeError
 from openwork.index.nodes import (
@@ -205,12 +207,14 @@ def _weak_kind(expr: Expr) -> Kind:
     """The kind of `expr`; weak if it has Python numbers only."""
     match expr:
         case Apply(args=args) if expr.op.definition is None:
-            if all(not isinstance(_weak_kind(arg), np.dtype) for arg in args):
+            if all(isinstance(_weak_kind(arg), type) for arg in args):
                 return {"i": int, "f": float, "c": complex}.get(expr.dtype.kind, expr.dtype)
     return expr.kind
 
 
 def _fits(kind: Kind, dtype: DType) -> bool:
+    if isinstance(kind, Entry) or isinstance(dtype, Entry):
+        return is_held(kind, dtype)
     if isinstance(kind, np.dtype):
         return bool(np.can_cast(kind, dtype, "same_kind"))
     return dtype.kind in {int: "iufc", float: "fc", complex: "c"}[kind]
@@ -218,7 +222,7 @@ def _fits(kind: Kind, dtype: DType) -> bool:
 
 def _number_fits(expr: Expr, dtype: DType) -> bool:
     """Whether `dtype` can hold `expr`, if that is a single number."""
-    if not isinstance(expr, Literal) or dtype.kind not in "iu":
+    if not isinstance(expr, Literal) or isinstance(dtype, Entry) or dtype.kind not in "iu":
         return True
     limits = np.iinfo(dtype)
     return not isinstance(expr.value, int) or bool(limits.min <= expr.value <= limits.max)

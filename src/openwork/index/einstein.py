@@ -15,6 +15,8 @@ from typing import cast
 import numpy as np
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import is_held
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, promote, strong
 from openwork.errors import ParseError, Span
@@ -256,6 +258,8 @@ def _accumulator(op: Op, kind: Kind, lhs: DType) -> DType:
     while (own := _applied(op, strong(kind))) != strong(kind):
         kind = own  # "or" over numbers is computed on truth values
     summand = strong(kind)
+    if isinstance(summand, Entry) or isinstance(lhs, Entry):
+        return promote(kind, lhs) if is_held(kind, lhs) else summand
     if lhs.kind == "c" and summand.kind != "c":
         lhs = np.empty(0, lhs).real.dtype
     wide = promote(kind, lhs)

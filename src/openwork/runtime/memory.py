@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import DType, Number
+from openwork.algebra.types import DType, Number, as_element
 from openwork.runtime.limits import memory_left, memory_total
 from openwork.runtime.promised import promised, remember, unwritten
 
@@ -38,11 +38,13 @@ class _Block:
     __slots__ = ("__array_interface__", "_block")
 
     def __init__(self, block: Array, count: int, dtype: DType) -> None:
+        stored = np.dtype(dtype)
         self._block = block
         self.__array_interface__ = {
             "data": (block.__array_interface__["data"][0], False),
             "shape": (count,),
-            "typestr": dtype.str,
+            "typestr": stored.str,
+            "descr": stored.descr,
             "version": 3,
         }
 
@@ -82,7 +84,7 @@ def zeros(count: int, dtype: DType, what: str = "the result") -> Array:
 def filled(count: int, value: Number, dtype: DType, what: str = "the result") -> Array:
     """An array of `count` elements, all of them `value`."""
     check_memory(count * dtype.itemsize, what)
-    return np.full(count, value, dtype)
+    return np.full(count, as_element(value, dtype))
 
 
 def _promised(array: Array) -> Array:

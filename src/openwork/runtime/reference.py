@@ -16,8 +16,10 @@ from typing import cast
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import has_records, meaning
 from openwork.algebra.operators import Op
-from openwork.algebra.types import DType, Kind, Number, number, strong
+from openwork.algebra.types import DType, Kind, Number, as_dtype, as_element, strong
 from openwork.errors import InternalError
 from openwork.index.nodes import (
     Absent,
@@ -131,7 +133,7 @@ def evaluate(
     lhs, dtype = assignment.lhs, assignment.lhs.tensor.dtype
     shape = tuple(extents[var] for var in lhs.vars)
     space.allow(shape)
-    fill = np.array(number(lhs.tensor.fill, dtype), dtype)
+    fill = as_element(lhs.tensor.fill, dtype)
     values, present = np.full(shape, fill), np.zeros(shape, dtype=bool)
     with np.errstate(all="ignore"):
         new = _element(assignment.rhs, space)
@@ -167,7 +169,7 @@ def _element(expr: Expr, space: _Space) -> _Element:
             operand = space.operands[tensor.name]
             if operand.values.shape != tuple(space.extents[var] for var in variables):
                 raise InternalError(f"{expr} with data of shape {operand.values.shape}")
-            fill = np.array(number(tensor.fill, tensor.dtype), tensor.dtype)
+            fill = as_element(tensor.fill, tensor.dtype)
             known = np.where(operand.present, convert(operand.values, tensor.dtype), fill)
             return _read(Masked(known, operand.present), variables, space)
         case Literal(value=value):
@@ -198,7 +200,7 @@ def _has_all_entries(expr: Expr, space: _Space) -> bool:
     for access in (node for node in walk(expr) if isinstance(node, Access)):
         tensor, shape = access.tensor, (1,) * len(access.vars)
         full = all(kind.full for kind in tensor.format.levels)
-        value = np.array(number(1 if full else tensor.fill, tensor.dtype), tensor.dtype)
+        value = as_element(1 if full else tensor.fill, tensor.dtype)
         nowhere[tensor.name] = Masked(np.full(shape, value), np.full(shape, full))
     point = _Space(nowhere, dict.fromkeys(space.extents, 1), space.axes)
     return bool(_element(expr, point).present.all())
@@ -210,7 +212,7 @@ def _read(tensor: Masked, variables: Sequence[IndexVar], space: _Space) -> _Elem
 
 
 def _constant(value: Number, dtype: DType, space: _Space, present: bool) -> _Element:
-    values = np.full([1] * len(space.axes), number(value, dtype), dtype)
+    values = np.full([1] * len(space.axes), as_element(value, dtype))
     return _Element(values, _all(values, present), _all(values, present))
 
 
@@ -252,6 +254,8 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     if op.arity == 2:
         for n, law in ((1, op.right_identity), (1, op.identity), (0, op.identity)):
             holds, other = computes & _absent_as(args[n], law), args[1 - n]
+            if not holds.any():
+                continue  # then the other argument need not even have the type of the result
             values = np.where(holds, convert(other.values, dtype), values)
             present = np.where(holds, other.present, present)
             literal = np.where(holds, other.literal, literal)
@@ -270,7 +274,7 @@ def _combine(op: Op, element: _Element, space: _Space, var: IndexVar, dtype: DTy
     shape[axis] = space.extents[var]
     space.allow(shape)
     values = np.broadcast_to(convert(element.values, dtype), shape)
-    start = np.array(op.identity_of(dtype), dtype)
+    start = as_element(op.identity_of(dtype), dtype)
     takes_part = np.broadcast_to(element.present, shape) | ~_same(values, start)
     if isinstance(op.ufunc, np.ufunc) and _stays(op.ufunc, dtype):
         total = op.ufunc.reduce(
@@ -290,15 +294,19 @@ def _combine(op: Op, element: _Element, space: _Space, var: IndexVar, dtype: DTy
 
 def _stays(ufunc: np.ufunc, dtype: DType) -> bool:
     """Whether `ufunc` on two elements of `dtype` returns `dtype`."""
+    if isinstance(dtype, Entry):
+        return False
     return bool(ufunc.resolve_dtypes((dtype, dtype, None))[-1] == dtype)
 
 
 def _compute(op: Op, values: Sequence[Array], kinds: Sequence[Kind], dtype: DType) -> Array:
     """`op` on arrays that are converted already, as an array of `dtype`."""
+    if has_records(kinds) and not op.selects:
+        return convert(meaning(op.name, tuple(kinds)).on_arrays(values), dtype)
     args: list[Array | Number] = list(values)
     if op.definition is not None:  # a user's operator converts by itself, Python numbers last
         args = [
-            value if isinstance(kind, np.dtype) else value.item()
+            value.item() if isinstance(kind, type) else value
             for value, kind in zip(values, kinds, strict=True)
         ]
     return convert(np.asarray(op.ufunc(*args)), dtype)
@@ -306,6 +314,8 @@ def _compute(op: Op, values: Sequence[Array], kinds: Sequence[Kind], dtype: DTyp
 
 def convert(values: Array, dtype: DType) -> Array:
     """`values` as `dtype`, as C converts: truncated, wrapped, imaginary parts dropped."""
+    if isinstance(dtype, Entry):
+        return dtype.cast(values)
     if values.dtype.kind == "c" and dtype.kind not in "cb":
         values = values.real
     return values.astype(dtype, copy=False)
@@ -318,13 +328,14 @@ def _same(values: Array, value: Array) -> Array:
 
 def _absent_as(arg: _Element, law: Number | None) -> Array:
     """Where `arg` is absent and has the value of `law`."""
-    if law is None:
+    dtype = as_dtype(arg.values.dtype)
+    if law is None or (isinstance(dtype, Entry) and not dtype.has(law)):
         return np.zeros((), dtype=bool)
-    return cast(Array, ~arg.present & _same(arg.values, _number(law, arg.values.dtype)))
+    return cast(Array, ~arg.present & _same(arg.values, _number(law, dtype)))
 
 
 def _number(value: Number | None, dtype: DType) -> Array:
-    return np.array(number(0 if value is None else value, dtype), dtype)
+    return as_element(0 if value is None else value, dtype)
 
 
 def _all(like: Array, value: bool) -> Array:
@@ -336,7 +347,7 @@ def to_masked(storage: Storage) -> Masked:
     _Space.allow(storage.shape)
     coords, places = storage.coordinates()
     at = tuple(coords) or ...
-    values = np.full(storage.shape, number(storage.fill, storage.dtype), storage.dtype)
+    values = np.full(storage.shape, as_element(storage.fill, storage.dtype))
     present = np.zeros(storage.shape, dtype=bool)
     values[at], present[at] = storage.values[places], True
     return Masked(values, present)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.types import DType, Number, number
 from openwork.format.formats import Format
 from openwork.format.levels.width import index_dtype
@@ -75,9 +76,12 @@ class Storage:
         """
         if dtype == self.dtype:
             return self
-        drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
         with np.errstate(all="ignore"):
-            values = (self.values.real if drops else self.values).astype(dtype)
+            if isinstance(dtype, Entry):
+                values = dtype.cast(self.values)
+            else:
+                drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
+                values = (self.values.real if drops else self.values).astype(dtype)
         return replace(self, dtype=dtype, values=values, fill=number(self.fill, dtype))
 
     @cached_property

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
-from openwork.algebra.types import Number, as_dtype
+from openwork.algebra.types import Number, as_dtype, as_numbers
 from openwork.errors import FormatError, InternalError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
@@ -326,8 +326,11 @@ class Tensor(Overloaded, Operand):
         return self.copy()
 
     def to_numpy(self) -> Array:
-        """The tensor as a NumPy array; a dense tensor shares its memory with it."""
-        return to_dense(self._host)
+        """The tensor as a NumPy array; a dense tensor shares its memory with it.
+
+        The components of entries that are records come last.
+        """
+        return as_numbers(to_dense(self._host))
 
     def to_scipy(self, *, share: bool = False) -> Any:
         """A matrix as a SciPy array: CSR, CSC, BSR and DIA keep their format, others become COO.

@@ -1,7 +1,7 @@
 """Moves entries from one storage to another, in C compiled for the types at hand.
 
-Each function takes and returns NumPy arrays; `None` means that there is no compiler, or that no
-register holds such a value, and that the caller must use another method.
+Each function takes and returns NumPy arrays; `None` means that there is no compiler, and that the
+caller must use another method.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import DType
+from openwork.algebra.types import DType, as_dtype, as_element
 from openwork.errors import InternalError
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.host.interrupt import watching
@@ -40,7 +40,7 @@ _LARGEST_KEY = 2**32
 # Larger blocks are converted otherwise: a row of each is kept on the stack, and elements of a block
 # are counted in 32 bits.
 _HIGHEST, _LARGEST_BLOCK = 1 << 10, 1 << 24
-_VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "struct pair"}
+_VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
 
 
 def transposed(rows: Rows, columns: int) -> Rows | None:
@@ -165,8 +165,8 @@ def spread(
     made = allocate(count, values.dtype)
     last = int(begin[-2]) if len(begin) > 1 else 0  # it may have places for rows beyond the last
     out_crd[last:] = 0
-    made[last:] = fill
-    nothing = np.full(1, fill, values.dtype)
+    made[last:] = as_element(fill, as_dtype(values.dtype))
+    nothing = np.full(1, as_element(fill, as_dtype(values.dtype)))
     order = ctypes.c_void_p(0) if place is None else _addresses(place)[0]
     _run(
         move.spread,
@@ -201,7 +201,7 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     move = _compiled(pos, crd, values, out_pos, out_crd, block)
     if move is None:
         return None
-    given = (pos, crd, values, out_pos, out_crd, made, np.full(1, fill, values.dtype))
+    given = (pos, crd, values, out_pos, out_crd, made, np.full(1, as_element(fill, as_dtype(values.dtype))))
     _run(move.fill_blocks, *_numbers(count), *_addresses(*given), *threads)
     return out_pos, out_crd, made
 
@@ -238,15 +238,15 @@ def _compiled(
     key: str = "uint32_t",
 ) -> ctypes.CDLL | None:
     """The functions for arrays of these types, or for blocks of a size."""
-    value = _VALUES.get(values.dtype.itemsize)
-    if find_toolchain() is None or value is None:
+    if find_toolchain() is None:
         return None
-    return _library((pos.dtype, crd.dtype, out_pos.dtype, out_crd.dtype), value, key, block)
+    types = (pos.dtype, crd.dtype, out_pos.dtype, out_crd.dtype)
+    return _library(types, values.dtype.itemsize, key, block)
 
 
 @cache
 def _library(
-    types: tuple[DType, ...], value: str, key: str, block: tuple[int, int] | None
+    types: tuple[DType, ...], size: int, key: str, block: tuple[int, int] | None
 ) -> ctypes.CDLL:
     names = ("POS_IN", "CRD_IN", "POS", "CRD")
     head = [
@@ -254,7 +254,10 @@ def _library(
         for kind in ("INT", "UINT")
         for n in (8, 16, 32, 64)
     ]
-    head += ["typedef __SIZE_TYPE__ size_t;", "struct pair { uint64_t a, b; };"]
+    word = 8 if size % 8 == 0 else 4
+    value = _VALUES.get(size, "struct record")
+    head += ["typedef __SIZE_TYPE__ size_t;"]
+    head += [f"struct record {{ {_VALUES[word]} words[{max(1, size // word)}]; }};"]
     head += [f"typedef {t.name}_t {name};" for name, t in zip(names, types, strict=True)]
     head += [f"typedef {value} VALUE;", f"typedef {key} KEY;"]
     if block is not None:

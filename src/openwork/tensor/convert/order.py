@@ -9,6 +9,8 @@ from typing import cast
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import as_dtype
 from openwork.runtime.storage import Array
 
 _LARGEST_KEY = 2**63 - 1
@@ -99,6 +101,9 @@ def add_up(values: Array, first: Array) -> Array:
     >>> add_up(np.array([1.0, 2.0, 4.0]), np.array([True, False, True]))
     array([3., 4.])
     """
+    dtype = as_dtype(values.dtype)
+    if isinstance(dtype, Entry):
+        return dtype.joined([add_up(numbers, first) for numbers in dtype.split(values)])
     starts = np.flatnonzero(first)
     with np.errstate(all="ignore"):
         return cast(Array, np.add.reduceat(values, starts, dtype=values.dtype))

@@ -13,7 +13,8 @@ from typing import cast
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.types import Number, as_dtype, number
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import Number, as_dtype, as_element, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import Entries, Level
@@ -48,7 +49,9 @@ def pack(
     shape = tuple(int(extent) for extent in shape)
     check_order(format, len(shape))
     if is_rows(format) and len(values):
-        return _pack_rows(coords, values, shape, format, fill)
+        rows = _pack_rows(coords, values, shape, format, fill)
+        if rows is not None:
+            return rows
     extents = format.extents(shape)
     columns = _columns(coords, format)
     order, repeated = in_order(columns, extents)
@@ -86,15 +89,18 @@ def check_order(format: Format, order: int) -> None:
 
 def _pack_rows(
     coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
-) -> Storage:
-    """CSR or CSC, in linear time."""
+) -> Storage | None:
+    """CSR or CSC, in linear time; None for records with duplicates."""
     outer, inner = format.order
-    fill = number(fill, as_dtype(values.dtype))
+    dtype = as_dtype(values.dtype)
+    fill = number(fill, dtype)
     check_memory(_BYTES_EACH * shape[outer], f"{format!r} of shape {shape}")
     rows = gathered(coords[outer], coords[inner], values, (shape[outer], shape[inner]))
     if rows is not None:
         return as_rows(rows, shape, format, fill)
     # There are duplicates, or no compiler: SciPy counts and sums.
+    if isinstance(dtype, Entry):
+        return None
     triplets = sparse.coo_array(
         (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])
     )
@@ -203,7 +209,7 @@ def to_dense(storage: Storage) -> Array:
         return storage.values.reshape(extents).transpose(axes)
     count = math.prod(storage.shape)
     check_memory(count * storage.dtype.itemsize, f"a dense array of shape {storage.shape}")
-    array = np.full(storage.shape, storage.fill, dtype=storage.dtype)
+    array = np.full(storage.shape, as_element(storage.fill, storage.dtype))
     coords, values = unpack(storage)
     array[tuple(coords)] = values
     return array
@@ -233,4 +239,4 @@ def differs(values: Array, fill: Number) -> Array:
     """Where `values` differ from `fill`; NaN equals NaN."""
     if fill != fill:
         return cast(Array, values == values)
-    return cast(Array, values != fill)
+    return cast(Array, values != as_element(fill, as_dtype(values.dtype)))

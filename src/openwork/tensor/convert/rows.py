@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openwork.algebra.types import Number
+from openwork.algebra.types import Number, as_dtype
 from openwork.errors import InternalError
 from openwork.format.formats import BSR, COO, LIL, Format
 from openwork.format.levels import Dense, Entries, SideBySide
@@ -43,7 +43,7 @@ def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
     """CSR or CSC with these arrays."""
     pos, crd, values = rows
     arrays = {"pos": pos, "crd": crd}
-    return Storage(shape, format, values.dtype, ({}, arrays), values, fill)
+    return Storage(shape, format, as_dtype(values.dtype), ({}, arrays), values, fill)
 
 
 def rows_reach(source: Format, format: Format) -> bool:
@@ -77,7 +77,7 @@ def by_rows(storage: Storage, format: Format) -> Storage | None:
     if format.levels == LIL.levels:
         pos, crd, values = rows
         arrays = {"len": np.diff(pos), "pos": pos, "crd": crd}
-        return Storage(shape, format, values.dtype, ({}, arrays), values.copy(), storage.fill)
+        return Storage(shape, format, as_dtype(values.dtype), ({}, arrays), values.copy(), storage.fill)
     if not format.tiled:
         return _side_by_side(rows, shape, format, storage.fill)
     made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)
@@ -104,7 +104,7 @@ def _listed(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
     row, values = found
     ends = np.array([0, len(values)], dtype=index_dtype(len(values)))
     levels = ({"pos": ends, "crd": row}, {"crd": rows[1]})
-    return Storage(shape, format, values.dtype, levels, values, fill)
+    return Storage(shape, format, as_dtype(values.dtype), levels, values, fill)
 
 
 def _side_by_side(
@@ -128,4 +128,4 @@ def _side_by_side(
     made = spread(rows, place, inner.slices(arrays, count), width, fill)
     if made is None:
         return None
-    return Storage(shape, format, rows[2].dtype, (above, {**arrays, "crd": made[0]}), made[1], fill)
+    return Storage(shape, format, as_dtype(rows[2].dtype), (above, {**arrays, "crd": made[0]}), made[1], fill)

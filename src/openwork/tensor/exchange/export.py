@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import as_numbers
 from openwork.errors import FormatError
 from openwork.format.formats import BSR, CSC, CSR, DIA, dense
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import differs, to_dense, unpack
+from openwork.tensor.exchange.records import records_to_scipy
 from openwork.tensor.exchange.scipy import to_bsr, to_dia
 from openwork.tensor.exchange.torch import dense_to_torch, sparse_to_torch
 
@@ -26,7 +29,7 @@ def to_array(storage: Storage) -> Any:
     """A dense tensor as a NumPy array, or a CuPy array on a GPU; shared if the layout allows."""
     if isinstance(storage, DeviceStorage) and not storage.format.plain:
         storage = convert(storage, dense(storage.format.ndim), exact=True)
-    return to_dense(storage)
+    return as_numbers(to_dense(storage))
 
 
 def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
@@ -45,6 +48,8 @@ def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
             code="E404",
             hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
         )
+    if isinstance(storage.dtype, Entry):
+        return records_to_scipy(storage if share else storage.copy(), name)
     if storage.format == DIA:
         return to_dia(storage)
     own = storage if share or storage.format.is_dense else storage.copy()
@@ -120,4 +125,4 @@ def to_torch(storage: Storage, name: str, share: bool) -> Any:
 def to_coo(storage: Storage) -> tuple[Any, Any]:
     """The coordinates and values of all stored entries, copied."""
     coords, values = unpack(storage)
-    return coords, values.copy() if values is storage.values else values
+    return coords, as_numbers(values.copy() if values is storage.values else values)

@@ -14,6 +14,8 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
@@ -25,6 +27,7 @@ from openwork.tensor.convert.pack import (
 )
 from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.gpu import from_gpu, is_gpu_object
+from openwork.tensor.exchange.records import as_records, blocks_of
 from openwork.tensor.exchange.scipy import (
     admit_in_order,
     from_bsr,
@@ -109,6 +112,8 @@ def _from_storage(obj: Any, wish: Wish) -> Storage:
 
 def from_numpy(array: Array, wish: Wish) -> Storage:
     """A dense array: row- or column-major as in memory, copied only if it is neither."""
+    if isinstance(wish.dtype, Entry):
+        array = as_records(array, wish.dtype, wish.name)
     dtype = as_dtype(array.dtype)
     if dtype != array.dtype:  # the other byte order
         array = array.astype(dtype)
@@ -162,9 +167,11 @@ def from_coo(coords: object, values: object, wish: Wish) -> Storage:
     """Entries by coordinate, in any order; duplicates are summed, zeros kept."""
     shape = wish.shape or ()
     made = as_values(values, "values")
+    if isinstance(wish.dtype, Entry):
+        made = as_records(made, wish.dtype, "values")
     if made.ndim != 1:
         raise DataError(f"values has {made.ndim} dimensions, but must have one", code="E505")
-    dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufc" else float)
+    dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufcV" else float)
     checked = check_coords(coords, shape, len(made))
     format = wish.format or usual(shape, len(made))
     if wish.format is None and format == DCSR:
@@ -206,7 +213,7 @@ def from_scipy(matrix: Any, wish: Wish) -> Storage:
 
     If the columns of a row are unsorted or repeat, a sorted copy is made.
     """
-    if matrix.format in ("csr", "csc"):
+    if matrix.format in ("csr", "csc") or (isinstance(wish.dtype, Entry) and matrix.format == "bsr"):
         return _from_compressed(matrix, wish)
     if matrix.format in _KINDS:
         return _KINDS[matrix.format](matrix, wish.name, wish.fill, wish.share)
@@ -220,12 +227,17 @@ def from_scipy(matrix: Any, wish: Wish) -> Storage:
 def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     """CSR or CSC with the arrays of `matrix`; a SciPy vector has only one row."""
     shape = check_shape(matrix.shape)
-    format = CSF(1) if len(shape) == 1 else CSR if matrix.format == "csr" else CSC
+    format = CSF(1) if len(shape) == 1 else CSC if matrix.format == "csc" else CSR
     labels = {"pos": "indptr", "crd": "indices", "values": "data"}
     labels = {ours: f"{wish.name}.{theirs}" for ours, theirs in labels.items()}
     pos = as_index_array(matrix.indptr, labels["pos"])
     crd = as_index_array(matrix.indices, labels["crd"])
     values = np.asarray(matrix.data)
+    if isinstance(wish.dtype, Entry) and matrix.format == "bsr":
+        values = blocks_of(matrix, wish.dtype, wish.name)
+        shape = tuple(n // block for n, block in zip(shape, matrix.blocksize, strict=True))
+    elif isinstance(wish.dtype, Entry):
+        values = as_records(values, wish.dtype, labels["values"])
     # SciPy's arrays may be longer than the number of entries.
     used = int(pos[-1]) if len(pos) else 0
     if 0 <= used < len(crd) and used <= len(values):
@@ -348,6 +360,13 @@ def from_levels(
     return admit(storage, name, share=share)
 
 
+def _is_safe(given: DType, wanted: DType) -> bool:
+    """Whether a conversion of elements loses nothing."""
+    if isinstance(given, Entry) and isinstance(wanted, Entry):
+        return is_held(given, wanted) and given.itemsize <= wanted.itemsize
+    return not isinstance(wanted, Entry) and bool(np.can_cast(given, wanted, "safe"))
+
+
 def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
     """`storage` as the argument of a kernel that was compiled for `facts`.
 
@@ -359,7 +378,7 @@ def fitted(storage: Storage, facts: Facts, name: str) -> Storage:
         problem = f"the argument has {len(storage.shape)} modes"
     elif facts.format.is_dense and not given.format.is_dense:
         problem = f"the argument is sparse, {given.format!r}"
-    elif not np.can_cast(given.dtype, facts.dtype, "safe"):
+    elif not _is_safe(given.dtype, facts.dtype):
         problem = f"the argument has elements of {given.dtype}"
     elif both_sparse and given.key != facts.key:
         problem = f"absent entries of the argument are {given.fill}, not {facts.fill}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from openwork.algebra.types import as_element
 from openwork.errors import DataError
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
@@ -172,7 +173,7 @@ class CpuLauncher(Launcher):
                 if not values.flags.writeable:
                     raise DataError(f"{out.name} is read-only", code="E505")
                 if initial is not None:
-                    values.fill(initial)
+                    values[...] = as_element(initial, dtype)
                 elif old is not None and old.values is not values:
                     values[...] = old.values
                 return values
@@ -182,7 +183,7 @@ class CpuLauncher(Launcher):
             return zeros(count, dtype)
         values = allocate(count, dtype)
         if initial is not None:
-            values.fill(initial)
+            values[...] = as_element(initial, dtype)
         return values
 
     def _appended(self, binding: Binding, call: Call) -> Storage:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.types import as_numbers
 from openwork.errors import InternalError, ShapeError
 from openwork.index.nodes import TensorVar
 from openwork.index.show import show
@@ -260,7 +261,8 @@ class Kernel:
     ) -> None:
         """Raise if a result differs from the reference evaluator's."""
         expected = self._refer(given, shape, old)
-        got, want = to_masked(result.host()).values, to_masked(expected).values
+        made = (to_masked(each).values for each in (result.host(), expected))
+        got, want = map(as_numbers, made)
         tolerance = 0.0 if want.dtype.kind in "biu" else 1e-4
         if not np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True):
             raise InternalError(f"{self!r} disagrees with the reference evaluator")

@@ -14,7 +14,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
+from openwork.algebra.types import named
 from openwork.errors import InternalError
 from openwork.format.levels import is_hashed
 from openwork.index.nodes import Access, IndexVar, TensorVar
@@ -259,7 +261,9 @@ class Workspace:
 
 def is_blank(value: Value) -> bool:
     """Whether zeroed memory holds `value`; it does not hold -0.0."""
-    return not any(np.array(value.value, value.type).tobytes())
+    type = named(value.type)
+    held = type.record(value.value) if isinstance(type, Entry) else np.array(value.value, type)
+    return not any(held.tobytes())
 
 
 @dataclass(frozen=True)

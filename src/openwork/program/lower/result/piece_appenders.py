@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
+from openwork.algebra.types import size_of
 from openwork.format.levels import ArrayFact
 from openwork.program.contract import ROOM
 from openwork.program.lower.base.append import Appender
@@ -229,7 +228,7 @@ class Owning(PieceAppender):
             Prefetch(
                 self.in_result[growing.array],
                 there * growing.per,
-                max(1, np.dtype(growing.array.type).itemsize // _ENTRY),
+                max(1, size_of(growing.array.type) // _ENTRY),
                 written=True,
             )
             for growing in self.growing(level)

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from openwork.algebra.types import size_of
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
 from openwork.loops.plan.assembly import Append
@@ -132,7 +131,7 @@ class Pieces:
         if not counts:
             result, level = self.result, self.result.sparse[-1]
             arrays = [growing.array.type for growing in result.growing(level)]
-            size = ROOM * result.per(level) * sum(np.dtype(type).itemsize for type in arrays)
+            size = ROOM * result.per(level) * sum(size_of(type) for type in arrays)
             limit = THREADS * _MOST_EACH - _MOST_EACH
             known = [
                 Declare(near, arithmetic("min", size / _NEAR, limit), fixed=True),

@@ -1,0 +1,406 @@
+"""Entry types: elements of tensors that are records of numbers, with products of their own.
+
+An entry type says how many numbers a record has, what its neutral elements are, and how records are
+multiplied and conjugated. Sums, differences and multiples by numbers are taken number by number.
+The formulas only use Python's operators: they run on symbols, which gives code, and on NumPy
+arrays, which gives the reference. The order of factors is kept: products need not commute.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+
+from openwork.errors import FormatError
+
+Numbers = Sequence[Any]  # the numbers of a record, as symbols or arrays
+Formula = Callable[..., list[Any]]  # from the numbers of the arguments to those of the result
+
+SCALARS = ("float32", "float64")  # the types of numbers in records
+NAMED: dict[str, Entry] = {}  # by the name in programs
+STORED: dict[np.dtype[Any], Entry] = {}  # by the NumPy type of records; field names tell them apart
+
+
+@dataclass(frozen=True)
+class Product:
+    """The product of two entry types: the type of the result, and its numbers."""
+
+    result: Entry
+    formula: Formula
+
+
+@dataclass(frozen=True)
+class Entry(ABC):
+    """An element type whose elements are records of numbers of type `scalar`."""
+
+    scalar: str
+
+    @property
+    @abstractmethod
+    def family(self) -> str:
+        """What stays the same when the precision of the numbers changes."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The component axes of arrays of such elements."""
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[str, ...]:
+        """The name of each number."""
+
+    @property
+    def one(self) -> tuple[float, ...] | None:
+        """The neutral factor, if there is one."""
+        return None
+
+    @property
+    def commutes(self) -> bool:
+        """Whether `a * b == b * a`."""
+        return False
+
+    @abstractmethod
+    def times(self, other: Entry) -> Product | None:
+        """The product with `other` on the right, if it is defined."""
+
+    @property
+    def conjugated(self) -> Entry:
+        """The type of conjugates."""
+        return self
+
+    @abstractmethod
+    def conjugate(self, a: Numbers) -> list[Any]:
+        """The numbers of the conjugate."""
+
+    def over(self, scalar: str) -> Self:
+        """The same type with numbers of type `scalar`."""
+        return replace(self, scalar=scalar)
+
+    # What NumPy's types have, too
+
+    kind = "V"
+
+    @cached_property
+    def name(self) -> str:
+        """The type's name in programs; it never reaches generated text."""
+        name = f"{self.family}<{self.scalar}>"
+        NAMED.setdefault(name, self)
+        return name
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of a record."""
+        dtype = np.dtype([(field, self.scalar) for field in self.fields])
+        STORED.setdefault(dtype, self)
+        return dtype
+
+    @property
+    def itemsize(self) -> int:
+        """The size of a record, in bytes."""
+        return self.dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        """How many numbers a record has."""
+        return len(self.fields)
+
+    def __str__(self) -> str:
+        return self.name
+
+    # Elements
+
+    def has(self, value: complex) -> bool:
+        """Whether a record stands for a number: 0 always, others where there is a one."""
+        return value == 0 or (self.one is not None and value.imag == 0)
+
+    def numbers(self, value: complex) -> tuple[float, ...]:
+        """The record that stands for a number: so many times one."""
+        number = float(value.real)
+        if value == 0:
+            return (number,) * self.size
+        if self.one is None or not self.has(value):
+            raise FormatError(
+                f"{value} is no {self.family}", code="E402", hint="only 0 is an entry of every type"
+            )
+        return tuple(number * each for each in self.one)
+
+    def record(self, value: complex) -> np.ndarray[Any, Any]:
+        """The record that stands for a number, as NumPy has it."""
+        return np.array(self.numbers(value), self.dtype)
+
+    def split(self, records: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        """The numbers of an array of records, each as an array."""
+        return [records[field] for field in self.fields]
+
+    def joined(self, numbers: Numbers) -> np.ndarray[Any, Any]:
+        """An array of records from the arrays of their numbers."""
+        arrays = np.broadcast_arrays(*numbers)
+        made = np.empty(arrays[0].shape, self.dtype)
+        for field, array in zip(self.fields, arrays, strict=True):
+            made[field] = array
+        return made
+
+    def cast(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Records of the same family, in the precision of this type."""
+        return records.astype(self.dtype, copy=False)
+
+    def records(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """An array with trailing component axes as records, without a copy if possible."""
+        outer = array.shape[: array.ndim - len(self.shape)]
+        flat = np.ascontiguousarray(array, self.scalar).reshape((*outer, self.size))
+        return flat.view(self.dtype).reshape(outer)
+
+    def components(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Records as an array with trailing component axes, without a copy if possible."""
+        flat = np.ascontiguousarray(records, self.dtype)
+        return flat.view(self.scalar).reshape((*records.shape, *self.shape))
+
+
+@dataclass(frozen=True)
+class Real(Entry):
+    """A number, as an element of blocks and vectors, and as a factor."""
+
+    family = "real"
+    shape = ()
+    fields = ("value",)
+    one = (1.0,)
+    commutes = True
+
+    def times(self, other: Entry) -> Product | None:
+        wide = widest(self.scalar, other.scalar)
+        return Product(other.over(wide), lambda a, b: [a[0] * each for each in b])
+
+    def conjugate(self, a: Numbers) -> list[Any]:
+        return list(a)
+
+
+@dataclass(frozen=True)
+class Complex(Entry):
+    """A complex number, as two numbers that a layout may separate."""
+
+    family = "complex"
+    shape = (2,)
+    fields = ("re", "im")
+    one = (1.0, 0.0)
+    commutes = True
+
+    def times(self, other: Entry) -> Product | None:
+        if not isinstance(other, Complex):
+            return None
+        return Product(
+            self.over(widest(self.scalar, other.scalar)),
+            lambda a, b: [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]],
+        )
+
+    def conjugate(self, a: Numbers) -> list[Any]:
+        return [a[0], -a[1]]
+
+
+@dataclass(frozen=True)
+class Quaternion(Entry):
+    """w + x i + y j + z k, with Hamilton's product."""
+
+    family = "quaternion"
+    shape = (4,)
+    fields = ("w", "x", "y", "z")
+    one = (1.0, 0.0, 0.0, 0.0)
+
+    def times(self, other: Entry) -> Product | None:
+        if not isinstance(other, Quaternion):
+            return None
+        return Product(self.over(widest(self.scalar, other.scalar)), _hamilton)
+
+    def conjugate(self, a: Numbers) -> list[Any]:
+        return [a[0], -a[1], -a[2], -a[3]]
+
+
+def _hamilton(a: Numbers, b: Numbers) -> list[Any]:
+    return [
+        a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
+        a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
+        a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
+        a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
+    ]
+
+
+@dataclass(frozen=True)
+class Dual(Entry):
+    """A number and its derivative: products follow the product rule."""
+
+    family = "dual"
+    shape = (2,)
+    fields = ("value", "slope")
+    one = (1.0, 0.0)
+    commutes = True
+
+    def times(self, other: Entry) -> Product | None:
+        if not isinstance(other, Dual):
+            return None
+        return Product(
+            self.over(widest(self.scalar, other.scalar)),
+            lambda a, b: [a[0] * b[0], a[0] * b[1] + a[1] * b[0]],
+        )
+
+    def conjugate(self, a: Numbers) -> list[Any]:
+        return list(a)
+
+
+@dataclass(frozen=True)
+class Grid(Entry):
+    """Elements of another entry type in `rows` and `columns`: what blocks and vectors are.
+
+    A product needs as many columns on the left as rows on the right, and a product of the elements.
+    """
+
+    rows: int
+    columns: int
+    element: Entry
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The component axes without those of the elements."""
+        return (self.rows, self.columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.outer, *self.element.shape)
+
+    @property
+    def family(self) -> str:
+        inner = "" if isinstance(self.element, Real) else f" of {self.element.family}"
+        return f"{_kind_of(self.rows, self.columns)}{inner}"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        inner = self.element.fields
+        rows, columns = range(self.rows), range(self.columns)
+        places = [f"r{row}c{column}" for row in rows for column in columns]
+        return tuple(f"{at}_{name}" if len(inner) > 1 else at for at in places for name in inner)
+
+    @property
+    def one(self) -> tuple[float, ...] | None:
+        unit = self.element.one
+        if self.rows != self.columns or unit is None:
+            return None
+        nothing = (0.0,) * self.element.size
+        places = range(self.rows * self.columns)
+        rows = (unit if at // self.columns == at % self.columns else nothing for at in places)
+        return tuple(number for each in rows for number in each)
+
+    def over(self, scalar: str) -> Self:
+        return replace(self, scalar=scalar, element=self.element.over(scalar))
+
+    def at(self, a: Numbers, row: int, column: int) -> Numbers:
+        """The numbers of one element."""
+        size = self.element.size
+        start = (row * self.columns + column) * size
+        return a[start : start + size]
+
+    def times(self, other: Entry) -> Product | None:
+        if not isinstance(other, Grid):
+            return self._scaled(other, left=False)
+        inner = product(self.element, other.element)
+        if self.columns != other.rows or inner is None:
+            return None
+
+        def formula(a: Numbers, b: Numbers) -> list[Any]:
+            return [
+                number
+                for row in range(self.rows)
+                for column in range(other.columns)
+                for number in _dot(
+                    inner,
+                    [self.at(a, row, k) for k in range(self.columns)],
+                    [other.at(b, k, column) for k in range(other.rows)],
+                )
+            ]
+
+        return Product(grid(self.rows, other.columns, inner.result), formula)
+
+    def _scaled(self, factor: Entry, left: bool) -> Product | None:
+        """The product of every element with `factor`, which stands on the left or on the right."""
+        inner = product(factor, self.element) if left else product(self.element, factor)
+        if inner is None:
+            return None
+
+        def formula(a: Numbers, b: Numbers) -> list[Any]:
+            one, many = (a, b) if left else (b, a)
+            places = [(row, column) for row in range(self.rows) for column in range(self.columns)]
+            parts = (self.at(many, *place) for place in places)
+            pairs = ((one, part) if left else (part, one) for part in parts)
+            return [number for pair in pairs for number in inner.formula(*pair)]
+
+        return Product(grid(self.rows, self.columns, inner.result), formula)
+
+    @property
+    def conjugated(self) -> Entry:
+        return grid(self.columns, self.rows, self.element.conjugated)
+
+    def conjugate(self, a: Numbers) -> list[Any]:
+        """The adjoint: transposed, with conjugated elements."""
+        return [
+            number
+            for column in range(self.columns)
+            for row in range(self.rows)
+            for number in self.element.conjugate(self.at(a, row, column))
+        ]
+
+
+@dataclass(frozen=True)
+class Vector(Grid):
+    """A column of elements; arrays have one component axis for it."""
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        return (self.rows,)
+
+
+def _kind_of(rows: int, columns: int) -> str:
+    return f"vector {rows}" if columns == 1 else f"block {rows}x{columns}"
+
+
+def grid(rows: int, columns: int, element: Entry) -> Entry:
+    """Elements in rows and columns: a vector if there is one column, the element if also one row.
+
+    >>> grid(3, 1, Real("float32")).shape, grid(1, 1, Real("float32")).family
+    ((3,), 'real')
+    """
+    if rows == columns == 1:
+        return element
+    kind = Vector if columns == 1 else Grid
+    return kind(element.scalar, rows, columns, element)
+
+
+def _dot(inner: Product, row: list[Numbers], column: list[Numbers]) -> list[Any]:
+    terms = [inner.formula(a, b) for a, b in zip(row, column, strict=True)]
+    return [reduce(add, numbers) for numbers in zip(*terms, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def product(left: Entry, right: Entry) -> Product | None:
+    """The product of two entry types, if it is defined; numbers multiply everything.
+
+    >>> product(Quaternion("float32"), Quaternion("float64")).result.scalar
+    'float64'
+    >>> product(Quaternion("float32"), Complex("float32")) is None
+    True
+    """
+    if isinstance(right, Real):
+        made = right.times(left)
+        return made and Product(made.result, lambda a, b: [each * b[0] for each in a])
+    made = left.times(right)
+    if made is None and isinstance(right, Grid) and not isinstance(left, Grid):
+        return right._scaled(left, left=True)
+    return made
+
+
+def widest(*scalars: str) -> str:
+    """The wider of some types of numbers."""
+    return str(np.result_type(*scalars))

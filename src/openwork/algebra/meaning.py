@@ -1,0 +1,139 @@
+"""What built-in operators mean on records: the types, and the formula number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra.entries import Entry, Formula, Grid, Numbers, Real, product, widest
+from openwork.algebra.types import BOOL, SUPPORTED, DType, Kind, Number
+from openwork.errors import InternalError, ParseError
+
+_PRODUCTS = (
+    "products: numbers with everything, quaternions with quaternions, complex with complex, dual "
+    "with dual, block(r, k) * block(k, c), block(r, k) * vector(k), conj(vector(n)) * vector(n), "
+    "and blocks and vectors with their elements; ow.entry.define(...) defines others"
+)
+_SUMS = "sums and differences need two entries of one type"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """An operator on records: what its arguments are converted to, and its result."""
+
+    arguments: tuple[DType, ...]
+    result: DType
+    formula: Formula
+
+    def on_arrays(self, values: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """The operator on arrays of records and numbers."""
+        split = [
+            type.split(array) if isinstance(type, Entry) else [array]
+            for type, array in zip(self.arguments, values, strict=True)
+        ]
+        numbers = self.formula(*split)
+        if isinstance(self.result, Entry):
+            return self.result.joined(numbers)
+        return np.asarray(numbers[0]).astype(self.result, copy=False)
+
+    def on_numbers(self, values: Sequence[Number]) -> Number:
+        """The operator on numbers that stand for records: so many times one."""
+        split = [
+            type.numbers(value) if isinstance(type, Entry) else (value,)
+            for type, value in zip(self.arguments, values, strict=True)
+        ]
+        numbers: Numbers = self.formula(*split)
+        if not isinstance(self.result, Entry):
+            return numbers[0]  # type: ignore[no-any-return]
+        unit = self.result.one or ()
+        times = next((n for n, each in zip(numbers, unit, strict=False) if each == 1), 0.0)
+        if tuple(numbers) != self.result.numbers(times):
+            raise InternalError(f"{numbers} is no multiple of one")
+        return float(times)
+
+
+def has_records(kinds: Sequence[Kind]) -> bool:
+    """Whether one of `kinds` is an entry type."""
+    return any(isinstance(kind, Entry) for kind in kinds)
+
+
+@lru_cache(maxsize=4096)
+def meaning(operator: str, kinds: tuple[Kind, ...]) -> Meaning:
+    """What a built-in operator means for arguments of `kinds`, some of which are records.
+
+    Raises:
+        ParseError: E108 if it means nothing for them.
+    """
+    entries = _entries(kinds)
+    made = None if entries is None else _meaning(operator, entries)
+    if made is not None:
+        return made
+    shown = " and ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
+    hints = {"mul": _PRODUCTS, "add": _SUMS, "sub": _SUMS}
+    raise ParseError(
+        f"{operator} is not defined for {shown}", code="E108", hint=hints.get(operator)
+    )
+
+
+def is_held(kind: Kind, dtype: DType) -> bool:
+    """Whether an entry type can hold values of `kind`, or a number type records: it cannot."""
+    if not isinstance(dtype, Entry) or not isinstance(kind, Entry):
+        return False
+    return kind.family == dtype.family
+
+
+def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
+    """The entry types of `kinds`, numbers included; None if one cannot be an entry's number."""
+    records = [kind for kind in kinds if isinstance(kind, Entry)]
+    found: list[Entry] = []
+    for kind in kinds:
+        if isinstance(kind, Entry):
+            found.append(kind)
+        elif kind in (int, float):  # weak: of the type of the numbers beside it
+            found.append(Real(records[0].scalar))
+        elif isinstance(kind, np.dtype) and kind.kind in "biuf":
+            found.append(Real(widest(kind.name, records[0].scalar)))
+        else:
+            return None
+    return found
+
+
+def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
+    match operator, entries:
+        case "mul", [left, right]:
+            made = product(left, right)
+            return made and _made((left, right), made.result, made.formula)
+        case "add" | "sub", [left, right] if left.family == right.family:
+            wide = left.over(widest(left.scalar, right.scalar))
+            return _made((wide, wide), wide, _add if operator == "add" else _subtract)
+        case "div", [left, Real() as right]:
+            wide = left.over(widest(left.scalar, right.scalar))
+            return _made((wide, right), wide, lambda a, b: [each / b[0] for each in a])
+        case "neg", [only]:
+            return _made((only,), only, lambda a: [-each for each in a])
+        case "conj", [only]:
+            return _made((only,), only.conjugated, only.conjugate)
+        case "real", [only] if only.one is not None and not isinstance(only, Grid):
+            return _made((only,), Real(only.scalar), lambda a: [a[0]])
+    return None
+
+
+def _add(a: Numbers, b: Numbers) -> list[Any]:
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+def _subtract(a: Numbers, b: Numbers) -> list[Any]:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def _made(arguments: Sequence[Entry], result: Entry, formula: Formula) -> Meaning:
+    return Meaning(tuple(map(_plain, arguments)), _plain(result), formula)
+
+
+def _plain(entry: Entry) -> DType:
+    """A number type in place of a record of one number."""
+    return SUPPORTED[entry.scalar] if isinstance(entry, Real) else entry

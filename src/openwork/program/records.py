@@ -1,0 +1,335 @@
+"""Records become numbers: a program over elements of entry types, without any of them.
+
+A scalar of an entry type is a scalar for each of its numbers, and an operator on records is the
+formula of `algebra.meaning`, number by number. Arrays in memory hold record after record; arrays
+that are meant to stay in registers are split, one for each number of a record. No later pass knows
+entry types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from openwork.algebra.entries import NAMED, Entry
+from openwork.algebra.meaning import Meaning, meaning
+from openwork.algebra.operators import Op
+from openwork.algebra.overloads import Overloaded
+from openwork.algebra.types import is_record, named
+from openwork.errors import InternalError, ScheduleError
+from openwork.loops.fresh import take_name
+from openwork.program import nodes as p
+from openwork.program.elements import converted
+from openwork.program.nodes import Expr, Load, Name, Stmt, Store, Value, block
+from openwork.tree import Node, map_children, walk
+
+
+def without_records(program: p.Program) -> p.Program:
+    """`program` with numbers in place of records.
+
+    sum += A[p] * x[j]   =>   sum_w += A[4 * p] * x[4 * j] - ...; sum_x += ...
+    """
+    names = [node for node in walk(program) if isinstance(node, (Name, p.Array))]
+    if not any(is_record(node.type) for node in names):
+        return program
+    split = {
+        node.array.name
+        for node in walk(program)
+        if isinstance(node, p.Local) and is_record(node.array.type)
+    }
+    expansion = _Expansion(split, {node.name for node in names})
+    body = cast(p.Block, expansion.statement(program.body))
+    arguments = tuple(_argument(each) for each in program.arguments)
+    return replace(program, arguments=arguments, body=body)
+
+
+def _argument(argument: p.Argument) -> p.Argument:
+    if not is_record(argument.array.type):
+        return argument
+    count = None if argument.count is None else argument.count * NAMED[argument.array.type].size
+    return replace(argument, array=_flat(argument.array), count=count)
+
+
+def _flat(array: p.Array) -> p.Array:
+    """An array of records as the array of their numbers."""
+    return replace(array, type=NAMED[array.type].scalar)
+
+
+@dataclass(frozen=True, eq=False)
+class _Number(Overloaded):
+    """A number of a record while a formula runs: operators on it build expressions."""
+
+    expr: Expr
+
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> _Number:
+        """`op` in the type of the widest argument."""
+        types = [named(arg.expr.type) for arg in args if isinstance(arg, _Number)]
+        type = op.result(types * (2 if len(types) < op.arity else 1)).name
+        exprs = [
+            converted(arg.expr if isinstance(arg, _Number) else Value(cast(Any, arg), type), type)
+            for arg in args
+        ]
+        return _Number(p.Apply(op, tuple(exprs), type))
+
+
+@dataclass
+class _Expansion:
+    """The rewriting of one program.
+
+    `split`: arrays that stay in registers. `taken`: names that the program uses.
+    """
+
+    split: set[str]
+    taken: set[str]
+    names: dict[tuple[str, str], tuple[Name, ...]] = field(default_factory=dict)
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def scalars(self, name: Name) -> tuple[Name, ...]:
+        """The scalars in place of one that holds a record."""
+        known = self.names.get((name.name, name.type))
+        if known is None:
+            entry = NAMED[name.type]
+            words = (take_name(f"{name.name}_{each}", self.taken) for each in entry.fields)
+            known = tuple(Name(word, entry.scalar) for word in words)
+            self.names[name.name, name.type] = known
+        return known
+
+    def arrays(self, array: p.Array) -> list[p.Array]:
+        """The arrays in place of one of records that stays in registers."""
+        return [
+            replace(array, name=each.name, type=each.type)
+            for each in self.scalars(Name(array.name, array.type))
+        ]
+
+    def plain(self, e: Expr, code: list[Stmt] | None = None) -> Expr:
+        """An expression that is no record, without the records inside it.
+
+        `code`: where to declare what is used several times; None if it must not be evaluated
+        unconditionally.
+        """
+        match e:
+            case p.Apply(args=args) if any(is_record(arg.type) for arg in args):
+                return self._applied(e, code)[0]
+            case p.Apply() if e.op.selects:
+                code = None
+            case p.Binary(sign="&&" | "||"):
+                code = None
+
+        def change(node: Node) -> Node:
+            return self.plain(node, code) if isinstance(node, Expr) else node
+
+        return map_children(e, change)
+
+    def numbers(self, e: Expr, code: list[Stmt] | None) -> list[Expr]:
+        """The numbers of a record."""
+        entry = NAMED[e.type]
+        match e:
+            case Name():
+                return list(self.scalars(e))
+            case Value(value=value):
+                return [Value(each, entry.scalar) for each in entry.numbers(complex(value))]
+            case Load():
+                return list(self.places(e, code))
+            case p.Convert(expr=inner) if is_record(inner.type):
+                return [converted(each, entry.scalar) for each in self.numbers(inner, code)]
+            case p.Apply(op=op, args=(condition, yes, no)) if op.selects:
+                test = self.plain(condition, code)
+                branches = zip(self.numbers(yes, None), self.numbers(no, None), strict=True)
+                return [p.Apply(op, (test, *pair), entry.scalar) for pair in branches]
+            case p.Apply():
+                return self._applied(e, code)
+        raise InternalError(f"{e} is no record")
+
+    def places(self, e: Load, code: list[Stmt] | None) -> list[Load]:
+        """Where the numbers of a record in an array lie."""
+        at = self.plain(e.index, code)
+        if e.array.name in self.split:
+            return [Load(array, at) for array in self.arrays(e.array)]
+        size = NAMED[e.array.type].size
+        return [Load(_flat(e.array), at * size + n) for n in range(size)]
+
+    def _applied(self, e: p.Apply, code: list[Stmt] | None) -> list[Expr]:
+        """The numbers of an operator's result."""
+        rule = meaning(e.op.name, tuple(named(arg.type) for arg in e.args))
+        given = []
+        for arg, to in zip(e.args, rule.arguments, strict=True):
+            arg = converted(arg, to.name)
+            stem = arg.array.stem if isinstance(arg, Load) else "term"
+            if is_record(arg.type):
+                given.append(self._once(stem, NAMED[arg.type], self.numbers(arg, code), code))
+            else:
+                given.append(self._once(stem, None, [self.plain(arg, code)], code))
+        return _traced(rule, given)
+
+    def _once(
+        self, stem: str, entry: Entry | None, numbers: list[Expr], code: list[Stmt] | None
+    ) -> list[Expr]:
+        """Numbers that a formula may use several times, declared unless they are at hand."""
+        if code is None:
+            return numbers
+        fields = ("val",) if entry is None else entry.fields
+        made: list[Expr] = []
+        for each, number in zip(fields, numbers, strict=True):
+            if isinstance(number, (Name, Value)):
+                made.append(number)
+                continue
+            name = Name(take_name(f"{stem}_{each}", self.taken), number.type)
+            code.append(p.Declare(name, number, fixed=True))
+            made.append(name)
+        return made
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def statement(self, s: Stmt) -> Stmt:
+        """A statement, with what has to be declared before it."""
+        code: list[Stmt] = []
+        made = self._statement(s, code)
+        return block(*code, *made) if code or len(made) != 1 else made[0]
+
+    def _statement(self, s: Stmt, code: list[Stmt]) -> list[Stmt]:
+        match s:
+            case p.Declare(name=name, value=value, fixed=fixed) if is_record(name.type):
+                numbers = self.numbers(value, code)
+                pairs = zip(self.scalars(name), numbers, strict=True)
+                return [p.Declare(each, number, fixed) for each, number in pairs]
+            case p.Set(name=name, value=value, op=op) if is_record(name.type):
+                numbers = self._updated(op, self.scalars(name), value, code)
+                rest = _kept(op)
+                pairs = zip(self.scalars(name), numbers, strict=True)
+                return [p.Set(each, number, rest) for each, number in pairs]
+            case Store(array=array, index=index) if is_record(array.type):
+                return self._store(s, self.places(Load(array, index), code), code)
+            case p.Local(array=array) if is_record(array.type):
+                return [replace(s, array=each) for each in self.arrays(array)]
+            case p.Allocate(array=array, count=count) if is_record(array.type):
+                wide = self.plain(count, code) * NAMED[array.type].size
+                return [replace(s, array=_flat(array), count=wide)]
+            case p.Prefetch(array=array, index=index) if is_record(array.type):
+                size = NAMED[array.type].size
+                at = self.plain(index, code) * size
+                return [replace(s, array=_flat(array), index=at, lines=s.lines * size)]
+            case p.Do(call=p.Helper(args=args)) if any(is_record(arg.type) for arg in args):
+                return [self._moved(s, code)]
+            case p.For():
+                return [self._loop(s, code)]
+            case p.While():
+                return [replace(s, condition=self.plain(s.condition), body=self.statement(s.body))]
+        return [self._other(s, code)]
+
+    def _other(self, s: Stmt, code: list[Stmt]) -> Stmt:
+        """A statement that is one statement in any case."""
+
+        def change(node: Node) -> Node:
+            match node:
+                case Stmt():
+                    return self.statement(node)
+                case Expr():
+                    return self.plain(node, code)
+                case p.Array() if is_record(node.type):
+                    return _flat(node)
+                case p.Growing(array=array) if is_record(array.type):
+                    size = NAMED[array.type].size
+                    per, extra = self.plain(node.per) * size, node.extra * size
+                    return replace(node, array=_flat(array), per=per, extra=extra)
+            return node
+
+        return map_children(s, change)
+
+    def _updated(
+        self, op: Op | None, old: Sequence[Expr], value: Expr, code: list[Stmt]
+    ) -> list[Expr]:
+        """The numbers to store for `old op= value`; sums are left to the store."""
+        made = self.numbers(value, code)
+        reads = any(node in old for number in made for node in walk(number))
+        if op is not None and _kept(op) is None:
+            entry = NAMED[value.type]
+            made, reads = _traced(meaning(op.name, (entry, entry)), [list(old), made]), True
+        # Nothing may change before all is read.
+        return self._once("new", NAMED[value.type], made, code) if reads else made
+
+    def _store(self, s: Store, places: list[Load], code: list[Stmt]) -> list[Stmt]:
+        rest = _kept(s.op)
+        if s.atomic and rest is None:
+            entry = NAMED[s.array.type]
+            raise ScheduleError(
+                f"{s.op} of {entry} cannot be atomic: it mixes the numbers of a record",
+                code="E308",
+                hint="use another race strategy than Atomics, such as Temporary",
+            )
+        numbers = self._updated(s.op, places, s.value, code)
+        return [
+            replace(s, array=place.array, index=place.index, value=number, op=rest)
+            for place, number in zip(places, numbers, strict=True)
+        ]
+
+    def _moved(self, s: p.Do, code: list[Stmt]) -> Stmt:
+        """A call that moves records: places and counts are in numbers."""
+        to, begin, source, count = s.call.args
+        if s.call.name != "put_at" or not isinstance(to, p.Array) or not isinstance(source, p.Array):
+            raise InternalError(f"{s.call.name} takes no records")
+        size = NAMED[to.type].size
+        numbers = [self.plain(cast(Expr, each), code) * size for each in (begin, count)]
+        args = (_flat(to), numbers[0], _flat(source), numbers[1])
+        return p.Do(replace(s.call, args=args))
+
+    def _loop(self, s: p.For, code: list[Stmt]) -> Stmt:
+        """A loop, whose reductions and private copies are of numbers."""
+        made = cast(p.For, self._other(replace(s, reductions=(), by=None), code))
+        reductions = [each for reduction in s.reductions for each in self._reduced(reduction)]
+        by = s.by
+        if by is not None:
+            copies = tuple(self._copy(each) for each in by.copies)
+            private = tuple(self.statement(each) for each in by.private)
+            by = replace(by, copies=copies, private=private)
+        if isinstance(by, p.Threads):
+            cleanup = tuple(self.statement(each) for each in by.cleanup)
+            balance = by.balance and map_children(by.balance, self._expression)
+            by = replace(by, cleanup=cleanup, balance=balance)
+        return replace(made, reductions=tuple(reductions), by=by)
+
+    def _expression(self, node: Node) -> Node:
+        return self.plain(node) if isinstance(node, Expr) else node
+
+    def _reduced(self, r: p.Reduction) -> list[p.Reduction]:
+        if not is_record(r.name.type):
+            return [r]
+        identities = self.numbers(r.identity, None)
+        pairs = zip(self.scalars(r.name), identities, strict=True)
+        if _kept(r.op) is None:
+            raise ScheduleError(
+                f"{r.op} of {r.name.type} cannot be reduced in parallel: it mixes the numbers of a "
+                "record",
+                code="E308",
+                hint="parallelize a loop that the result has, too",
+            )
+        return [replace(r, name=each, identity=cast(Value, number)) for each, number in pairs]
+
+    def _copy(self, copy: p.Copy) -> p.Copy:
+        array = copy.array
+        if not is_record(array.type):
+            return copy
+        entry = NAMED[array.type]
+        identities = set(entry.numbers(complex(copy.identity.value)))
+        if _kept(copy.op) is None or len(identities) > 1:
+            raise ScheduleError(
+                f"{copy.op} of {entry} has no private copies: it mixes the numbers of a record",
+                code="E308",
+                hint="parallelize a loop that the result has, too",
+            )
+        identity = Value(identities.pop(), entry.scalar)
+        count = self.plain(copy.count) * entry.size
+        return replace(copy, array=_flat(array), count=count, identity=identity)
+
+
+def _kept(op: Op | None) -> Op | None:
+    """The operator, if it works number by number."""
+    return op if op is not None and op.adds else None
+
+
+def _traced(rule: Meaning, given: list[list[Expr]]) -> list[Expr]:
+    """The formula of an operator on symbols."""
+    made = rule.formula(*([_Number(each) for each in numbers] for numbers in given))
+    type = rule.result.scalar if isinstance(rule.result, Entry) else rule.result.name
+    return [converted(number.expr, type) for number in made]
