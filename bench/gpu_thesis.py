@@ -1,4 +1,4 @@
-"""The GPU kernels that the thesis prints, as they are: SpMV over entries, with and without unrolling.
+"""The GPU kernels that the thesis prints: SpMV over entries, with and without unrolling.
 
 Figure 2-2 has the unrolled one, with 7 entries per thread as in appendix A.2; without the temporary
 and the unrolling (A.11), loads stand in the loop that tracks rows. A block's first row is known
@@ -17,7 +17,8 @@ ENTRIES, WARPS = 7, 16
 _PER_BLOCK = ENTRIES * WARPS * 32
 
 _TEXT = r"""
-__device__ int row_of(const int *pos, int first, int last, int p) {
+__device__ int row_of(const int *pos, const int *starts, int p) {
+  int first = starts[blockIdx.x], last = starts[blockIdx.x + 1] + 1;
   while (last - first > 1) {
     const int middle = (first + last) / 2;
     if (pos[middle] <= p) first = middle;
@@ -43,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(512) unrolled(
     const float *__restrict__ A, const float *__restrict__ x, const int *__restrict__ starts,
     float *__restrict__ y) {
   const int first = blockIdx.x * 3584 + threadIdx.x * 7;
-  int i = row_of(pos, starts[blockIdx.x], starts[blockIdx.x + 1] + 1, first < nnz ? first : nnz - 1);
+  int i = row_of(pos, starts, first < nnz ? first : nnz - 1);
   float sum = 0.0f, terms[7];
   if (first + 7 <= nnz) {
 #pragma unroll
@@ -70,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(512) rolled(
     const float *__restrict__ A, const float *__restrict__ x, const int *__restrict__ starts,
     float *__restrict__ y) {
   const int first = blockIdx.x * 3584 + threadIdx.x * 7;
-  int i = row_of(pos, starts[blockIdx.x], starts[blockIdx.x + 1] + 1, first < nnz ? first : nnz - 1);
+  int i = row_of(pos, starts, first < nnz ? first : nnz - 1);
   float sum = 0.0f;
 #pragma unroll 1
   for (int n = 0; n < 7; n++) {

@@ -368,9 +368,7 @@ class Tracked:
         put = self._put(summed, driver, alone, only)
         return block(If(owned, put, self._put(summed, driver, scope)))
 
-    def _put(
-        self, summed: SegmentSum, driver: Driver, scope: Scope, only: bool = False
-    ) -> p.Block:
+    def _put(self, summed: SegmentSum, driver: Driver, scope: Scope, only: bool = False) -> p.Block:
         """R[i] += sum; or, if `only` this is ever added to the entry, R[i] = sum;"""
         put = replace(summed.original, rhs=summed.total)
         put = replace(put, op=None) if only else put
