@@ -41,6 +41,10 @@ class Entry(ABC):
 
     scalar: str
 
+    def __post_init__(self) -> None:
+        NAMED.setdefault(self.name, self)
+        STORED.setdefault(self.dtype, self)
+
     @property
     @abstractmethod
     def family(self) -> str:
@@ -83,6 +87,50 @@ class Entry(ABC):
         """The same type with numbers of type `scalar`."""
         return replace(self, scalar=scalar)
 
+    @property
+    def acts_on(self) -> Entry:
+        """The type of what an element multiplies from the left, as a matrix does a vector."""
+        return self
+
+    def matrices(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The real matrix of each element: what multiplying by it does to numbers.
+
+        >>> Complex("float64").matrices(Complex("float64").records(np.array([[1.0, 2.0]])))
+        array([[[ 1., -2.],
+                [ 2.,  1.]]])
+        """
+        made = product(self, self.acts_on)
+        if made is None:
+            raise FormatError(f"{self} has no real matrix: it has no product", code="E402")
+        numbers = self.split(records)
+        columns = [made.formula(numbers, list(unit)) for unit in np.eye(self.acts_on.size)]
+        shape = (*records.shape, made.result.size, self.acts_on.size)
+        matrices = np.empty(shape, self.scalar)
+        for n, column in enumerate(columns):
+            for m, number in enumerate(column):
+                matrices[..., m, n] = number
+        return matrices
+
+    def of_matrices(self, matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The elements with these real matrices: what they make of one."""
+        if self.one is None:
+            raise FormatError(f"{self} cannot be told from its real matrix", code="E402")
+        numbers = matrices @ np.array(self.one)
+        return self.records(numbers.reshape(*matrices.shape[:-2], *self.shape))
+
+    def contract(self, real: Any) -> Any:
+        """The tensor of these elements whose real matrix is the tensor `real`.
+
+        Raises:
+            DataError: E505 if `real` is not made of the matrices of such elements.
+        """
+        contracted = getattr(real, "__openwork_contract__", None)
+        if contracted is None:
+            raise FormatError(
+                f"{type(real).__name__} is no tensor", code="E402", hint="contract(ow.tensor(...))"
+            )
+        return contracted(self)
+
     # What NumPy's types have, too
 
     kind = "V"
@@ -90,16 +138,12 @@ class Entry(ABC):
     @cached_property
     def name(self) -> str:
         """The type's name in programs; it never reaches generated text."""
-        name = f"{self.family}<{self.scalar}>"
-        NAMED.setdefault(name, self)
-        return name
+        return f"{self.family}<{self.scalar}>"
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy type of a record."""
-        dtype = np.dtype([(field, self.scalar) for field in self.fields])
-        STORED.setdefault(dtype, self)
-        return dtype
+        return np.dtype([(field, self.scalar) for field in self.fields])
 
     @property
     def itemsize(self) -> int:
@@ -338,6 +382,17 @@ class Grid(Entry):
             return [number for pair in pairs for number in inner.formula(*pair)]
 
         return Product(grid(self.rows, self.columns, inner.result), formula)
+
+    @property
+    def acts_on(self) -> Entry:
+        return grid(self.columns, 1, self.element.acts_on)
+
+    def of_matrices(self, matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        high, wide = (n // each for n, each in zip(matrices.shape[-2:], self.outer, strict=True))
+        outer = matrices.shape[:-2]
+        parts = matrices.reshape(*outer, self.rows, high, self.columns, wide).swapaxes(-3, -2)
+        inner = self.element.components(self.element.of_matrices(parts))
+        return self.records(inner.reshape(*outer, *self.shape))
 
     @property
     def conjugated(self) -> Entry:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
@@ -105,14 +106,18 @@ def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
 def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
     match operator, entries:
         case "mul", [left, right]:
-            made = product(left, right)
-            return made and _made((left, right), made.result, made.formula)
+            found = product(left, right)
+            return None if found is None else _made((left, right), found.result, found.formula)
         case "add" | "sub", [left, right] if left.family == right.family:
             wide = left.over(widest(left.scalar, right.scalar))
             return _made((wide, wide), wide, _add if operator == "add" else _subtract)
         case "div", [left, Real() as right]:
             wide = left.over(widest(left.scalar, right.scalar))
             return _made((wide, right), wide, lambda a, b: [each / b[0] for each in a])
+        case "eq" | "ne", [left, right] if left.family == right.family:
+            wide = left.over(widest(left.scalar, right.scalar))
+            formula = _equal if operator == "eq" else _unequal
+            return Meaning((wide, wide), BOOL, formula)
         case "neg", [only]:
             return _made((only,), only, lambda a: [-each for each in a])
         case "conj", [only]:
@@ -128,6 +133,14 @@ def _add(a: Numbers, b: Numbers) -> list[Any]:
 
 def _subtract(a: Numbers, b: Numbers) -> list[Any]:
     return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def _equal(a: Numbers, b: Numbers) -> list[Any]:
+    return [reduce(and_, [x == y for x, y in zip(a, b, strict=True)])]
+
+
+def _unequal(a: Numbers, b: Numbers) -> list[Any]:
+    return [reduce(or_, [x != y for x, y in zip(a, b, strict=True)])]
 
 
 def _made(arguments: Sequence[Entry], result: Entry, formula: Formula) -> Meaning:

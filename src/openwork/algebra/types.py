@@ -194,6 +194,15 @@ def holds(dtype: DType, value: Number) -> bool:
     return limits[0] <= value <= limits[1]
 
 
+def numbers_of(count: int, dtype: DType) -> tuple[int, Scalar]:
+    """How many numbers so many elements are, and of which type."""
+    return (
+        (count * dtype.size, SUPPORTED[dtype.scalar])
+        if isinstance(dtype, Entry)
+        else (count, dtype)
+    )
+
+
 def as_element(value: Number, dtype: DType) -> np.ndarray[Any, Any]:
     """A number as an element of an array; a record is so many times one."""
     if isinstance(dtype, Entry):

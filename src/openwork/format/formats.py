@@ -139,7 +139,7 @@ class Format:
             for level, (mode, part) in zip(self.levels, self.parts, strict=True)
         ) or "()"  # fmt: skip
 
-    def type(self, entry: str = "value", shape: Sequence[int] | None = None) -> str:
+    def type(self, entry: object = "value", shape: Sequence[int] | None = None) -> str:
         """The dependent type of the storage: arrays whose lengths depend on their position.
 
         `[x -> T]_n` is an array of `n` elements `T`, which may depend on `x`: a coordinate, or a
@@ -151,7 +151,7 @@ class Format:
         '[ib -> [(int32, [[float64]_3]_2)]_(pos[ib+1]-pos[ib])]_(m/2)'
         """
         extents = None if shape is None else self.extents(shape)
-        return dependent_type(self.levels, self.parts, self.tiles, entry, extents)
+        return dependent_type(self.levels, self.parts, self.tiles, str(entry), extents)
 
     def __repr__(self) -> str:
         known = name_of(self)

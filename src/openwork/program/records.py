@@ -65,12 +65,13 @@ class _Number(Overloaded):
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> _Number:
         """`op` in the type of the widest argument."""
         types = [named(arg.expr.type) for arg in args if isinstance(arg, _Number)]
-        type = op.result(types * (2 if len(types) < op.arity else 1)).name
-        exprs = [
-            converted(arg.expr if isinstance(arg, _Number) else Value(cast(Any, arg), type), type)
-            for arg in args
-        ]
-        return _Number(p.Apply(op, tuple(exprs), type))
+        types *= 2 if len(types) < op.arity else 1
+        exprs = []
+        for n, arg in enumerate(args):
+            type = op.argument_type(types, n).name
+            expr = arg.expr if isinstance(arg, _Number) else Value(cast(Any, arg), type)
+            exprs.append(converted(expr, type))
+        return _Number(p.Apply(op, tuple(exprs), op.result(types).name))
 
 
 @dataclass
@@ -267,7 +268,11 @@ class _Expansion:
     def _moved(self, s: p.Do, code: list[Stmt]) -> Stmt:
         """A call that moves records: places and counts are in numbers."""
         to, begin, source, count = s.call.args
-        if s.call.name != "put_at" or not isinstance(to, p.Array) or not isinstance(source, p.Array):
+        if (
+            s.call.name != "put_at"
+            or not isinstance(to, p.Array)
+            or not isinstance(source, p.Array)
+        ):
             raise InternalError(f"{s.call.name} takes no records")
         size = NAMED[to.type].size
         numbers = [self.plain(cast(Expr, each), code) * size for each in (begin, count)]

@@ -166,7 +166,7 @@ def _without_columns(stmt: Schedulable, recipe: str) -> Parts:
 def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
     """The number of columns, how many a thread takes, and how many threads are adjacent."""
     columns = parts.extent(parts.one_column)
-    most = VECTOR // _size(parts.stmt)
+    most = max(1, VECTOR // _size(parts.stmt))
     each = vector or most
     if vector is None and columns is not None:
         while each > 1 and columns % each:
@@ -349,7 +349,7 @@ def sddmm(stmt: S, each: int = 4, vector: int | None = None, threads: int = THRE
         )
     (inner,) = parts.summed
     length = parts.extent(inner)
-    part = vector or VECTOR // _size(stmt)
+    part = vector or max(1, VECTOR // _size(stmt))
     while length is not None and part > 1 and length % part:
         part //= 2
     group = 2

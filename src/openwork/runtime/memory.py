@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.types import DType, Number, as_element
 from openwork.runtime.limits import memory_left, memory_total
 from openwork.runtime.promised import promised, remember, unwritten
@@ -38,13 +39,11 @@ class _Block:
     __slots__ = ("__array_interface__", "_block")
 
     def __init__(self, block: Array, count: int, dtype: DType) -> None:
-        stored = np.dtype(dtype)
         self._block = block
         self.__array_interface__ = {
             "data": (block.__array_interface__["data"][0], False),
             "shape": (count,),
-            "typestr": stored.str,
-            "descr": stored.descr,
+            "typestr": np.dtype(dtype).str,
             "version": 3,
         }
 
@@ -85,6 +84,12 @@ def filled(count: int, value: Number, dtype: DType, what: str = "the result") ->
     """An array of `count` elements, all of them `value`."""
     check_memory(count * dtype.itemsize, what)
     return np.full(count, as_element(value, dtype))
+
+
+def fill_with(values: Array, value: Number, dtype: DType) -> None:
+    """Set every element, which may be a record, to `value`."""
+    elements = values.view(dtype.dtype) if isinstance(dtype, Entry) else values
+    elements[...] = as_element(value, dtype)
 
 
 def _promised(array: Array) -> Array:

@@ -349,7 +349,7 @@ def to_masked(storage: Storage) -> Masked:
     at = tuple(coords) or ...
     values = np.full(storage.shape, as_element(storage.fill, storage.dtype))
     present = np.zeros(storage.shape, dtype=bool)
-    values[at], present[at] = storage.values[places], True
+    values[at], present[at] = storage.elements[places], True
     return Masked(values, present)
 
 

@@ -12,7 +12,9 @@ from typing import Any, Self
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import DType, Number, number
+from openwork.algebra.meaning import is_held
+from openwork.algebra.types import DType, Number, as_dtype, number
+from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address
@@ -27,6 +29,7 @@ class Storage:
 
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
     arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
+    Where elements are records, `values` has their numbers, as kernels address them.
     The arrays are trusted here: arrays from outside are validated first. `borrowed`: the index
     arrays belong to a caller, who may change them after the call; results copy them.
     """
@@ -39,11 +42,32 @@ class Storage:
     fill: Number = 0
     borrowed: bool = False
 
+    @classmethod
+    def of_values(
+        cls, shape: tuple[int, ...], format: Format, levels: Levels, values: Array, fill: Number
+    ) -> Self:
+        """The storage of an array of elements, which may be records."""
+        dtype = as_dtype(values.dtype)
+        if isinstance(dtype, Entry):
+            values = values.view(dtype.scalar)
+        return cls(shape, format, dtype, levels, values, fill)
+
+    @property
+    def elements(self) -> Array:
+        """The values as an array of elements: numbers, or records."""
+        return self.values.view(self.dtype.dtype) if isinstance(self.dtype, Entry) else self.values
+
+    @property
+    def places(self) -> int:
+        """The number of elements that there is memory for."""
+        size = int(self.values.size)
+        return size // self.dtype.size if isinstance(self.dtype, Entry) else size
+
     @cached_property
     def nnz(self) -> int:
         """The number of stored entries, with explicit zeros and without padding."""
         if all(level.compact for level in self.format.levels) and not self.overhangs:
-            return int(self.values.size)
+            return self.places
         levels, parts = self.format.levels, self.format.parts
         depth = max(
             (n + 1 for n, each in enumerate(levels) if not each.full or each.arrays), default=0
@@ -76,13 +100,22 @@ class Storage:
         """
         if dtype == self.dtype:
             return self
+        if isinstance(dtype, Entry) or isinstance(self.dtype, Entry):
+            return self._with_records(dtype)
+        drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
         with np.errstate(all="ignore"):
-            if isinstance(dtype, Entry):
-                values = dtype.cast(self.values)
-            else:
-                drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
-                values = (self.values.real if drops else self.values).astype(dtype)
+            values = (self.values.real if drops else self.values).astype(dtype)
         return replace(self, dtype=dtype, values=values, fill=number(self.fill, dtype))
+
+    def _with_records(self, dtype: DType) -> Self:
+        """Records in another precision."""
+        if not is_held(self.dtype, dtype) or not isinstance(dtype, Entry):
+            raise FormatError(
+                f"{self.dtype} cannot become {dtype}",
+                code="E402",
+                hint="give arrays with component axes: ow.tensor(array, dtype=ow.entry...)",
+            )
+        return replace(self, dtype=dtype, values=self.values.astype(dtype.scalar))
 
     @cached_property
     def asked(self) -> dict[object, bool]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Entry
 from openwork.algebra.types import as_dtype
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply
@@ -34,7 +35,9 @@ def add_up(operand: Operand, axis: int | Sequence[int] | None) -> Operand:
     kept = tuple(mode for mode in range(order) if mode not in axes)
 
     def build(accesses: Sequence[Access]) -> Result:
-        wide = np.add.reduce(np.empty(0, accesses[0].dtype)).dtype
-        return Result(accesses[0], dense(len(kept)), as_dtype(wide))
+        dtype = accesses[0].dtype
+        if not isinstance(dtype, Entry):
+            dtype = as_dtype(np.add.reduce(np.empty(0, dtype)).dtype)
+        return Result(accesses[0], dense(len(kept)), dtype)
 
     return run("sum", Layout((tuple(range(order)),), kept, ((),)), (operand,), build)

@@ -182,7 +182,7 @@ def _exact(value: Any, dtype: DType) -> Any:
     if _fits(value, dtype):
         return value
     literal = as_expr(value)
-    return literal.dtype.type(value)
+    return np.dtype(literal.dtype).type(value)
 
 
 def _check_fits(value: Number, dtype: DType) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import Number, as_dtype, as_numbers
@@ -38,6 +39,7 @@ from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operati
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
+from openwork.tensor.exchange.records import contracted, expanded
 from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
 from openwork.tree import walk
@@ -315,6 +317,19 @@ class Tensor(Overloaded, Operand):
             return self
         return type(self).of(self.storage.astype(wanted), self._name)
 
+    def expand(self) -> Self:
+        """The real tensor of one whose elements are records.
+
+        Each element of a matrix becomes its real matrix: 4x4 for a quaternion, r x c for a block.
+        Each element of a vector becomes its numbers. So `(A @ x).expand()` is
+        `A.expand() @ x.expand()`.
+        """
+        return type(self).of(expanded(self._host, self._name))
+
+    def __openwork_contract__(self, entry: Entry) -> Self:
+        """The tensor of elements of `entry` that this one is the expansion of."""
+        return type(self).of(contracted(self._host, entry, self._name))
+
     def copy(self) -> Self:
         """A deep copy; `copy.copy` and `copy.deepcopy` return one, too."""
         storage = self._arrays
@@ -556,7 +571,7 @@ class Tensor(Overloaded, Operand):
 
     def __reduce__(self) -> tuple[Any, ...]:
         s = None if self._arrays is None else self._host
-        arrays = None if s is None else (s.levels, s.values, self.device)
+        arrays = None if s is None else (s.levels, s.elements, self.device)
         return _rebuilt, (self._name, self._shape, self._facts, arrays)
 
     def draw(self, format: str = "text") -> str:
@@ -586,7 +601,7 @@ class Tensor(Overloaded, Operand):
     def _repr_svg_(self) -> str | None:
         """The drawing, for notebooks; None for tensors that are too large for one."""
         storage, _ = self._seen
-        small = storage is not None and storage.values.size <= MOST_CELLS
+        small = storage is not None and storage.places <= MOST_CELLS
         return self.draw("svg") if small else None
 
     def __repr__(self) -> str:

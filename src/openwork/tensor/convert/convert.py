@@ -58,7 +58,7 @@ def convert(
     if format == storage.format:
         return storage
     gpu = storage if isinstance(storage, DeviceStorage) else None
-    many = storage.values.size >= LEAST_ENTRIES
+    many = storage.places >= LEAST_ENTRIES
     if gpu is not None:
         made: Storage | None = by_cupy(gpu, format)
     else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.format.formats import COO, Format
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage
@@ -37,7 +38,11 @@ def _is_list(format: Format) -> bool:
 def by_cupy(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
     """The same tensor in another format; None if CuPy cannot convert to it."""
     source = storage.format
-    if not _reaches(source, format) or (source.is_dense and storage.fill != 0):
+    if (
+        isinstance(storage.dtype, Entry)
+        or not _reaches(source, format)
+        or (source.is_dense and storage.fill != 0)
+    ):
         return None
     with callers_stream(storage.of_torch):
         if source.is_dense:

@@ -166,7 +166,7 @@ def spread(
     last = int(begin[-2]) if len(begin) > 1 else 0  # it may have places for rows beyond the last
     out_crd[last:] = 0
     made[last:] = as_element(fill, as_dtype(values.dtype))
-    nothing = np.full(1, as_element(fill, as_dtype(values.dtype)))
+    nothing = _one(fill, values)
     order = ctypes.c_void_p(0) if place is None else _addresses(place)[0]
     _run(
         move.spread,
@@ -201,9 +201,22 @@ def blocked(rows: Rows, columns: int, block: tuple[int, int], fill: Any) -> Rows
     move = _compiled(pos, crd, values, out_pos, out_crd, block)
     if move is None:
         return None
-    given = (pos, crd, values, out_pos, out_crd, made, np.full(1, as_element(fill, as_dtype(values.dtype))))
+    given = (
+        pos,
+        crd,
+        values,
+        out_pos,
+        out_crd,
+        made,
+        _one(fill, values),
+    )
     _run(move.fill_blocks, *_numbers(count), *_addresses(*given), *threads)
     return out_pos, out_crd, made
+
+
+def _one(fill: Any, values: Array) -> Array:
+    """The fill as an element like `values`."""
+    return as_element(fill, as_dtype(values.dtype)).reshape(1)
 
 
 def _run(function: Any, *arguments: Any) -> int:

@@ -168,7 +168,7 @@ def _pack_sorted(
         blocks = filled(parents, fill, dtype, f"{format!r} of shape {shape}")
         blocks[parent] = values
         values = blocks
-    return Storage(shape, format, dtype, tuple(levels), np.ascontiguousarray(values), fill)
+    return Storage.of_values(shape, format, tuple(levels), np.ascontiguousarray(values), fill)
 
 
 def unpack(storage: Storage) -> tuple[Array, Array]:
@@ -182,8 +182,9 @@ def unpack(storage: Storage) -> tuple[Array, Array]:
     (array([[0, 0, 1, 1], [0, 1, 0, 1]], dtype=int32), array([0, 0, 5, 0]))
     """
     coords, places = storage.coordinates()
-    everything = len(places) == storage.values.size and bool((np.diff(places) == 1).all())
-    return coords, storage.values if everything else storage.values[places]
+    values = storage.elements
+    everything = len(places) == values.size and bool((np.diff(places) == 1).all())
+    return coords, values if everything else values[places]
 
 
 def by_numpy(storage: Storage, format: Format, exact: bool) -> Storage:
@@ -206,7 +207,7 @@ def to_dense(storage: Storage) -> Array:
     if storage.format.plain:
         extents = [storage.shape[mode] for mode in storage.format.order]
         axes = [storage.format.level_of(mode) for mode in range(len(extents))]
-        return storage.values.reshape(extents).transpose(axes)
+        return storage.elements.reshape(extents).transpose(axes)
     count = math.prod(storage.shape)
     check_memory(count * storage.dtype.itemsize, f"a dense array of shape {storage.shape}")
     array = np.full(storage.shape, as_element(storage.fill, storage.dtype))
@@ -229,7 +230,7 @@ def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
     stored = array.transpose(order)
     if format.plain:
         values = np.ascontiguousarray(stored, dtype=dtype).reshape(-1)
-        return Storage(array.shape, format, dtype, ({},) * array.ndim, values, fill)
+        return Storage.of_values(array.shape, format, ({},) * array.ndim, values, fill)
     kept = np.nonzero(np.ones(stored.shape, bool) if format.is_dense else differs(stored, fill))
     columns = [kept[order.index(mode)] for mode in range(array.ndim)]
     return pack(np.array(columns), stored[kept].astype(dtype), array.shape, format, fill)

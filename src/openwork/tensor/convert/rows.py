@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openwork.algebra.types import Number, as_dtype
+from openwork.algebra.types import Number
 from openwork.errors import InternalError
 from openwork.format.formats import BSR, COO, LIL, Format
 from openwork.format.levels import Dense, Entries, SideBySide
@@ -36,14 +36,14 @@ def is_rows(format: Format) -> bool:
 
 def rows_of(storage: Storage) -> Rows:
     """The arrays of a storage that `is_rows`."""
-    return storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
+    return storage.levels[1]["pos"], storage.levels[1]["crd"], storage.elements
 
 
 def as_rows(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) -> Storage:
     """CSR or CSC with these arrays."""
     pos, crd, values = rows
     arrays = {"pos": pos, "crd": crd}
-    return Storage(shape, format, as_dtype(values.dtype), ({}, arrays), values, fill)
+    return Storage.of_values(shape, format, ({}, arrays), values, fill)
 
 
 def rows_reach(source: Format, format: Format) -> bool:
@@ -77,7 +77,7 @@ def by_rows(storage: Storage, format: Format) -> Storage | None:
     if format.levels == LIL.levels:
         pos, crd, values = rows
         arrays = {"len": np.diff(pos), "pos": pos, "crd": crd}
-        return Storage(shape, format, as_dtype(values.dtype), ({}, arrays), values.copy(), storage.fill)
+        return Storage.of_values(shape, format, ({}, arrays), values.copy(), storage.fill)
     if not format.tiled:
         return _side_by_side(rows, shape, format, storage.fill)
     made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)
@@ -85,14 +85,14 @@ def by_rows(storage: Storage, format: Format) -> Storage | None:
         return None
     arrays = {"pos": made[0], "crd": made[1]}
     levels: tuple[Mapping[str, Array], ...] = ({}, arrays, {}, {})
-    return Storage(shape, format, storage.dtype, levels, made[2], storage.fill)
+    return Storage.of_values(shape, format, levels, made[2], storage.fill)
 
 
 def _listed_rows(storage: Storage) -> Rows | None:
     """Sorted COO as CSR: only the positions must be found."""
     count = storage.shape[storage.format.order[0]]
     row, column = storage.levels[0]["crd"], storage.levels[1]["crd"]
-    found = runs_of_list(row, storage.values, count)
+    found = runs_of_list(row, storage.elements, count)
     return None if found is None else (found[0], column, found[1])
 
 
@@ -104,7 +104,7 @@ def _listed(rows: Rows, shape: tuple[int, ...], format: Format, fill: Number) ->
     row, values = found
     ends = np.array([0, len(values)], dtype=index_dtype(len(values)))
     levels = ({"pos": ends, "crd": row}, {"crd": rows[1]})
-    return Storage(shape, format, as_dtype(values.dtype), levels, values, fill)
+    return Storage.of_values(shape, format, levels, values, fill)
 
 
 def _side_by_side(
@@ -128,4 +128,4 @@ def _side_by_side(
     made = spread(rows, place, inner.slices(arrays, count), width, fill)
     if made is None:
         return None
-    return Storage(shape, format, as_dtype(rows[2].dtype), (above, {**arrays, "crd": made[0]}), made[1], fill)
+    return Storage.of_values(shape, format, (above, {**arrays, "crd": made[0]}), made[1], fill)

@@ -77,7 +77,7 @@ def layout(storage: Storage) -> list[Part]:
             part.rows.append(_row(fact, array, runs, there))
         parts.append(part)
     there = stored[-1] if stored else None
-    values = _row(ArrayFact("values", "child"), storage.values, runs, there)
+    values = _row(ArrayFact("values", "child"), storage.elements, runs, there)
     return [*parts, Part("", [values])]
 
 
@@ -110,7 +110,7 @@ def _stored(storage: Storage) -> list[Array | None]:
 
 def _inside(storage: Storage) -> Array:
     """Which of the first values are within the shape, by their coordinates up to the root."""
-    places = np.arange(min(storage.values.size, MOST_CELLS))
+    places = np.arange(min(storage.places, MOST_CELLS))
     format = storage.format
     coords = np.zeros((len(storage.shape), len(places)), dtype=np.int64)
     for n in reversed(range(len(format.levels))):

@@ -213,7 +213,9 @@ def from_scipy(matrix: Any, wish: Wish) -> Storage:
 
     If the columns of a row are unsorted or repeat, a sorted copy is made.
     """
-    if matrix.format in ("csr", "csc") or (isinstance(wish.dtype, Entry) and matrix.format == "bsr"):
+    if matrix.format in ("csr", "csc") or (
+        isinstance(wish.dtype, Entry) and matrix.format == "bsr"
+    ):
         return _from_compressed(matrix, wish)
     if matrix.format in _KINDS:
         return _KINDS[matrix.format](matrix, wish.name, wish.fill, wish.share)
@@ -246,7 +248,7 @@ def _from_compressed(matrix: Any, wish: Wish) -> Storage:
     values = shared_values(values)
     arrays = {"pos": pos, "crd": crd}
     levels: tuple[dict[str, Array], ...] = ({},) * (len(shape) - 1) + (arrays,)
-    storage = Storage(shape, format, dtype, levels, values, number(wish.fill or 0, dtype))
+    storage = Storage.of_values(shape, format, levels, values, number(wish.fill or 0, dtype))
     admitted = admit_in_order(storage, wish.name, labels, wish.share)
     return admitted if wish.share else _narrowed(admitted)
 
@@ -256,7 +258,7 @@ def _narrowed(storage: Storage) -> Storage:
 
     Only after it is checked: what does not fit would turn into another number.
     """
-    if max(storage.values.size, *storage.shape, 0) > np.iinfo(np.int32).max:
+    if max(storage.places, *storage.shape, 0) > np.iinfo(np.int32).max:
         return storage
     levels = [
         {key: array.astype(np.int32, copy=False) for key, array in arrays.items()}
@@ -356,7 +358,7 @@ def from_levels(
     data = as_values(values, f"{name}.values")
     dtype = as_dtype(data.dtype)
     data = shared_values(data)
-    storage = Storage(extents, format, dtype, tuple(made), data, number(fill, dtype))
+    storage = Storage.of_values(extents, format, tuple(made), data, number(fill, dtype))
     return admit(storage, name, share=share)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Complex, Entry, Grid
-from openwork.algebra.types import as_dtype
-from openwork.errors import FormatError
-from openwork.format.formats import CSC, CSR
-from openwork.runtime.storage import Array, Storage
+from openwork.algebra.types import SUPPORTED, as_dtype
+from openwork.errors import DataError, FormatError
+from openwork.format.formats import BSR, CSC, CSR, dense
+from openwork.runtime.storage import Array, Levels, Storage
+from openwork.tensor.convert.convert import convert
+from openwork.tensor.convert.pack import to_dense
 
 
 def as_records(array: Array, entry: Entry, name: str) -> Array:
@@ -69,14 +71,71 @@ def records_to_scipy(storage: Storage, name: str) -> Any:
     if isinstance(entry, Complex) and storage.format in (CSR, CSC):
         make = sparse.csr_array if storage.format == CSR else sparse.csc_array
         values = storage.values.view(np.result_type(entry.scalar, "complex64"))
-        return make((values, arrays["crd"], arrays["pos"]), shape=storage.shape)
+        return make((values, arrays["crd"], arrays["pos"]), shape=cast(Any, storage.shape))
     if isinstance(entry, Grid) and len(entry.shape) == 2 and storage.format == CSR:
-        blocks = entry.components(storage.values)
+        blocks = entry.components(storage.elements)
         shape = tuple(n * each for n, each in zip(storage.shape, entry.outer, strict=True))
-        return sparse.bsr_array((blocks, arrays["crd"], arrays["pos"]), shape=shape)
+        return sparse.bsr_array((blocks, arrays["crd"], arrays["pos"]), shape=cast(Any, shape))
     raise FormatError(
         f"{name} holds {entry}, which SciPy does not have",
         code="E404",
         hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
     )
 
+
+def expanded(storage: Storage, name: str) -> Storage:
+    """The real tensor of one of records: a vector's numbers, a matrix of real matrices as CSR.
+
+    Raises:
+        FormatError: E402 if the elements are no records, E404 for tensors of other orders.
+    """
+    entry, order = storage.dtype, storage.format.ndim
+    if not isinstance(entry, Entry):
+        raise FormatError(f"{name} holds {entry}, which are numbers already", code="E402")
+    if order == 1 and storage.format.is_dense:
+        shape = (storage.shape[0] * entry.size,)
+        return Storage(shape, dense(1), SUPPORTED[entry.scalar], ({},), storage.values)
+    if order != 2:
+        raise FormatError(
+            f"{name} has {order} modes: only matrices and dense vectors have an expansion",
+            code="E404",
+        )
+    rows = convert(storage, CSR)
+    arrays, blocks = rows.levels[1], entry.matrices(rows.elements)
+    shape = tuple(n * each for n, each in zip(storage.shape, blocks.shape[1:], strict=True))
+    levels: Levels = ({}, dict(arrays), {}, {})
+    made = Storage.of_values(shape, BSR(*blocks.shape[1:]), levels, blocks.reshape(-1), 0)
+    return convert(made, CSR, exact=True)
+
+
+def contracted(storage: Storage, entry: Entry, name: str) -> Storage:
+    """The tensor of elements of `entry` that `storage` is the expansion of.
+
+    Raises:
+        DataError: E505 if it is no expansion of such elements.
+    """
+    order = storage.format.ndim
+    if order == 1:
+        return _from_vector(to_dense(storage), entry, name)
+    high, wide = entry.matrices(np.zeros((), entry.dtype)).shape
+    if order != 2 or storage.shape[0] % high or storage.shape[1] % wide:
+        raise _no_expansion(name, entry, f"has the shape {storage.shape}")
+    blocks = convert(storage, BSR(high, wide), exact=True)
+    matrices = blocks.values.reshape(-1, high, wide).astype(entry.scalar)
+    elements = entry.of_matrices(matrices)
+    tolerance = 16 * np.finfo(entry.scalar).eps
+    if not np.allclose(entry.matrices(elements), matrices, tolerance, 0, equal_nan=True):
+        raise _no_expansion(name, entry, "has blocks that are no matrices of such elements")
+    shape = (storage.shape[0] // high, storage.shape[1] // wide)
+    return Storage.of_values(shape, CSR, ({}, dict(blocks.levels[1])), elements, 0)
+
+
+def _from_vector(array: Array, entry: Entry, name: str) -> Storage:
+    """A vector of numbers as one of records."""
+    if array.size % entry.size:
+        raise _no_expansion(name, entry, f"has {array.size} numbers")
+    return Storage((array.size // entry.size,), dense(1), entry, ({},), array.astype(entry.scalar))
+
+
+def _no_expansion(name: str, entry: Entry, reason: str) -> DataError:
+    return DataError(f"{name} {reason}, so it expands no tensor of {entry}", code="E505")

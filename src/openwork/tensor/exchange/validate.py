@@ -106,7 +106,7 @@ def validate(
             try_formulas(level, view, called.get("crd", f"{name}.levels[{n}]"), ordered)
         parents = children
     label_of_values = f"{name}.values" if labels is None else labels["values"]
-    _check_values(storage.values, parents, label_of_values)
+    _check_values(storage.elements, parents, label_of_values)
     _check_entries(storage, name, ordered)
 
 

@@ -101,7 +101,7 @@ class Binder:
         extents = extents_of_blocks(whole, plan.blocks)
         cuts = self._promises.keep(extents, given, operands, self.operands)
         compiled = self._compiler.kernel(operands, extents)
-        work = float(sum(storage.values.size for storage in operands))
+        work = float(sum(storage.places for storage in operands))
         shape = tuple(whole[var] for var in whole_vars(lhs.vars, plan.blocks))
         count, below = 1, lhs.level_vars
         if self._shared is not None:

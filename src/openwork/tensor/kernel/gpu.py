@@ -10,6 +10,8 @@ from weakref import ref
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import numbers_of
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
@@ -29,7 +31,7 @@ from openwork.runtime.gpu.streams import callers_stream
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.kernel.binding import Binding, Shape
 from openwork.tensor.kernel.compiler import Compiler, Extents
-from openwork.tensor.kernel.gpu_repeat import Repeat
+from openwork.tensor.kernel.gpu_repeat import Repeat, fill_with
 from openwork.tensor.kernel.target import Launcher, Loader, Target
 from openwork.trace import Trace
 
@@ -98,13 +100,16 @@ class GpuCompiler(Compiler):
         Workspaces may have more elements than operands and results; they report it at run time.
         """
         lengths = [math.prod(extents.get(v, 1) for v in variables) for variables in self._fused]
-        lengths += [storage.values.size for storage in operands]
+        lengths += [storage.places for storage in operands]
         lengths += list(extents.values())
         lhs = self._plan.assignment.lhs
         if lhs.tensor.format.is_dense:
             lengths.append(math.prod(extents[v] for v in lhs.vars))
         if isinstance(self._plan.assembly, Append):  # rows and entries are partitioned together
             lengths.append(sum(lengths))
+        kinds = [storage.dtype for storage in operands] + [lhs.dtype]
+        widest = max((kind.size for kind in kinds if isinstance(kind, Entry)), default=1)
+        lengths.append(widest * max(lengths, default=0))
         return not self.wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
@@ -243,9 +248,10 @@ class GpuLauncher(Launcher):
         if values is None and old is not None and self._plan.assignment.op is not None:
             return device.upload(old.values).copy()
         if values is None:
-            values = device.empty(binding.count, self._plan.result.dtype)[: binding.count]
+            count, dtype = numbers_of(binding.count, self._plan.result.dtype)
+            values = device.empty(count, dtype)[:count]
         if initial is not None and binding.count:
-            device.fill(values, initial)
+            fill_with(device, values, initial, self._plan.result.dtype)
         return values
 
     def _arrays(self, binding: Binding, operands: tuple[Storage, ...]) -> dict[str, Any]:

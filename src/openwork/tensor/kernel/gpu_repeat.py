@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import DType, Number
 from openwork.index.nodes import TensorVar
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.gpu.steps import Device
@@ -98,5 +102,16 @@ class Repeat(Repeated):
             self._another = stream, another
         place = another()
         if binding.compiled.initial is not None and binding.count:
-            device.fill(another.array(place), binding.compiled.initial)
+            dtype = self._facts["dtype"]
+            fill_with(device, another.array(place), binding.compiled.initial, dtype)
         return place
+
+
+def fill_with(device: Device, values: Any, initial: Number, dtype: DType) -> None:
+    """Set every element of a result on a device; a record is so many times one."""
+    numbers = dtype.numbers(initial) if isinstance(dtype, Entry) else (initial,)
+    if len(set(numbers)) == 1:
+        device.fill(values, numbers[0])
+        return
+    record = np.array(numbers, values.dtype)
+    values.reshape(-1, len(numbers))[...] = device.upload(record)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import as_numbers
+from openwork.algebra.types import as_numbers, numbers_of
 from openwork.errors import InternalError, ShapeError
 from openwork.index.nodes import TensorVar
 from openwork.index.show import show
@@ -205,7 +205,7 @@ class Kernel:
         dtype = next(
             v.dtype for v in walk(plan.loops) if isinstance(v, TensorVar) and v.name == name
         )
-        values = np.empty(held.values.size, dtype)  # never read
+        values = np.empty(*numbers_of(held.places, dtype))  # never read
         pattern = Storage(held.shape, held.format, dtype, held.levels, values, held.fill)
         templates = {**self._templates, name: type(self._result).of(pattern, name)}
         return Kernel(plan, trace, templates, self._result, self._target, self._loader)

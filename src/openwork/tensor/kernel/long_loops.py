@@ -64,7 +64,7 @@ class LoopLengths:
         space = math.prod(extents.values())
         if space < _LOOP:
             return float(space)
-        key = tuple(s and s.values.size for s in operands), tuple(extents.items())
+        key = tuple(s and s.places for s in operands), tuple(extents.items())
         known, count = self._counted
         if known != key:  # most calls are like the one before
             pairs = zip(self._operands, operands, strict=True)

@@ -79,7 +79,7 @@ def _visited(
     most at which any part of it may be."""
     match expr:
         case Access(tensor=tensor, vars=variables):
-            stored = operands[tensor.name].values.size
+            stored = operands[tensor.name].places
             return frozenset(variables), stored, stored
         case Reduce(var=var, expr=inner):
             found, most, so_far = _visited(inner, operands, extents)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from openwork.algebra.entries import Entry
 from openwork.format.formats import Format
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.draft import Draft
@@ -172,6 +171,4 @@ class Launcher(ABC):
     ) -> Storage:
         """The storage of a result's arrays."""
         tensor = self._plan.result
-        if isinstance(tensor.dtype, Entry):  # kernels know the numbers of records alone
-            values = values.view(tensor.dtype)
         return Storage(shape, format, tensor.dtype, levels, values, tensor.fill)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.types import numbers_of
 from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
@@ -77,6 +78,7 @@ class Warm(Repeated):
         self._work = binding.work + binding.count
         self._steps = binding.ready.steps + binding.count
         self._sized: tuple[int, Any] = (0, None)  # the number of threads, and the sizes of a call
+        self._count = numbers_of(binding.count, result.dtype)
         self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
 
@@ -93,7 +95,7 @@ class Warm(Repeated):
         if threads != known:
             sizes = executable.sizes(threads, 0, binding.sizes)
             self._sized = (threads, sizes)
-        dtype, count = result.dtype, binding.count
+        count, dtype = self._count
         values = np.empty(count, dtype) if self._small else allocate(count, dtype)
         # Pop and append are atomic, so threads may call concurrently.
         try:
@@ -105,7 +107,7 @@ class Warm(Repeated):
         executable.call(frame, sizes, self._steps)
         self._frames.append(frame)
         levels = self._levels(binding)
-        storage = Storage(binding.shape, result.format, dtype, levels, values, result.fill)
+        storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)
         return self._template.__openwork_result__(storage)
 
 
