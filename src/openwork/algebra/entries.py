@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
+from hashlib import sha256
 from operator import add
 from typing import Any, Self
 
@@ -66,9 +67,19 @@ class Entry(ABC):
         return None
 
     @property
+    def zero(self) -> tuple[float, ...]:
+        """The neutral term."""
+        return (0.0,) * self.size
+
+    @property
     def commutes(self) -> bool:
         """Whether `a * b == b * a`."""
         return False
+
+    @property
+    def sum(self) -> Formula | None:
+        """The sum of two elements; None if they are added number by number."""
+        return None
 
     @abstractmethod
     def times(self, other: Entry) -> Product | None:
@@ -158,6 +169,11 @@ class Entry(ABC):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def anonymous(self) -> Entry:
+        """The type without names that a user gave."""
+        return self
+
     # Elements
 
     def has(self, value: complex) -> bool:
@@ -168,7 +184,7 @@ class Entry(ABC):
         """The record that stands for a number: so many times one."""
         number = float(value.real)
         if value == 0:
-            return (number,) * self.size
+            return self.zero
         if self.one is None or not self.has(value):
             raise FormatError(
                 f"{value} is no {self.family}", code="E402", hint="only 0 is an entry of every type"
@@ -417,6 +433,91 @@ class Vector(Grid):
         return (self.rows,)
 
 
+@dataclass(frozen=True)
+class Defined(Entry):
+    """A type that a user defined by formulas over named fields.
+
+    `formulas`: those of its product, conjugate and sum, as far as they are given. `products`: those
+    with other types, as the other factor, whether it stands on the right, the result, and the
+    formula.
+    """
+
+    word: str
+    names: tuple[str, ...]
+    formulas: tuple[tuple[str, Formula], ...]
+    unit: tuple[float, ...] | None = None
+    nothing: tuple[float, ...] | None = None
+    commutative: bool = False
+    products: tuple[tuple[Entry, bool, Entry, Formula], ...] = ()
+
+    @cached_property
+    def _digest(self) -> str:
+        """What tells apart types of the same name."""
+        told = repr((self.names, self.formulas, self.unit, self.nothing, self.products))
+        return sha256(told.encode()).hexdigest()[:12]
+
+    @property
+    def family(self) -> str:
+        return f"{self.word} {self._digest}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.names),)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(f"f{n}_{self._digest}" for n in range(len(self.names)))
+
+    @property
+    def one(self) -> tuple[float, ...] | None:
+        return self.unit
+
+    @property
+    def zero(self) -> tuple[float, ...]:
+        return super().zero if self.nothing is None else self.nothing
+
+    @property
+    def commutes(self) -> bool:
+        return self.commutative
+
+    @property
+    def sum(self) -> Formula | None:
+        return dict(self.formulas).get("add")
+
+    @property
+    def scales(self) -> bool:
+        """Whether numbers multiply it field by field."""
+        return self.nothing is None and self.sum is None
+
+    def times(self, other: Entry) -> Product | None:
+        return self._with(other, right=True)
+
+    def after(self, other: Entry) -> Product | None:
+        """The product with `other` on the left."""
+        return self._with(other, right=False)
+
+    def _with(self, other: Entry, right: bool) -> Product | None:
+        wide = widest(self.scalar, other.scalar)
+        if other.family == self.family:
+            formula = dict(self.formulas).get("mul")
+            return None if formula is None else Product(self.over(wide), formula)
+        for factor, side, result, formula in self.products:
+            if factor.family == other.family and side == right:
+                return Product(result.over(wide), formula)
+        return None
+
+    def conjugate(self, a: Numbers) -> list[Any]:
+        formula = dict(self.formulas).get("conj")
+        return list(a) if formula is None else formula(a)
+
+    def __str__(self) -> str:
+        return f"{self.word}<{self.scalar}>"
+
+    @property
+    def anonymous(self) -> Entry:
+        return replace(self, word="entry")
+
+
 def _kind_of(rows: int, columns: int) -> str:
     return f"vector {rows}" if columns == 1 else f"block {rows}x{columns}"
 
@@ -447,6 +548,8 @@ def product(left: Entry, right: Entry) -> Product | None:
     >>> product(Quaternion("float32"), Complex("float32")) is None
     True
     """
+    if isinstance(left, Defined) or isinstance(right, Defined):
+        return _product_of_defined(left, right)
     if isinstance(right, Real):
         made = right.times(left)
         return made and Product(made.result, lambda a, b: [each * b[0] for each in a])
@@ -454,6 +557,20 @@ def product(left: Entry, right: Entry) -> Product | None:
     if made is None and isinstance(right, Grid) and not isinstance(left, Grid):
         return right._scaled(left, left=True)
     return made
+
+
+def _product_of_defined(left: Entry, right: Entry) -> Product | None:
+    made = left.times(right) if isinstance(left, Defined) else None
+    if made is None and isinstance(right, Defined):
+        made = right.after(left)
+    if made is not None:
+        return made
+    wide = widest(left.scalar, right.scalar)
+    if isinstance(left, Real) and isinstance(right, Defined) and right.scales:
+        return Product(right.over(wide), lambda a, b: [a[0] * each for each in b])
+    if isinstance(right, Real) and isinstance(left, Defined) and left.scales:
+        return Product(left.over(wide), lambda a, b: [each * b[0] for each in a])
+    return None
 
 
 def widest(*scalars: str) -> str:

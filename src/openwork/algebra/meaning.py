@@ -108,7 +108,10 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
         case "mul", [left, right]:
             found = product(left, right)
             return None if found is None else _made((left, right), found.result, found.formula)
-        case "add" | "sub", [left, right] if left.family == right.family:
+        case "add", [left, right] if left.family == right.family and left.sum is not None:
+            wide = left.over(widest(left.scalar, right.scalar))
+            return _made((wide, wide), wide, left.sum)
+        case "add" | "sub", [left, right] if left.family == right.family and left.sum is None:
             wide = left.over(widest(left.scalar, right.scalar))
             return _made((wide, wide), wide, _add if operator == "add" else _subtract)
         case "div", [left, Real() as right]:
@@ -118,7 +121,7 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
             wide = left.over(widest(left.scalar, right.scalar))
             formula = _equal if operator == "eq" else _unequal
             return Meaning((wide, wide), BOOL, formula)
-        case "neg", [only]:
+        case "neg", [only] if only.sum is None:
             return _made((only,), only, lambda a: [-each for each in a])
         case "conj", [only]:
             return _made((only,), only.conjugated, only.conjugate)

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
-from openwork.algebra.entries import SCALARS, Complex, Dual, Entry, Grid, Quaternion, Real, Vector
+import numpy as np
+
+from openwork.algebra.entries import (
+    SCALARS,
+    Complex,
+    Defined,
+    Dual,
+    Entry,
+    Grid,
+    Quaternion,
+    Real,
+    Vector,
+)
+from openwork.algebra.meaning import meaning
 from openwork.algebra.types import as_dtype
-from openwork.errors import FormatError
+from openwork.errors import FormatError, InternalError, ParseError
+from openwork.index.nodes import Apply, Expr, Literal, Parameter
+from openwork.index.terms import Term, as_expr
+from openwork.tree import walk
 
 _LARGEST = 64  # numbers of a record: its formulas are written out
 
@@ -82,3 +102,186 @@ def _extent(count: int) -> int:
     if extent < 1:
         raise FormatError(f"a block cannot have {extent} rows or columns", code="E402")
     return extent
+
+
+# Types of users
+
+
+def define(
+    name: str,
+    fields: Mapping[str, object] | Sequence[str],
+    *,
+    mul: Callable[..., Any] | None = None,
+    conj: Callable[..., Any] | None = None,
+    add: Callable[..., Any] | None = None,
+    zero: Sequence[float] | None = None,
+    one: Sequence[float] | None = None,
+    commutative: bool = False,
+    products: Mapping[tuple[object, bool], tuple[Entry | None, Callable[..., Any]]] | None = None,
+) -> Entry:
+    """An entry type of your own: named fields, and formulas over them.
+
+    Each formula is a function of elements, whose fields are attributes, and returns the fields of
+    the result. It is called once; `+ - * /` and Openwork's functions work on fields.
+
+    Args:
+        name: what messages call it: a Python identifier.
+        fields: the type of each field, by name; all have the same.
+        mul: the product of two elements.
+        conj: the conjugate; the element itself if left out.
+        add: the sum; field by field if left out.
+        zero: the fields of the neutral term, which annihilates in products; all 0 if left out.
+        one: the fields of the neutral factor, if there is one.
+        commutative: `a * b == b * a`.
+        products: those with other types: `{(other, right): (result, function)}`, where `right` says
+            that `other` is the right factor, and the result None stands for this type.
+
+    The laws are tried on random elements: sums must be associative and commutative with the neutral
+    term `zero`, products distribute over sums, and zero annihilates.
+
+    Raises:
+        ParseError: E111 if a law is false, E112 if a function does not return fields.
+
+    >>> dual = define("dual", {"value": "float64", "slope": "float64"}, one=(1, 0),
+    ...     mul=lambda a, b: (a.value * b.value, a.value * b.slope + a.slope * b.value))
+    >>> print(dual)
+    dual<float64>
+    """
+    if not name.isidentifier():
+        raise FormatError(f"{name!r} is not a name for an entry type", code="E402", hint="a word")
+    names, scalar = _fields(name, fields)
+    formulas = {"mul": (mul, 2), "conj": (conj, 1), "add": (add, 2)}
+    made = {
+        what: _traced(f"{name}.{what}", function, [(names, scalar)] * count, len(names))
+        for what, (function, count) in formulas.items()
+        if function is not None
+    }
+    unit, nothing = _record(name, one, names), _record(name, zero, names)
+    entry = Defined(scalar, name, names, tuple(made.items()), unit, nothing, commutative)
+    found = []
+    for (other, right), (result, function) in (products or {}).items():
+        factor, gives = _element(other), entry if result is None else result
+        sides = [(names, scalar), (_attributes(factor), factor.scalar)]
+        pair = sides if right else sides[::-1]
+        formula = _traced(f"{name}.products", function, pair, gives.size)
+        found.append((factor, right, gives, formula))
+    entry = replace(entry, products=tuple(found))
+    check_laws(entry)
+    return entry
+
+
+def _fields(name: str, fields: Mapping[str, object] | Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The names of the fields, and the type of all."""
+    types = fields if isinstance(fields, Mapping) else dict.fromkeys(fields, "float64")
+    scalars = {_scalar(each) for each in types.values()}
+    if len(scalars) != 1 or len(types) > _LARGEST or not all(map(str.isidentifier, types)):
+        raise FormatError(
+            f"the fields of {name} are {dict(types)}",
+            code="E402",
+            hint=f"1 to {_LARGEST} words, all of one type",
+        )
+    return tuple(types), scalars.pop()
+
+
+def _record(
+    name: str, numbers: Sequence[float] | None, names: tuple[str, ...]
+) -> tuple[float, ...] | None:
+    if numbers is not None and len(numbers) != len(names):
+        raise FormatError(f"{name} has {len(names)} fields, not {len(numbers)}", code="E402")
+    return None if numbers is None else tuple(float(each) for each in numbers)
+
+
+def _attributes(entry: Entry) -> tuple[str, ...]:
+    """What formulas call the fields of an element."""
+    return entry.names if isinstance(entry, Defined) else entry.fields
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A formula that was recorded from a Python function: an expression for each field."""
+
+    exprs: tuple[Expr, ...]
+
+    def __call__(self, *records: Sequence[Any]) -> list[Any]:
+        numbers = [number for record in records for number in record]
+        return [_value(expr, numbers) for expr in self.exprs]
+
+
+def _value(expr: Expr, numbers: Sequence[Any]) -> Any:
+    """An expression over symbols or arrays."""
+    match expr:
+        case Parameter(position=position):
+            return numbers[position]
+        case Literal(value=value):
+            return value
+        case Apply(op=op, args=args):
+            return op(*(_value(arg, numbers) for arg in args))
+    raise InternalError(f"{expr} cannot stand in a formula")
+
+
+def _traced(
+    what: str,
+    function: Callable[..., Any],
+    records: Sequence[tuple[tuple[str, ...], str]],
+    size: int,
+) -> Traced:
+    """The formula of a function over records with these fields and types."""
+    given, count = [], 0
+    for names, scalar in records:
+        numbers = range(count, count + len(names))
+        terms = [Term(Parameter(n, as_dtype(scalar))) for n in numbers]
+        given.append(SimpleNamespace(**dict(zip(names, terms, strict=True))))
+        count += len(names)
+    made = function(*given)
+    exprs = tuple(map(as_expr, made if isinstance(made, tuple | list) else (made,)))
+    strange = [
+        node
+        for expr in exprs
+        for node in walk(expr)
+        if not isinstance(node, Parameter | Literal | Apply)
+    ]
+    if len(exprs) != size or strange:
+        reason = f"{strange[0]}" if strange else f"{len(exprs)} fields instead of {size}"
+        raise ParseError(
+            f"the formula {what} returns {reason}",
+            code="E112",
+            hint="return a tuple of expressions over the fields of the arguments",
+        )
+    return Traced(exprs)
+
+
+def check_laws(entry: Defined) -> None:
+    """Try on random elements what the compiler relies on."""
+    rng = np.random.default_rng(1)
+    a, b, c = (entry.records(rng.integers(-4, 5, (64, entry.size)) / 2.0) for _ in range(3))
+    kinds = (entry, entry)
+    add = meaning("add", kinds).on_arrays
+    zero = np.full(64, entry.record(0))
+    laws = [
+        ("the sum is commutative", add([a, b]), add([b, a])),
+        ("the sum is associative", add([add([a, b]), c]), add([a, add([b, c])])),
+        ("zero is the neutral term", add([a, zero]), a),
+    ]
+    if entry.times(entry) is not None:
+        mul = meaning("mul", kinds).on_arrays
+        laws += [
+            ("zero annihilates", mul([a, zero]), zero),
+            ("zero annihilates on the left", mul([zero, a]), zero),
+            ("products distribute", mul([a, add([b, c])]), add([mul([a, b]), mul([a, c])])),
+            ("on the left, too", mul([add([b, c]), a]), add([mul([b, a]), mul([c, a])])),
+        ]
+        if entry.commutes:
+            laws.append(("the product commutes", mul([a, b]), mul([b, a])))
+        if entry.one is not None:
+            one = np.full(64, entry.record(1))
+            laws += [("one is the neutral factor", mul(pair), a) for pair in ([a, one], [one, a])]
+    for law, got, wanted in laws:
+        left, right = entry.components(got), entry.components(wanted)
+        wrong = np.flatnonzero(~np.isclose(left, right, 1e-5, 1e-5, equal_nan=True).all(axis=-1))
+        if wrong.size:
+            at = wrong[0]
+            raise ParseError(
+                f"{entry}: it is false that {law}: {tuple(left[at])} is not {tuple(right[at])}",
+                code="E111",
+                hint=f"for the elements {a[at]}, {b[at]} and {c[at]}",
+            )

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.types import (
     INT64,
@@ -192,6 +193,12 @@ class Apply(Expr):
                 code="E102",
                 span=self.span,
             )
+
+    @property
+    def commutes(self) -> bool:
+        """Whether the arguments may change places: records need not commute in products."""
+        kinds = (arg.kind for arg in self.args) if self.op.multiplies else ()
+        return self.op.commutes and all(not isinstance(k, Entry) or k.commutes for k in kinds)
 
     @cached_property
     def _kind(self) -> Kind:

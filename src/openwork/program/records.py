@@ -197,7 +197,7 @@ class _Expansion:
                 return [p.Declare(each, number, fixed) for each, number in pairs]
             case p.Set(name=name, value=value, op=op) if is_record(name.type):
                 numbers = self._updated(op, self.scalars(name), value, code)
-                rest = _kept(op)
+                rest = _kept(op, NAMED[name.type])
                 pairs = zip(self.scalars(name), numbers, strict=True)
                 return [p.Set(each, number, rest) for each, number in pairs]
             case Store(array=array, index=index) if is_record(array.type):
@@ -242,18 +242,17 @@ class _Expansion:
         self, op: Op | None, old: Sequence[Expr], value: Expr, code: list[Stmt]
     ) -> list[Expr]:
         """The numbers to store for `old op= value`; sums are left to the store."""
-        made = self.numbers(value, code)
+        made, entry = self.numbers(value, code), NAMED[value.type]
         reads = any(node in old for number in made for node in walk(number))
-        if op is not None and _kept(op) is None:
-            entry = NAMED[value.type]
+        if op is not None and _kept(op, entry) is None:
             made, reads = _traced(meaning(op.name, (entry, entry)), [list(old), made]), True
         # Nothing may change before all is read.
-        return self._once("new", NAMED[value.type], made, code) if reads else made
+        return self._once("new", entry, made, code) if reads else made
 
     def _store(self, s: Store, places: list[Load], code: list[Stmt]) -> list[Stmt]:
-        rest = _kept(s.op)
+        entry = NAMED[s.array.type]
+        rest = _kept(s.op, entry)
         if s.atomic and rest is None:
-            entry = NAMED[s.array.type]
             raise ScheduleError(
                 f"{s.op} of {entry} cannot be atomic: it mixes the numbers of a record",
                 code="E308",
@@ -302,7 +301,7 @@ class _Expansion:
             return [r]
         identities = self.numbers(r.identity, None)
         pairs = zip(self.scalars(r.name), identities, strict=True)
-        if _kept(r.op) is None:
+        if _kept(r.op, NAMED[r.name.type]) is None:
             raise ScheduleError(
                 f"{r.op} of {r.name.type} cannot be reduced in parallel: it mixes the numbers of a "
                 "record",
@@ -317,7 +316,7 @@ class _Expansion:
             return copy
         entry = NAMED[array.type]
         identities = set(entry.numbers(complex(copy.identity.value)))
-        if _kept(copy.op) is None or len(identities) > 1:
+        if _kept(copy.op, entry) is None or len(identities) > 1:
             raise ScheduleError(
                 f"{copy.op} of {entry} has no private copies: it mixes the numbers of a record",
                 code="E308",
@@ -328,13 +327,14 @@ class _Expansion:
         return replace(copy, array=_flat(array), count=count, identity=identity)
 
 
-def _kept(op: Op | None) -> Op | None:
+def _kept(op: Op | None, entry: Entry) -> Op | None:
     """The operator, if it works number by number."""
-    return op if op is not None and op.adds else None
+    return op if op is not None and op.adds and entry.sum is None else None
 
 
 def _traced(rule: Meaning, given: list[list[Expr]]) -> list[Expr]:
     """The formula of an operator on symbols."""
     made = rule.formula(*([_Number(each) for each in numbers] for numbers in given))
     type = rule.result.scalar if isinstance(rule.result, Entry) else rule.result.name
-    return [converted(number.expr, type) for number in made]
+    exprs = (each.expr if isinstance(each, _Number) else Value(each, type) for each in made)
+    return [converted(expr, type) for expr in exprs]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import BUILTIN, Op
 from openwork.algebra.types import Number, number
-from openwork.index.nodes import IndexVar, TensorVar
+from openwork.index.nodes import Cast, IndexVar, TensorVar
 from openwork.loops.nodes import Forall, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan.assembly import Append, accesses_of
 from openwork.loops.plan.plan import Plan
@@ -128,6 +129,8 @@ def canonical(loops: Stmt, names: Names) -> str:
 
     def rename(node: Node) -> Node | None:
         op = getattr(node, "op", None)
+        if isinstance(node, Cast) and isinstance(node.to, Entry):
+            return replace(node, to=node.to.anonymous)
         if isinstance(op, Op) and BUILTIN.get(op.name) != op:
             return replace(node, op=replace(op, name="f", symbol=None))  # type: ignore[type-var]
         return None

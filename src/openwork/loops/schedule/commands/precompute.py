@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import cast
 
 from openwork.algebra.operators import ADD, DIV, NEG, SEMIRINGS, Op
@@ -121,7 +122,7 @@ def _find(plan: Plan, expr: Expr, variables: Sequence[IndexVar]) -> _Site:
 
 
 def _without(rhs: Expr, expr: Expr, hole: Access) -> Expr | None:
-    """`rhs` with `hole` in place of `expr`; factors of a product may stand in any order."""
+    """`rhs` with `hole` in place of `expr`; terms that commute may stand in any order."""
     if any(node == expr for node in walk(rhs)):
         return substitute(rhs, {expr: hole})
     if isinstance(expr, Apply) and expr.op.commutes and expr.op.associates:
@@ -130,13 +131,26 @@ def _without(rhs: Expr, expr: Expr, hole: Access) -> Expr | None:
                 left, wanted = _terms(node, expr.op), _terms(expr, expr.op)
                 if any(term.dtype != expr.dtype for term in left):
                     continue
-                if all(left.count(term) >= wanted.count(term) for term in wanted):
-                    for term in wanted:
-                        left.remove(term)
-                    new: Expr = hole
-                    for term in left:
-                        new = Apply(expr.op, (new, term))
+                rest = _taken(left, wanted, hole, expr.commutes)
+                if rest is not None:
+                    first, *others = rest
+                    new = reduce(lambda a, b: Apply(expr.op, (a, b)), others, first)
                     return substitute(rhs, {node: new})
+    return None
+
+
+def _taken(terms: list[Expr], wanted: list[Expr], hole: Access, commute: bool) -> list[Expr] | None:
+    """`terms` with `hole` in place of those `wanted`; None if not all of these are there."""
+    if commute:
+        if any(terms.count(term) < wanted.count(term) for term in wanted):
+            return None
+        for term in wanted:
+            terms.remove(term)
+        return [hole, *terms]
+    for start in range(len(terms) - len(wanted) + 1):  # then only side by side, in order
+        end = start + len(wanted)
+        if terms[start:end] == wanted:
+            return [*terms[:start], hole, *terms[end:]]
     return None
 
 
