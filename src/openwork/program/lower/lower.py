@@ -170,7 +170,7 @@ class Lowering:
             must_begin(self.ctx, lhs)
         place = element(self.ctx, lhs, scope)
         if op is not None and lhs.tensor in scope.sharing.atomic:
-            return block(atomically(place, value, op))
+            return block(atomically(place, value, op, scope.sharing.last))
         if op is not None:
             value, op = combine(op, place, value)
         return block(streamed(self.ctx, lhs, update(place, value, op)))

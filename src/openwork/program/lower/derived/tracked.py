@@ -18,7 +18,14 @@ from typing import Any
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import Assign, Forall, Stmt, written
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    written,
+)
 from openwork.loops.relations import Cut, Pos
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
@@ -109,6 +116,8 @@ class Tracked:
         goes_on = compare("!=", window.hi, stops)
         chain: list[Expr | None] = [*parents, window.hi - 1]
         here, after = self.reach_down(driver, chain, scope, chooser)
+        if self.neighbours(loop, driver):
+            after = replace(after, sharing=replace(after.sharing, last=True))
         put = block(*here, self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
@@ -369,13 +378,38 @@ class Tracked:
             return self._put(summed, driver, scope)
         alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
         owned = self.owned(driver, parents, window, driver.chooser(lhs))
-        return block(If(owned, self._put(summed, driver, alone), self._put(summed, driver, scope)))
+        only = self.ctx.on_gpu and self.writes_once(lhs, driver, scope)
+        put = self._put(summed, driver, alone, only)
+        return block(If(owned, put, self._put(summed, driver, scope)))
 
-    def _put(self, summed: SegmentSum, driver: Driver, scope: Scope) -> p.Block:
-        """R[i] += sum;"""
+    def _put(self, summed: SegmentSum, driver: Driver, scope: Scope, only: bool = False) -> p.Block:
+        """R[i] += sum; or, if `only` this is ever added to the entry, R[i] = sum;"""
         put = replace(summed.original, rhs=summed.total)
+        put = replace(put, op=None) if only else put
         body = at_each(driver.variables[: driver.chooser(put.lhs) + 1], put)
         return summed.each(self.lower, body, replace(scope, reducing=True))
+
+    def writes_once(self, lhs: Access, driver: Driver, scope: Scope) -> bool:
+        """Whether a whole segment is all that is ever added to its entry of the result."""
+        roots = self.ctx.provenance.roots_of
+        return (
+            self.ctx.plan.assignment.op is None
+            and self.ctx.is_result(lhs)
+            and roots(scope.coords) <= roots((*lhs.vars, *driver.variables))
+        )
+
+    def neighbours(self, loop: Forall, driver: Driver) -> bool:
+        """Whether neighbouring threads take neighbouring runs of positions.
+
+        Then the last segment of one is often the first of the next, and a warp can combine them.
+        """
+        around = parallel_around(self.ctx.plan.loops, loop.var)
+        tag = around[-1].tag if self.ctx.on_gpu and around else None
+        if tag is None or tag.unit not in (ParallelUnit.GPUThread, ParallelUnit.GPUGroup):
+            return False
+        pos = self.ctx.provenance.space(around[-1].var)
+        adds = tag.race is OutputRaceStrategy.Atomics or tag.reduction == "segment"
+        return adds and pos is not None and pos.access == driver.access
 
     def owns(self, loop: Forall, lhs: Access, driver: Driver) -> bool:
         """Whether a thread that has all positions of a segment is the only one to write `lhs`.
