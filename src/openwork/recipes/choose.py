@@ -232,7 +232,10 @@ def _few_columns(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
 def _along_rows(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
     """Fewer columns per thread where threads are too few, or rows uneven."""
     load, lengths = rows.gpu.load, rows.gpu.lengths
-    vector, unroll = VECTOR // size, 4 if rows.mean < 16 else 8 if rows.mean < lengths.long else 16
+    vector, unroll = (
+        max(1, VECTOR // size),
+        4 if rows.mean < 16 else 8 if rows.mean < lengths.long else 16,
+    )
     if columns % vector:
         return sparse.spmm_rows(stmt, unroll=unroll)
     uneven = rows.longest >= max(lengths.long_step, 3 * rows.mean) and columns <= 64
@@ -250,7 +253,7 @@ def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Dr
     entries, mean, float32 = rows.entries, rows.mean, size <= 4
     load, lengths = rows.gpu.load, rows.gpu.lengths
     if rows.crowded(16, columns * size, at_once=float32):
-        threads = min(WARP, -(-columns // (VECTOR // size)))
+        threads = min(WARP, -(-columns // max(1, VECTOR // size)))
         return sparse.spmm_positions(stmt, near(entries * threads / load.threads_crowded, 16, 128))
     if columns > 64:
         if not float32 and mean >= lengths.longer:

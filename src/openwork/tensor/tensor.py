@@ -18,7 +18,7 @@ from scipy import sparse
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
-from openwork.algebra.types import Number, as_dtype, as_numbers
+from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError, InternalError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
@@ -30,7 +30,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import add_up, matmul
 from openwork.tensor.broadcast import check_axes, permute
 from openwork.tensor.convert.convert import convert
-from openwork.tensor.convert.pack import to_dense, unpack
+from openwork.tensor.convert.pack import to_numbers, unpack
 from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
@@ -345,7 +345,7 @@ class Tensor(Overloaded, Operand):
 
         The components of entries that are records come last.
         """
-        return as_numbers(to_dense(self._host))
+        return to_numbers(self._host)
 
     def to_scipy(self, *, share: bool = False) -> Any:
         """A matrix as a SciPy array: CSR, CSC, BSR and DIA keep their format, others become COO.

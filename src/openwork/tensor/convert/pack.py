@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import Number, as_dtype, as_element, number
+from openwork.algebra.types import Number, as_dtype, as_element, as_numbers, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import Entries, Level
@@ -214,6 +214,20 @@ def to_dense(storage: Storage) -> Array:
     coords, values = unpack(storage)
     array[tuple(coords)] = values
     return array
+
+
+def to_numbers(storage: Storage) -> Array:
+    """The tensor as a dense array of numbers; the components of records come last.
+
+    Also of a dense tensor on a GPU, whose library has no records.
+    """
+    entry, format = storage.dtype, storage.format
+    if not isinstance(entry, Entry) or not format.plain:
+        return as_numbers(to_dense(storage))
+    extents = [storage.shape[mode] for mode in format.order]
+    axes = [format.level_of(mode) for mode in range(len(extents))]
+    axes += range(len(axes), len(axes) + len(entry.shape))
+    return storage.values.reshape(*extents, *entry.shape).transpose(axes)
 
 
 def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:

@@ -19,7 +19,7 @@ from openwork.format.formats import BSR, CSC, CSR, DIA, dense
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.convert import convert
-from openwork.tensor.convert.pack import differs, to_dense, unpack
+from openwork.tensor.convert.pack import differs, to_dense, to_numbers, unpack
 from openwork.tensor.exchange.records import records_to_scipy
 from openwork.tensor.exchange.scipy import to_bsr, to_dia
 from openwork.tensor.exchange.torch import dense_to_torch, sparse_to_torch
@@ -29,7 +29,7 @@ def to_array(storage: Storage) -> Any:
     """A dense tensor as a NumPy array, or a CuPy array on a GPU; shared if the layout allows."""
     if isinstance(storage, DeviceStorage) and not storage.format.plain:
         storage = convert(storage, dense(storage.format.ndim), exact=True)
-    return as_numbers(to_dense(storage))
+    return to_numbers(storage)
 
 
 def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
