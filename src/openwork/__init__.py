@@ -73,7 +73,6 @@ from openwork.format.levels import (
     Singleton,
     Sliced,
 )
-from openwork.index import entry
 from openwork.index.build import (
     all,
     any,
@@ -129,6 +128,7 @@ from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.relations import BoundType
 from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
+from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.einsum import einsum
 from openwork.tensor.kernel.kernel import Kernel
