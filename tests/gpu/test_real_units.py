@@ -88,7 +88,8 @@ def test_groups_combine_what_their_threads_end_with(each: int, group: int) -> No
 
 
 LANES = """pos(j,jp,A), split(jp,n,t,{lanes}), order(b,w,t,n),
-    parallelize(b,GPUBlock,NoRaces{chunk}), parallelize(w,GPUWarp,NoRaces), parallelize(t,GPUThread,{race})"""
+    parallelize(b,GPUBlock,NoRaces{chunk}), parallelize(w,GPUWarp,NoRaces),
+    parallelize(t,GPUThread,{race})"""
 
 
 @pytest.mark.parametrize("lanes", [64, 96, 256])
