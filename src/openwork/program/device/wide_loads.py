@@ -5,6 +5,10 @@
     v = the vector at B[j * 32 + k];
     for (at = 0; at < 4; at++) sum[at] += a * v[at];
 
+The numbers of a record are loaded and stored together in the same way:
+
+    w = A[4 * p]; x = A[4 * p + 1]; ...   =>   v = the vector at A[4 * p]; w = v[0]; x = v[1]; ...
+
 Adjacent float32 updates use vector atomics (sm_90 and later). A vector must be aligned: the index
 of its first element is a multiple of its length, which follows from constants. Arrays are aligned
 themselves, or the host picks other code.
@@ -61,7 +65,7 @@ class _Vectors:
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node` rewritten; `known` maps names to the expressions they stand for."""
         if isinstance(node, p.Block):
-            return p.in_order(node, known, self.node)
+            return p.in_order(self._together(node, known), known, self.node)
         if isinstance(node, p.For) and node.unrolled and isinstance(node.end, Value):
             return self._loop(node, known)
         if isinstance(node, Expr):
@@ -110,6 +114,42 @@ class _Vectors:
             return loop
         return block(*before, replace(loop, body=block(*_used(new))), *after)
 
+    def _together(self, body: p.Block, known: dict[str, Expr]) -> p.Block:
+        """`body` with vectors for loads, and for stores, of adjacent elements in a row."""
+        known = known | {s.name.name: s.value for s in body.body if isinstance(s, p.Declare)}
+        made: list[Stmt] = []
+        at = 0
+        while at < len(body.body):
+            run = _adjacent(body.body[at:])
+            at += max(1, len(run))
+            made += self._vectorized(run, known) if len(run) > 1 else body.body[at - 1 : at]
+        return body if len(made) == len(body.body) else block(*made)
+
+    def _vectorized(self, run: list[Stmt], known: dict[str, Expr]) -> list[Stmt]:
+        """Declarations, or stores, of adjacent elements by way of a vector, if they fit one."""
+        first, count = run[0], len(run)
+        place = first.value if isinstance(first, p.Declare) else first
+        if not isinstance(place, (p.Load, p.Store)):
+            return run
+        array, base = place.array, place.index
+        if not _aligned(base, array, count, known):
+            return run
+        if isinstance(place, p.Load):
+            if array.name not in self.loaded:
+                return run
+            vector = self._vector(array)
+            parts = (
+                replace(s, value=p.Load(vector, Value(n)))
+                for n, s in enumerate(cast(list[p.Declare], run))
+            )
+            return [LoadVector(vector, array, base, count), *parts]
+        values = [s.value for s in cast(list[p.Store], run)]
+        if any(isinstance(n, p.Load) and n.array == array for v in values for n in walk(v)):
+            return run
+        vector = self._vector(array)
+        filled = (p.Store(vector, Value(n), value) for n, value in enumerate(values))
+        return [MakeVector(vector, count), *filled, StoreVector(vector, array, base, count, False)]
+
     def _adds(self, store: p.Store) -> bool:
         """Whether it adds to adjacent float32 elements in global memory: vector atomics."""
         plus = store.op is not None and store.op.adds
@@ -131,6 +171,31 @@ class _Vectors:
                     return None
                 rest = arithmetic("+", rest, term)
         return rest
+
+
+def _adjacent(body: tuple[Stmt, ...]) -> list[Stmt]:
+    """The statements at the start of `body` that declare, or store to, adjacent elements."""
+    run: list[Stmt] = []
+    expected: object = None
+    for s in body:
+        place = s.value if isinstance(s, p.Declare) and s.fixed else s
+        if not isinstance(place, (p.Load, p.Store)) or type(place) not in (p.Load, p.Store):
+            break
+        base, offset = _apart(place.index)
+        found = type(s), place.array, base, offset
+        plain = isinstance(place, p.Load) or _is_plain(place)
+        if not plain or (run and found != expected):
+            break
+        run.append(s)
+        expected = *found[:3], offset + 1
+    return run
+
+
+def _apart(index: Expr) -> tuple[tuple[Expr, ...], int]:
+    """The terms of an index, without constants, and the sum of these."""
+    parts = terms(index)
+    constants = [part.value.real for part in parts if isinstance(part, Value)]
+    return tuple(part for part in parts if not isinstance(part, Value)), int(sum(constants))
 
 
 def _is_plain(store: p.Store) -> bool:
