@@ -251,9 +251,12 @@ def _copies(w: CWriter, by: p.Threads) -> list[str]:
 
 def _iterations(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """The loop over the iterations of a part, with the thread's private reductions around it."""
-    first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
+    first, limit = _range(s, by)
     seen = by.chunk is not None and by.chunk <= s.polls  # the flag is checked before each chunk
-    loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
+    if by.limit is None:
+        loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
+    else:
+        loop = w.stmt(s.body)
     if by.chunk is not None:
         chunks_end = p.Name(f"{s.var.name}_chunks_end")
         taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {by.chunk}, __ATOMIC_RELAXED)"
@@ -280,7 +283,7 @@ def _cuts(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     else:
         cut = f"{w.use('cut_even', '')}("
     found = []
-    for side, part in (("first", "part"), ("limit", "part + 1")):
+    for side, part in zip(_range(s, by), ("part", "part + 1"), strict=True):
         share = f"{part}, threads"
         if _for_anybody(s, by):
             share = f"{w.use('shrinking', '')}({part}, shares, threads), 1 << 20"
@@ -289,8 +292,15 @@ def _cuts(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
             # The cut between single segments, rounded up to a whole iteration.
             run = f"{cut}0, {w.text(balance.count)}, {share})"
             at = f"({run} + {balance.length - 1}) / {balance.length}"
-        found.append(f"const int64_t {s.var.name}_{side} = {at};")
+        found.append(f"const int64_t {side.name} = {at};")
     return found
+
+
+def _range(s: p.For, by: p.Threads) -> tuple[p.Name, p.Name]:
+    """The names of the first iteration of a part, and of one past its last."""
+    if by.limit is not None:
+        return s.var, by.limit
+    return p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
 
 
 def _cleanup(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
