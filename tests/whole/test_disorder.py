@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
+from openwork.tensor.convert.pack import unpack
 from openwork.tensor.exchange.validate import validate
 
 LOOSE = ow.Format([ow.Dense, ow.Compressed(ordered=False)])
@@ -214,3 +215,15 @@ def test_a_sorted_pattern_is_shared_where_any_order_does() -> None:
     kernel = ow.parse("L(i,k) = 2 * A(i,k)", L=L, A=A).compile()
     assert "whose index arrays it shares" in str(kernel.explain())
     assert np.allclose(kernel().to_numpy(), 2 * square(0).toarray())
+
+
+@pytest.mark.parametrize("format", [ow.CSR, ow.CSC, LOOSE])
+def test_coordinates_come_in_storage_order(format: ow.Format) -> None:
+    A = ow.tensor(square(3), format=format, name="A")
+    coords, values = A.to_coo()
+    expected, stored = unpack(A.storage)
+    assert coords.dtype == expected.dtype
+    assert np.array_equal(coords, expected)
+    assert np.array_equal(values, stored)
+    values[:] = 0  # a copy
+    assert A.to_numpy().any()
