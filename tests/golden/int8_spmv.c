@@ -57,7 +57,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     // threads take contiguous shares with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      for (int64_t i_turn = 0, i_share; (i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0;) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
         const int64_t i_first = cut_int32(A_pos2, 0, i_size, i_share, shares);
         const int64_t i_limit = cut_int32(A_pos2, 0, i_size, i_share + 1, shares);
         // every i

@@ -119,7 +119,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       int32_t status = 0;
       double *W_vals = room_for(k_size, sizeof(double), &status);
       if (status == 0) {
-        for (int64_t i0_turn = 0, i0_share; (i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0;) {
+        int64_t i0_turn = 0, i0_share;
+        while ((i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0) {
           const int64_t i0_first = cut_even(0, i0_end, i0_share, shares);
           const int64_t i0_limit = cut_even(0, i0_end, i0_share + 1, shares);
           for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {

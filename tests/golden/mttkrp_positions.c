@@ -114,7 +114,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      for (int64_t p0_turn = 0, p0_share; (p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0;) {
+      int64_t p0_turn = 0, p0_share;
+      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
         const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
         const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
         for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {

@@ -61,7 +61,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     // threads take contiguous shares with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      for (int64_t i0_turn = 0, i0_share; (i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0;) {
+      int64_t i0_turn = 0, i0_share;
+      while ((i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0) {
         const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, i0_share, shares) + 7) / 8;
         const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, i0_share + 1, shares) + 7) / 8;
         for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {

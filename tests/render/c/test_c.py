@@ -195,7 +195,8 @@ const int64_t shares = threads > 1 ? 8 * threads : 1;
   // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
-    for (int64_t i_turn = 0, i_share; (i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0;) {
+    int64_t i_turn = 0, i_share;
+    while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
       const int64_t i_first = cut_even(0, n, i_share, shares);
       const int64_t i_limit = cut_even(0, n, i_share + 1, shares);
       for (int64_t i = i_first; i < i_limit; i++) {
@@ -255,7 +256,8 @@ const int64_t shares = threads > 1 ? 8 * threads : 1;
   // threads take contiguous shares with equal work
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < threads; part++) {
-    for (int64_t i_turn = 0, i_share; (i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0;) {
+    int64_t i_turn = 0, i_share;
+    while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
       const int64_t i_first = cut_int32(crd, 0, n, i_share, shares);
       const int64_t i_limit = cut_int32(crd, 0, n, i_share + 1, shares);
       for (int64_t i = i_first; i < i_limit; i++) {
@@ -305,7 +307,8 @@ int32_t failed = 0;
     int32_t status = 0;
     double *work = room_for(n, sizeof(double), &status);
     if (status == 0) {
-      for (int64_t i_turn = 0, i_share; (i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0;) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
         const int64_t i_first = cut_even(0, n, i_share, shares);
         const int64_t i_limit = cut_even(0, n, i_share + 1, shares);
         for (int64_t i = i_first; i < i_limit; i++) {

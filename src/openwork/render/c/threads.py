@@ -270,7 +270,8 @@ def _iterations(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
         turn, share = f"{s.var.name}_turn", f"{s.var.name}_share"
         taken = f"next_share({_taken(s)}, threads, shares, part, &{turn})"
         loop = [
-            f"for (int64_t {turn} = 0, {share}; ({share} = {taken}) >= 0;) {{",
+            f"int64_t {turn} = 0, {share};",
+            f"while (({share} = {taken}) >= 0) {{",
             *indent([*_cuts(w, s, by, share, "shares"), *loop]),
             "}",
         ]

@@ -22,11 +22,12 @@ from dataclasses import dataclass, replace
 
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
+from openwork.program.lower.base.nodes import at_each
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum
-from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 
 
@@ -56,6 +57,7 @@ class Segments:
         kept = tracked.keeps_parents(driver, m)
         step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
         work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
+        work = tracked.where_occupied(driver, parents, position, work)
         comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
         owned = tracked.owned(driver, parents, window, m)

@@ -12,7 +12,7 @@ A sum into an entry that only the parents select stays in a register until its s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,10 +30,11 @@ from openwork.loops.relations import Cut, Pos
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.nodes import At
+from openwork.program.lower.base.nodes import at_each
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.derived.driver import Driver
+from openwork.program.lower.derived.places import Places
 from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.derived.segment_sum import (
     Lower,
@@ -97,6 +98,7 @@ class Tracked:
         )
         body = at_each(driver.variables, loop.body if summed is None else summed.body)
         work = self.lower(body, inner) if summed is None else summed.each(self.lower, body, inner)
+        work = self.where_occupied(driver, parents, position, work)
         if summed is None:
             made = header.finish(block(*here, *tracking, work), self._comment(driver))
             return block(*code, *before, made)
@@ -331,6 +333,8 @@ class Tracked:
         access = relation.access
         variables = self.ctx.provenance.underived(relation.parent)
         driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
+        if driver.scattered:
+            return Places(self.ctx, self.lower, driver).at(body, position, scope)
         everything = scope.bounds.ranges[relation.child]
         code, found, scope = places_above(
             self.ctx, access, driver.first, everything, position, scope
@@ -338,7 +342,17 @@ class Tracked:
         more, scope = self.reach(driver, list(found[:-1]), position, scope, track=False)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
         scope = replace(scope, whole=scope.whole and not chosen & set(variables))
-        return block(*code, *more, self.lower(at_each(variables, body), scope))
+        work = self.lower(at_each(variables, body), scope)
+        return block(*code, *more, self.where_occupied(driver, found[:-1], position, work))
+
+    def where_occupied(
+        self, driver: Driver, parents: Sequence[Expr | None], position: Expr, work: p.Block
+    ) -> p.Block:
+        """`work`, if the level has an entry at the position."""
+        kind, view = driver.kinds[-1], self.ctx.view(driver.access, driver.last)
+        parent = (parents[-1] if parents else None) or Value(0)
+        occupied = kind.occupied(view, parent, position)
+        return work if occupied is None else block(If(occupied, work))
 
     def _coordinates(self, variables: tuple[IndexVar, ...], access: Access) -> Iterator[IndexVar]:
         """Those of `variables` that are not places within positions, which are all visited."""
@@ -444,9 +458,3 @@ def parallel_around(loops: Stmt, var: IndexVar) -> list[Forall]:
     """The parallel loops that are a loop over `var`, or have one inside."""
     tagged = (n for n in walk(loops) if isinstance(n, Forall) and n.tag is not None)
     return [n for n in tagged if any(isinstance(m, Forall) and m.var == var for m in walk(n))]
-
-
-def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:
-    for var in reversed(variables):
-        body = At(var, body)
-    return body

@@ -35,7 +35,8 @@ class PosValues(Values[Pos]):
             above = self.ctx.parent_place(access, level, scope).position
             begin: Expr = kind.begin(self.ctx.view(access, level), above)
             return begin + at
-        self._check_places(access, level)
+        if len(self.recovery.provenance.underived(self.relation.parent)) == 1:
+            self._check_places(access, level)
         return reached[level].position
 
     def most(self, var: IndexVar) -> Expr:
