@@ -96,12 +96,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (*stop) break;
     const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
     for (int64_t i_group = i_run; i_group < i_run_end; i_group += 8) {
-      const int64_t i_count = 8 < i_run_end - i_group ? 8 : i_run_end - i_group;
       masked_float64 i_rows[8];
 #pragma GCC unroll 8
       for (int64_t i_row = 0; i_row < 8; i_row++) {
         masked_float64 R_sum_lanes = {0};
-        if (i_row < i_count) {
+        if (i_group + i_row < i_run_end) {
           const int64_t i = i_group + i_row;
           SUM_MASKED_float64(R_sum_lanes)
           for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2 += LANES_masked_float64) {
@@ -113,7 +112,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
       double i_sums[8];
       sum_rows_float64(i_rows, i_sums);
-      for (int64_t i_row = 0; i_row < i_count; i_row++) {
+      for (int64_t i_row = 0; i_row < 8 && i_group + i_row < i_run_end; i_row++) {
         const int64_t i = i_group + i_row;
         const double R_sum = i_sums[i_row];
         R_vals[i] = R_sum;

@@ -46,26 +46,26 @@ double read_all(const double *array, int64_t count, int32_t threads, double *sum
   return now() - start;
 }
 
-/* Nanoseconds of SpMV on rows of equal length, element by element. */
-double rows_scalar(const int32_t *crd, const double *values, const double *x, double *y,
-                   int64_t rows, int64_t length) {
+/* Nanoseconds of SpMV, element by element. */
+double rows_scalar(const int32_t *pos, const int32_t *crd, const double *values, const double *x,
+                   double *y, int64_t rows) {
   const double start = now();
   for (int64_t i = 0; i < rows; i++) {
     double sum = 0;
-    for (int64_t p = i * length; p < (i + 1) * length; p++) sum += values[p] * x[crd[p]];
+    for (int64_t p = pos[i]; p < pos[i + 1]; p++) sum += values[p] * x[crd[p]];
     y[i] = sum;
   }
   return now() - start;
 }
 
 /* The same in vectors with masks. */
-double rows_masked(const int32_t *crd, const double *values, const double *x, double *y,
-                   int64_t rows, int64_t length) {
+double rows_masked(const int32_t *pos, const int32_t *crd, const double *values, const double *x,
+                   double *y, int64_t rows) {
   const double start = now();
   for (int64_t i = 0; i < rows; i++) {
     masked_float64 sum = {0};
-    for (int64_t p = i * length; p < (i + 1) * length; p += LANES_masked_float64) {
-      const int64_t left = (i + 1) * length - p;
+    for (int64_t p = pos[i]; p < pos[i + 1]; p += LANES_masked_float64) {
+      const int64_t left = pos[i + 1] - p;
       sum += take_float64(&values[p], left) * gather_float64(x, &crd[p], left);
     }
     y[i] = sum_masked_float64(sum);

@@ -22,17 +22,18 @@ from openwork.render.c.helpers import LIBRARY
 from openwork.runtime import cache
 from openwork.runtime.host.cpu import cpu_identity, gathers_are_fast
 from openwork.runtime.host.library import load
-from openwork.runtime.host.threads import thread_count
+from openwork.runtime.host.threads import available_cpus
 
 _VERSION = 1
 # Threads are worth it when they save so many times what it takes to start them. Calls that follow
 # a pause find them asleep, or another process on their CPU.
 _MARGIN = 4
-_LEAST, _MOST = 5_000, 2_000_000
-# Vectors must be faster by this, or rows stay with one element after the other.
-_FASTER = 1.1
+_LEAST, _MOST = 5_000, 200_000
+# Where a processor has gathers of little use, masked vectors are slower than this.
+_USEFUL = 0.8
 
-_ROWS, _LENGTH, _COLUMNS = 4_000, 13, 30_000  # about as many as fit into an L2 cache
+# Short rows, of which no two have the same length, and a vector that fits into an L2 cache.
+_ROWS, _LENGTHS, _COLUMNS = 8_000, (2, 12), 30_000
 _READ = 8_000_000  # elements: more than most caches hold
 
 
@@ -51,7 +52,7 @@ class Calibration:
     @property
     def gathers(self) -> bool:
         """Whether sums of gathered products belong into masked vectors."""
-        return self.masked > _FASTER * self.scalar
+        return gathers_are_fast() and self.masked > _USEFUL * self.scalar
 
     @property
     def serial_below(self) -> int:
@@ -105,7 +106,7 @@ def calibrate() -> Calibration:
         bandwidth=_bandwidth(library, threads),
         bandwidth_one=_bandwidth(library, 1),
         scalar=scalar,
-        masked=vectors if gathers_are_fast() else min(scalar, vectors),
+        masked=vectors,
     )
     cache.write_note(_name(), {"version": _VERSION, **asdict(known)})
     return known
@@ -116,7 +117,8 @@ def _name() -> str:
 
 
 def _cpus() -> int:
-    return thread_count()
+    """The CPUs that this process may run on, whatever number of threads is set."""
+    return available_cpus()
 
 
 def _sound(value: object) -> bool:
@@ -145,15 +147,13 @@ def _bandwidth(library: ctypes.CDLL, threads: int) -> float:
 
 def _rate(library: ctypes.CDLL, name: str) -> float:
     draw = np.random.default_rng(0)
-    crd = draw.integers(0, _COLUMNS, _ROWS * _LENGTH).astype(np.int32)
+    low, high = _LENGTHS
+    pos = np.r_[0, np.cumsum(draw.integers(low, high + 1, _ROWS))].astype(np.int32)
+    crd = draw.integers(0, _COLUMNS, pos[-1]).astype(np.int32)
     values, x, y = np.ones(len(crd)), np.ones(_COLUMNS), np.ones(_ROWS)
-    arguments = [
-        *map(_address, (crd, values, x, y)),
-        ctypes.c_int64(_ROWS),
-        ctypes.c_int64(_LENGTH),
-    ]
+    places = [_address(array) for array in (pos, crd, values, x, y)]
     measure = _function(library, name)
-    return 1e3 * len(crd) / min(measure(*arguments) for _ in range(20))
+    return 1e3 * len(crd) / min(measure(*places, ctypes.c_int64(_ROWS)) for _ in range(20))
 
 
 def _address(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
