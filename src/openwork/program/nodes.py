@@ -35,7 +35,7 @@ from openwork.program.expressions import (
     every as every,
     expr as expr,
 )
-from openwork.tree import Node
+from openwork.tree import Node, children
 
 
 class Stmt(Node):
@@ -132,7 +132,8 @@ class Threads(Node):
     """CPU threads take contiguous ranges of iterations, of equal length or by `balance`.
 
     With a `chunk`, idle threads take the next so many iterations. Each thread first executes
-    `private` (allocations) and finally `cleanup`.
+    `private` (allocations) and finally `cleanup`. With a `limit`, the body is executed once for
+    each range: the loop's variable is where it begins, and `limit` where it ends.
     """
 
     balance: Balance | None = None
@@ -140,6 +141,7 @@ class Threads(Node):
     cleanup: tuple[Stmt, ...] = ()
     copies: tuple[Copy, ...] = ()
     chunk: int | None = None
+    limit: Name | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -354,6 +356,23 @@ def block(*parts: Stmt | None) -> Block:
         elif part is not None:
             body.append(part)
     return Block(tuple(body))
+
+
+def statements(node: Node) -> tuple[Stmt, ...]:
+    """The statements of `node`, parents first; expressions, most of a program, are not entered.
+
+    Cached on the node, as `walk` does.
+    """
+    known: tuple[Stmt, ...] | None = node.__dict__.get("_statements")
+    if known is None:
+        waiting, seen = [node], list[Stmt]()
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Stmt):
+                seen.append(each)
+            waiting += [n for n in children(each)[::-1] if not isinstance(n, (Expr, Array))]
+        node.__dict__["_statements"] = known = tuple(seen)
+    return known
 
 
 def in_order(

@@ -70,15 +70,12 @@ class Known:
 
     def expression(self, node: Node) -> None:
         """Check the names and arrays used in an expression, or in a part of a statement."""
-        match node:
-            case p.Name(name=name):
-                if name not in self.scalars:
-                    raise InternalError(f"{name} is used before it is declared")
-            case p.Array():
-                self.array(node)
-            case _:
-                for child in children(node):
-                    self.expression(child)
+        for part in walk(node):
+            if isinstance(part, p.Name):
+                if part.name not in self.scalars:
+                    raise InternalError(f"{part.name} is used before it is declared")
+            elif isinstance(part, p.Array):
+                self.array(part)
 
     def statement(self, node: p.Stmt) -> None:
         """Check a statement, and declare what it makes."""
@@ -197,6 +194,8 @@ class Known:
         for stmt in before:
             inner.statement(stmt)
         inner.declare(loop.var, fixed=True)
+        if isinstance(loop.by, p.Threads) and loop.by.limit is not None:
+            inner.declare(loop.by.limit, fixed=True)
         inner.statement(loop.body)
         for stmt in after:
             inner.statement(stmt)
@@ -206,7 +205,7 @@ class Known:
             self.expression(by.balance)
         if any(map(_is_shared, self.loops)):
             raise InternalError(f"the loop over {var} is parallel inside another")
-        if by.chunk is not None and (by.chunk < 1 or by.balance):
+        if by.chunk is not None and (by.chunk < 1 or by.balance or by.limit):
             raise InternalError(f"the loop over {var} has no chunks of {by.chunk}")
 
     def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:
