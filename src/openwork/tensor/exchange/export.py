@@ -134,9 +134,10 @@ def to_coo(storage: Storage) -> tuple[Any, Any]:
     if storage.format in (CSR, CSC, *_UNSORTED):  # in a third of the time
         (row, column), arrays = storage.format.order, storage.levels[1]
         dtype = index_dtype(max((*storage.shape, 1)) - 1)
-        coords = np.empty((2, len(storage.values)), dtype)
+        coords = np.empty((2, storage.places), dtype)
         coords[row] = np.repeat(np.arange(storage.shape[row], dtype=dtype), np.diff(arrays["pos"]))
         coords[column] = arrays["crd"]
-        return coords, storage.values.copy()
+        return coords, as_numbers(storage.elements.copy())
     coords, values = unpack(storage)
-    return coords, as_numbers(values.copy() if values is storage.values else values)
+    shared = np.may_share_memory(values, storage.values)
+    return coords, as_numbers(values.copy() if shared else values)
