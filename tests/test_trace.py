@@ -17,7 +17,7 @@ import openwork as ow
 from openwork.tensor.eager import KERNELS
 
 FRONT = ["statement.txt", "explicit.txt", "loops.txt", "scheduled.txt"]
-STAGES = [*FRONT, "lowered.c", "extents.c", "simplified.c", "vectorized.c", "kernel.c"]
+STAGES = [*FRONT, "lowered.c", "extents.c", "simplified.c", "vectorized.c", "tidied.c", "kernel.c"]
 STAGES_OF_A_GPU = [
     *FRONT,
     "lowered.c",
@@ -29,6 +29,7 @@ STAGES_OF_A_GPU = [
     "statuses.c",
     "streamed.c",
     "wide.c",
+    "tidied.c",
     "kernel.cu",
 ]
 THREADS = "split(i,i0,i1,32), parallelize(i0,CPUThread,NoRaces)"

@@ -42,8 +42,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
-    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], shrinking(part, shares, threads), 1 << 20);
-    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], shrinking(part + 1, shares, threads), 1 << 20);
+    const int64_t pA1_first = cut_int32(A_pos2, 0, A_pos1[1], shrinking(part, shares, threads), 1 << 20);
+    const int64_t pA1_limit = cut_int32(A_pos2, 0, A_pos1[1], shrinking(part + 1, shares, threads), 1 << 20);
     // stored i of A
     for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
       if (*stop) break;

@@ -36,6 +36,10 @@ typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(
 // The same anywhere in an array.
 typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // Bring memory closer that will be needed soon.
 static inline void ask_for(const void *at) {
 #ifdef __aarch64__
@@ -79,7 +83,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
-  const _Bool B_far = 4194304 < j_size * k_size * 8;
+  const _Bool B_far = j_size * k_size * 8 > 4194304;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
@@ -105,7 +109,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
             if (j_ahead != j) {
               gather_soon(&B_vals[j_ahead * k_size + k_tile]);
               gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -136,7 +140,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
             if (j_ahead != j) {
               gather_soon(&B_vals[j_ahead * k_size + k_tile]);
               gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -165,7 +169,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
           }
           if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+            const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
             if (j_ahead != j) {
               gather_soon(&B_vals[j_ahead * k_size + k_tile]);
             }
@@ -178,7 +182,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         k_tile += 4;
       }
       // columns that are left
-      while (k_tile + 1 <= k_size) {
+      while (k_tile < k_size) {
         double R_sum = 0.0;
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

@@ -24,6 +24,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
 //     R(i) += A(i,j) * B(j)
@@ -43,9 +47,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t i_first = cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20);
     const int64_t i_limit = cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
     // every i
-    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
+    for (int64_t i_run = i_first; i_run < i_limit; i_run += 512) {
       if (*stop) break;
-      const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+      const int64_t i_run_end = lesser(i_run + 512, i_limit);
       for (int64_t i = i_run; i < i_run_end; i++) {
         double R_sum = 0.0;
         // stored j of A

@@ -16,6 +16,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -48,26 +52,23 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[8];
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
-  const int64_t pA1_begin = A_pos1[0];
   const int64_t pA1_end = A_pos1[1];
-  const int64_t pA2_begin = A_pos2[pA1_begin];
   const int64_t pA2_end = A_pos2[pA1_end];
-  const int64_t pA3_begin = A_pos3[pA2_begin];
   const int64_t pA3_end = A_pos3[pA2_end];
-  const int64_t p0_end = (pA3_end - pA3_begin + 63) / 64;
+  const int64_t p0_end = (pA3_end + 63) / 64;
   // threads take contiguous parts
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
     const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
     const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
-    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
+    for (int64_t p0_run = p0_first; p0_run < p0_limit; p0_run += 8192) {
       if (*stop) break;
-      const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
+      const int64_t p0_run_end = lesser(p0_run + 8192, p0_limit);
       for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-        const int64_t p_lo = pA3_begin + p0 * 64;
-        const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
-        int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_lo);
-        int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
+        const int64_t p_lo = p0 * 64;
+        const int64_t p_hi = lesser(p_lo + 64, pA3_end);
+        int64_t pA2 = last_at_most_int32(A_pos3, 0, pA2_end, p_lo);
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, pA1_end, pA2);
         double R_sum = 0.0;
         // positions of A
         for (int64_t pA3 = p_lo; pA3 < p_hi; pA3++) {
@@ -91,7 +92,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum = 0.0;
           }
         }
-        if (p_lo < p_hi && p_hi != A_pos3[A_pos2[pA1 + 1]]) {
+        if (p_hi != A_pos3[A_pos2[pA1 + 1]]) {
           const int64_t i = A_crd1[pA1];
 #pragma omp atomic
           R_vals[i] += R_sum;

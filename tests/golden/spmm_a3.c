@@ -24,6 +24,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall i0:  [CPUThread, NoRaces]
 //   forall i1:
 //     forall p0:
@@ -44,7 +48,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 7) / 8;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
@@ -53,13 +56,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
       if (*stop) break;
       const int64_t i_lo = i0 * 8;
-      const int64_t i_hi = i0 * 8 + 8 < i_size ? i0 * 8 + 8 : i_size;
+      const int64_t i_hi = lesser(i_lo + 8, i_size);
       // i of this run
       for (int64_t i = i_lo; i < i_hi; i++) {
         const int64_t pA2_begin = A_pos2[i];
         const int64_t pA2_end = A_pos2[i + 1];
         const int64_t p0_end = (pA2_end - pA2_begin + 7) / 8;
-        const int64_t p0_full = 0 > (p0_end < (pA2_end - pA2_begin) / 8 ? p0_end : (pA2_end - pA2_begin) / 8) ? 0 : (p0_end < (pA2_end - pA2_begin) / 8 ? p0_end : (pA2_end - pA2_begin) / 8);
+        const int64_t p0_full = (pA2_end - pA2_begin) / 8;
         // complete runs
         for (int64_t p0 = 0; p0 < p0_full; p0++) {
           const int64_t p_lo_2 = pA2_begin + p0 * 8;
@@ -79,13 +82,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         // the rest
         for (int64_t p0 = p0_full; p0 < p0_end; p0++) {
           const int64_t p_lo = pA2_begin + p0 * 8;
-          const int64_t p_hi = pA2_begin + p0 * 8 + 8 < pA2_end ? pA2_begin + p0 * 8 + 8 : pA2_end;
           // every k
 #pragma omp simd
           for (int64_t k = 0; k < k_size; k++) {
             double R_sum = R_vals[i * k_size + k];
             // stored j of A
-            for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
+            for (int64_t pA2 = p_lo; pA2 < pA2_end; pA2++) {
               const int64_t j = A_crd2[pA2];
               R_sum += A_vals[pA2] * B_vals[j * k_size + k];
             }

@@ -16,6 +16,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -85,21 +89,19 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
-  const _Bool B_far = 4194304 < j_size * k_size * 8;
-  const int64_t pA2_begin = A_pos2[0];
-  const int64_t pA2_end = A_pos2[i_size];
-  const int64_t p0_end = (pA2_end - pA2_begin + 63) / 64;
+  const _Bool B_far = j_size * k_size * 8 > 4194304;
+  const int64_t p0_end = (A2_size + 63) / 64;
   // threads take contiguous parts
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
     const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
     const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
-    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
+    for (int64_t p0_run = p0_first; p0_run < p0_limit; p0_run += 512) {
       if (*stop) break;
-      const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
+      const int64_t p0_run_end = lesser(p0_run + 512, p0_limit);
       for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-        const int64_t p_lo = pA2_begin + p0 * 64;
-        const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
+        const int64_t p_lo = p0 * 64;
+        const int64_t p_hi = lesser(p_lo + 64, A2_size);
         int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
         int64_t pA2_at = p_lo;
         // segments of A
@@ -107,7 +109,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           while (pA2_at == A_pos2[pA1 + 1]) {
             pA1++;
           }
-          const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
+          const int64_t pA2_stop = lesser(A_pos2[pA1 + 1], p_hi);
           const int64_t i = pA1;
           int64_t k_tile = 0;
           // 32 columns in registers
@@ -126,7 +128,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
               }
               if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                const int64_t j_ahead = A_crd2[lesser(pA2_2 + 8, A2_size - 1)];
                 if (j_ahead != j) {
                   gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                   gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -165,7 +167,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
               }
               if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                const int64_t j_ahead = A_crd2[lesser(pA2_2 + 8, A2_size - 1)];
                 if (j_ahead != j) {
                   gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                   gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -202,7 +204,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
               }
               if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                const int64_t j_ahead = A_crd2[lesser(pA2_2 + 8, A2_size - 1)];
                 if (j_ahead != j) {
                   gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                 }
@@ -223,7 +225,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             k_tile += 4;
           }
           // columns that are left
-          while (k_tile + 1 <= k_size) {
+          while (k_tile < k_size) {
             double R_sum = 0.0;
             // stored j of A
             for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {

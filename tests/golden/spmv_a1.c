@@ -24,6 +24,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall i0:  [CPUThread, NoRaces]
 //   forall i1:
 //     forall j:
@@ -39,18 +43,17 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 31) / 32;
   // threads take contiguous parts with equal work
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
     const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20) + 31) / 32;
     const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20) + 31) / 32;
-    for (int64_t i0_run = i0_first, i0_runs_end = i0_limit; i0_run < i0_runs_end; i0_run += 512) {
+    for (int64_t i0_run = i0_first; i0_run < i0_limit; i0_run += 512) {
       if (*stop) break;
-      const int64_t i0_run_end = i0_run + 512 < i0_runs_end ? i0_run + 512 : i0_runs_end;
+      const int64_t i0_run_end = lesser(i0_run + 512, i0_limit);
       for (int64_t i0 = i0_run; i0 < i0_run_end; i0++) {
         const int64_t i_lo = i0 * 32;
-        const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+        const int64_t i_hi = lesser(i_lo + 32, i_size);
         // i of this run
         for (int64_t i = i_lo; i < i_hi; i++) {
           double R_sum = 0.0;

@@ -12,6 +12,10 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
   return begin;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall p:
 //   R(i) += A(i,j) * B(j)
 // such that fuse(i, j, f),
@@ -24,14 +28,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
-  int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, pA2_begin);
+  int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, 0);
   double R_sum = 0.0;
   // positions of A
-  for (int64_t pA2_run = pA2_begin, pA2_runs_end = pA2_end; pA2_run < pA2_runs_end; pA2_run += 8192) {
+  for (int64_t pA2_run = 0; pA2_run < pA2_end; pA2_run += 8192) {
     if (*stop) break;
-    const int64_t pA2_run_end = pA2_run + 8192 < pA2_runs_end ? pA2_run + 8192 : pA2_runs_end;
+    const int64_t pA2_run_end = lesser(pA2_run + 8192, pA2_end);
     for (int64_t pA2 = pA2_run; pA2 < pA2_run_end; pA2++) {
       while (pA2 == A_pos2[pA1 + 1]) {
         pA1++;
@@ -45,7 +48,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
     }
   }
-  if (pA2_begin < pA2_end && pA2_end != A_pos2[pA1 + 1]) {
+  if (pA2_end > 0 && pA2_end != A_pos2[pA1 + 1]) {
     const int64_t i = pA1;
     R_vals[i] += R_sum;
   }

@@ -16,6 +16,10 @@ static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
   return (1 << 20) - rest;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -43,20 +47,19 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
-  const int64_t p0_end = (pA2_end - pA2_begin + 15) / 16;
+  const int64_t p0_end = (pA2_end + 15) / 16;
   // threads take contiguous parts
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
   for (int64_t part = 0; part < shares; part++) {
     const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
     const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
-    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
+    for (int64_t p0_run = p0_first; p0_run < p0_limit; p0_run += 8192) {
       if (*stop) break;
-      const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
+      const int64_t p0_run_end = lesser(p0_run + 8192, p0_limit);
       for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-        const int64_t p_lo = pA2_begin + p0 * 16;
-        const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
+        const int64_t p_lo = p0 * 16;
+        const int64_t p_hi = lesser(p_lo + 16, pA2_end);
         int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
         double R_sum = 0.0;
         // positions of A
@@ -77,7 +80,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             R_sum = 0.0;
           }
         }
-        if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
+        if (p_hi != A_pos2[pA1 + 1]) {
           const int64_t i = pA1;
 #pragma omp atomic
           R_vals[i] += R_sum;

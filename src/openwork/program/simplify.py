@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import is_
 from typing import cast
 
 from openwork.index.nodes import IndexVar
@@ -24,7 +25,6 @@ from openwork.tree import (
     map_children,
     repeated,
     substitute,
-    until_stable,
     walk,
 )
 
@@ -46,36 +46,6 @@ def drop_empty(node: Node) -> Node | None:
     return None
 
 
-def constant_convert(node: Node) -> Node | None:
-    """(int64) 3 => 3"""
-    match node:
-        case p.Convert(expr=p.Value(value=int(value)), type="int64"):
-            return p.Value(value)
-    return None
-
-
-def drop_unused(body: Node) -> Node:
-    """int j = crd[p]; (where j is never used) => nothing"""
-    used = {
-        name.name
-        for stmt in walk(body)
-        for child in children(stmt)
-        for name in ([child] if isinstance(child, p.Name) else [])
-        if not (isinstance(stmt, p.Declare) and stmt.name is child)
-    }
-
-    def rule(node: Node) -> Node | None:
-        if isinstance(node, p.Block):
-            kept = tuple(
-                s for s in node.body
-                if not (isinstance(s, p.Declare) and s.fixed and s.name.name not in used)
-            )  # fmt: skip
-            return None if len(kept) == len(node.body) else p.Block(kept)
-        return None
-
-    return _in_statements(rule)(body)
-
-
 def _in_statements(rule: Rule) -> Rewrite:
     """`rule` applied bottom-up to statements alone: most of a program is expressions."""
 
@@ -89,28 +59,20 @@ def _in_statements(rule: Rule) -> Rewrite:
     return rewrite
 
 
-_settled = repeated(first_of(flatten, drop_empty, constant_convert))
-
-
-def _tidied(node: Node) -> Node | None:
-    return _settled(node) if isinstance(node, (p.Block, p.For, p.If, p.Convert)) else None
-
-
 # Each rule inspects only a node and its children, so that one bottom-up round reaches a fixpoint.
-_tidy = bottom_up(_tidied)
+_tidy = _in_statements(repeated(first_of(flatten, drop_empty)))
 _flatten = _in_statements(repeated(flatten))
 
 
 def simplify(program: p.Program) -> p.Program:
     """`program` without dead code, and with invariant loads hoisted."""
-    body = _tidy(program.body)
     constant = {a.array.name for a in program.arguments if a.role == "operand"}
+    body = _tidy(program.body)
     taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
     changes: list[set[str]] = []
     _declared(body, changes)
     body = _hoist(body, constant, taken, iter(changes))
-    body = until_stable(drop_unused)(_flatten(body))
-    return replace(program, body=cast(p.Block, body))
+    return replace(program, body=without_dead(cast(p.Block, _flatten(body))))
 
 
 def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[set[str]]) -> Node:
@@ -200,25 +162,41 @@ def without_dead(body: p.Block) -> p.Block:
 
     Sibling blocks reuse names, so each block is examined by itself.
     """
-    return cast(p.Block, _live(body))
+    return cast(p.Block, _live(body, set()))
 
 
-def _live(node: Node) -> Node:
-    if isinstance(node, p.Expr):
-        return node
-    node = map_children(node, _live)
-    if not isinstance(node, p.Block):
-        return node
-    used: set[str] = set()
+def _live(node: Node, used: set[str]) -> Node:
+    """`node` without what is dead; the names that it uses are added to `used`."""
+    if isinstance(node, p.Block):
+        return _live_block(node, used)
+
+    def part(child: Node) -> Node:
+        if isinstance(child, p.Stmt):
+            return _live(child, used)
+        used.update([n.name for n in walk(child) if isinstance(n, p.Name)])
+        return child
+
+    return map_children(node, part)
+
+
+def _live_block(node: p.Block, used: set[str]) -> p.Block:
     kept: list[p.Stmt] = []
+    mine: set[str] = set()
     for s in reversed(node.body):
-        if isinstance(s, p.Declare) and s.fixed and s.name.name not in used and _pure(s.value):
+        if isinstance(s, p.Declare):
+            name = s.name.name
+            if s.fixed and name not in mine and _pure(s.value):
+                continue
+            mine.discard(name)
+            mine.update([n.name for n in walk(s.value) if isinstance(n, p.Name)])
+            kept.append(s)
             continue
-        own = s.name if isinstance(s, p.Declare) else None
-        names = {n.name for n in walk(s) if isinstance(n, p.Name) and n is not own}
-        used = (used - {own.name} if own is not None else used) | names
-        kept.insert(0, s)
-    return node if len(kept) == len(node.body) else p.Block(tuple(kept))
+        kept.append(cast(p.Stmt, _live(s, mine)))
+    used |= mine
+    kept.reverse()
+    if len(kept) == len(node.body) and all(map(is_, kept, node.body)):
+        return node
+    return p.Block(tuple(kept))
 
 
 def _pure(value: p.Expr) -> bool:
