@@ -71,30 +71,34 @@ def simplify(program: p.Program) -> p.Program:
     taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
     changes: list[set[str]] = []
     _declared(body, changes)
-    body = _hoist(body, constant, taken, iter(changes))
+    loads = {n for n in walk(body) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE}
+    names = {n: _names(n) for n in loads if n.array.name in constant}
+    body = _hoist(body, names, taken, iter(changes)) if names else body
     return replace(program, body=without_dead(cast(p.Block, _flatten(body))))
 
 
-def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[set[str]]) -> Node:
+def _hoist(
+    node: Node, names: dict[p.Load, set[str]], taken: set[str], changes: Iterator[set[str]]
+) -> Node:
     """Hoist loads of operands out of the outermost loop in which they are invariant.
 
-    `changes`: for each loop, in preorder, the names that change in it.
+    `names`: of those loads. `changes`: for each loop, in preorder, the names that change in it.
     """
     if isinstance(node, (p.For, p.While)):
         before: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         changed = next(changes)
-        if not _is_spread(node):
+        if not _is_spread(node) and any(map(changed.isdisjoint, names.values())):
             for load in dict.fromkeys(_values(node.body, changed)):
-                if load.array.name in constant and not (_names(load) & changed):
+                if load in names and changed.isdisjoint(names[load]):
                     name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
-        new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
+        new = map_children(node, lambda n: _hoist(_replace(n, table), names, taken, changes))
         return p.block(*before, new) if before else new
     if isinstance(node, p.Expr):
         return node
-    return map_children(node, lambda n: _hoist(n, constant, taken, changes))
+    return map_children(node, lambda n: _hoist(n, names, taken, changes))
 
 
 def _is_spread(loop: p.For | p.While) -> bool:

@@ -24,7 +24,7 @@ from operator import is_
 from typing import TypeVar, cast
 
 from openwork.program import nodes as p
-from openwork.program.bounds import WHOLE, Bounds, negated
+from openwork.program.bounds import WHOLE, Bounds, Sum, negated
 from openwork.program.gpu_nodes import (
     BLOCK_X,
     BLOCK_Y,
@@ -102,6 +102,15 @@ class _Known:
                 return array.name in self.bounds.unchanging and self.lasts(index)
         return False
 
+    def may_prove(self, gap: Sum) -> bool:
+        """Whether bounds are known at all: there are none of what may change."""
+        for atom in gap[0]:
+            if isinstance(atom, Name) and atom.name not in self.fixed:
+                return False
+            if isinstance(atom, p.Load) and atom.array.name not in self.bounds.unchanging:
+                return False
+        return True
+
     def learn(self, condition: Expr) -> None:
         """Learn the parts of a condition that holds, as far as they last."""
         if isinstance(condition, Binary) and condition.sign == "&&":
@@ -175,6 +184,8 @@ class _Tidy:
         if e.sign in ("<", "<=") and {e.left.type, e.right.type} <= WHOLE:
             less = int(e.sign == "<")
             gap = known.bounds.difference(e.right, e.left, less)
+            if not known.may_prove(gap):
+                return _shorter(e, known)
             if known.bounds.nonnegative(gap):
                 return Value(True, "bool")
             if known.bounds.nonnegative(negated(gap, 1)):
@@ -185,6 +196,8 @@ class _Tidy:
             return name
         if e.sign in ("min", "max"):
             gap = known.bounds.difference(e.right, e.left)
+            if not known.may_prove(gap):
+                return e
             if known.bounds.nonnegative(gap):
                 return e.left if e.sign == "min" else e.right
             if known.bounds.nonnegative(negated(gap, 0)):
