@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
       index_t R_vals_place = -1;
       float R_vals_part = 0.0f;
       const index_t p = p_lo + p1;
-      if (in_range && p < pA2_end) {
+      if (in_range) {
         const index_t i = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
         const index_t j = A_crd2[p];
         R_vals_place = i * k_size + k;

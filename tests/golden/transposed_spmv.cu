@@ -62,11 +62,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     const index_t p1 = p10 * 256 + p11_at;
     if (p1 < p1_end) {
       const index_t p = p_lo + p1;
-      if (p < pA2_end) {
-        const index_t i = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
-        const index_t j = A_crd2[p];
-        atomicAdd(&R_vals[j], A_vals[p] * B_vals[i]);
-      }
+      const index_t i = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
+      const index_t j = A_crd2[p];
+      atomicAdd(&R_vals[j], A_vals[p] * B_vals[i]);
     }
   }
 }

@@ -1,4 +1,4 @@
-"""Golden kernels, read as a reviewer does: nothing is unused, tested twice, or the wrong way round."""
+"""Golden kernels, read as a reviewer does: nothing is unused, said twice, or turned round."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = {
     r"\((\d+) <=? \w": "a constant comes second",
     r"\w \+ 1 <= ": "`a + 1 <= b` is `a < b`",
     r"\b0 > \(": "what is never negative is not compared with 0",
-    r"(\w+(\[[^\]\n]+\]|( [-+*/] \w+)+)) [<>] [^?\n]+ \? \1 : ": "what is computed is computed once",
+    r"(\w+(\[[^\]\n]+\]|( [-+*/] \w+)+)) [<>] [^?\n]+ \? \1 : ": "computed twice",
 }
 ONLY_ON_A_GPU = {r"^ *\{$": "a block around what stands alone"}
 

@@ -135,12 +135,17 @@ class _Tidy:
     """The walk."""
 
     def __init__(self, body: p.Block) -> None:
-        self.body = body
+        self.body = self.here = body
+        # How often a block declares each name; the block, so that its identity stays its own.
+        self.declared: dict[int, tuple[p.Block, Counter[str]]] = {}
 
-    @cached_property
-    def declared(self) -> Counter[str]:
-        """How often each name is declared."""
-        return Counter([_declared(n) for n in walk(self.body) if isinstance(n, _DECLARING)])
+    def _alone(self, name: str) -> bool:
+        """Whether the block around declares a name once, at most: no scope has it twice."""
+        known = self.declared.get(id(self.here))
+        if known is None:
+            names = [_declared(n) for n in walk(self.here) if isinstance(n, _DECLARING)]
+            known = self.declared[id(self.here)] = (self.here, Counter(names))
+        return known[1][name] <= 1
 
     @cached_property
     def used(self) -> Counter[str]:
@@ -225,8 +230,10 @@ class _Tidy:
     def block(self, body: p.Block, known: _Known) -> p.Block:
         """Statements in order; `known` learns from them."""
         done: list[p.Stmt] = []
+        around, self.here = self.here, body
         for s in body.body:
             done += self._stmt(s, known, done)
+        self.here = around
         same = len(done) == len(body.body) and all(map(is_, done, body.body))
         return body if same else p.Block(tuple(done))
 
@@ -257,7 +264,7 @@ class _Tidy:
 
     def _once(self, s: p.For, known: _Known) -> list[p.Stmt] | None:
         """for (i = e; at most once) s => const i = e; if (i < end) s"""
-        alone = self.declared[s.var.name] == 1
+        alone = self._alone(s.var.name)
         if not s.once and not (alone and self._is_single(s, known)):
             return None
         if any(isinstance(n, p.Break) for n in walk(s.body)):
@@ -315,13 +322,13 @@ class _Tidy:
     def _fits(self, body: p.Block) -> bool:
         """Whether a block may become a part of the one around: its names are its own."""
         names = (_declared(s) for s in body.body if not isinstance(s, (p.For, InVectors)))
-        return all(self.declared[name] == 1 for name in names if name)
+        return all(self._alone(name) for name in names if name)
 
     def _named_first(self, s: p.If, known: _Known) -> tuple[list[p.Stmt], p.If]:
         """A name for what the condition computes is declared before it."""
         match s.then:
             case p.Block(body=(p.Declare(name=name, value=Binary() as value, fixed=True), *rest)):
-                once = self.declared[name.name] == 1 and s.otherwise is None
+                once = self._alone(name.name) and s.otherwise is None
                 if once and _is_safe(value) and value in set(walk(s.condition)):
                     declared = self._stmt(s.then.body[0], known, [])
                     return declared, replace(s, then=p.Block(tuple(rest)))
