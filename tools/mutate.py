@@ -344,6 +344,18 @@ MUTATIONS = (
         "Declare(loop.var, own, fixed=True)",
     ),
     Mutation(
+        "gpu-last-stores-once",
+        "device",
+        "or _lasts(body) is not True:",
+        "or _lasts(body) is None:",
+    ),
+    Mutation(
+        "gpu-last-stores-whole-warps",
+        "device",
+        "if group < 2 or group != _power(group) or lanes % group:",
+        "if group < 2:",
+    ),
+    Mutation(
         "gpu-block-copies",
         "device",
         "count = (loop.end - loop.begin - part + (parts - 1)) / parts",

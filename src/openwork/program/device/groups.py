@@ -174,6 +174,11 @@ class _Collective:
                 before.extend(code)
                 after.append(combine)
                 return store
+            if isinstance(node, p.For) and (only := _only_store(node)) is not None:
+                hold, combine_each, held = self._combine_each(only, node)
+                before.extend(hold)
+                after.append(combine_each)
+                return held
             return node
 
         if s.otherwise is None:
@@ -194,11 +199,48 @@ class _Collective:
         combine = Combine(s.array, index, value, s.op, group, reduction, identity)
         return code, combine, block(Set(index, s.index), Set(value, s.value))
 
+    def _combine_each(self, s: p.Store, loop: p.For) -> tuple[list[p.Stmt], p.For, p.Stmt]:
+        """The same for a store in an unrolled loop: indices and values are arrays in registers."""
+        code, combine, _ = self._combine(s)
+        count = _written_out(loop)
+        at = Name(self.fresh(f"{loop.var.name}_at"))
+        index, value = (n.name for n in code if isinstance(n, Declare))
+        places = p.Array(f"{index.name}s", "int64", p.Role.POSITION)
+        parts = p.Array(f"{value.name}s", value.type)
+        clear = block(p.Store(places, at, Value(-1)), p.Store(parts, at, combine.identity))
+        held = block(p.Store(places, loop.var, s.index), p.Store(parts, loop.var, s.value))
+
+        def kept(node: Node) -> Node:
+            return held if node is s else map_children(node, kept)
+
+        before = [p.Local(places, count), p.Local(parts, count), _each(at, count, clear)]
+        taken = Declare(index, p.Load(places, at)), Declare(value, p.Load(parts, at))
+        each = _each(at, count, block(*taken, combine))
+        return before, each, replace(loop, body=cast(p.Stmt, kept(loop.body)))
+
     def _varies(self, node: Node) -> bool:
         """Whether an expression may differ between threads."""
         if isinstance(node, Name) and node.name in self.varying:
             return True
         return any(self._varies(child) for child in children(node))
+
+
+def _each(at: Name, count: int, body: p.Block) -> p.For:
+    return p.For(at, Value(0), Value(count), body, unrolled=True)
+
+
+def _written_out(loop: p.For) -> int:
+    """How many iterations an unrolled loop from zero on has; 0 for any other."""
+    counted = loop.unrolled and loop.begin == Value(0) and isinstance(loop.end, Value)
+    return int(cast(Value, loop.end).value.real) if counted else 0
+
+
+def _only_store(loop: p.For) -> p.Store | None:
+    """The one store that groups can combine in an unrolled loop without loops inside."""
+    nodes = list(walk(loop.body)) if _written_out(loop) else []
+    found = [n for n in nodes if isinstance(n, p.Store) and _combines(n)]
+    loops = any(isinstance(n, (p.For, p.While)) for n in nodes)
+    return found[0] if len(found) == 1 and not loops else None
 
 
 def _combines(s: p.Store) -> bool:
