@@ -29,7 +29,8 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(
     const index_t k = A_crd2[pA2];
     const float A_val = A_vals[pA2];
     // every j
-    W_vals[lane] += A_val * B_vals[k * 32 + lane];
+    const index_t j = lane;
+    W_vals[j] += A_val * B_vals[k * 32 + j];
   }
   // every j
   R_vals[i * 32 + lane] = W_vals[lane];

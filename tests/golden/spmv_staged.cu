@@ -130,11 +130,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     const index_t p1_end = p_hi - p_lo;
 #pragma unroll 2
     for (index_t p1_2_at = threadIdx.x; p1_2_at < p1_end; p1_2_at += 256) {
-      if (true) {
-        const index_t p = p_lo + p1_2_at;
-        const index_t j = __ldcs(&A_crd2[p]);
-        W_vals[p1_2_at] = __ldcs(&A_vals[p]) * B_vals[j];
-      }
+      const index_t p = p_lo + p1_2_at;
+      const index_t j = __ldcs(&A_crd2[p]);
+      W_vals[p1_2_at] = __ldcs(&A_vals[p]) * B_vals[j];
     }
     __syncthreads();
     // segments of A
