@@ -207,8 +207,8 @@ MUTATIONS = (
     Mutation(
         "workspace-forgets",
         "lowering",
-        'return [For(at, Value(0), self.count, block(forget), "forget the values")]',
-        'return [For(at, Value(1), self.count, block(forget), "forget the values")]',
+        'For(at, Value(0), self.count, forget, "an empty workspace")',
+        'For(at, Value(1), self.count, forget, "an empty workspace")',
     ),
     Mutation(
         "workspace-first-key",

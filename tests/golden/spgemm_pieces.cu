@@ -353,8 +353,7 @@ extern "C" __global__ void __launch_bounds__(64) kernel_1(
           const index_t k = A_crd2[pA2];
           // stored j of B
           for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-            const index_t j = B_crd2[pB2];
-            const index_t W_key = (int32_t)j;
+            const index_t W_key = B_crd2[pB2];
             claim(&W_set[W_set_begin], W_used, W_key);
           }
           __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -429,8 +428,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_2(
       const index_t k = A_crd2[pA2];
       // stored j of B
       for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-        const index_t j = B_crd2[pB2];
-        const index_t W_key = (int32_t)j;
+        const index_t W_key = B_crd2[pB2];
         claim(W_set, W_used, W_key);
       }
       __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -474,8 +472,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_3(
         const index_t k = A_crd2[pA2];
         // stored j of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-          const index_t j = B_crd2[pB2];
-          const index_t W_key = (int32_t)j;
+          const index_t W_key = B_crd2[pB2];
           mark_bit(&W_bits[W_bits_begin], W_key);
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -552,8 +549,7 @@ extern "C" __global__ void __launch_bounds__(64) kernel_5(
           // stored j of B
           for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
             const index_t j = B_crd2[pB2];
-            const index_t W_key = (int32_t)j;
-            const index_t W_slot = claim(&W_set[W_set_begin], W_used, W_key);
+            const index_t W_slot = claim(&W_set[W_set_begin], W_used, j);
             if (W_slot < 0) {
               W_vals[W_set_begin + (-1 - W_slot)] = A_val * B_vals[pB2];
             } else {
@@ -635,8 +631,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
       // stored j of B
       for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
         const index_t j = B_crd2[pB2];
-        const index_t W_key = (int32_t)j;
-        const index_t W_slot = claim(W_set, W_used, W_key);
+        const index_t W_slot = claim(W_set, W_used, j);
         atomicAdd(&W_vals[greater(W_slot, -1 - W_slot)], A_val_2 * B_vals[pB2]);
       }
       __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -700,9 +695,8 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_7(
         // stored j of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
           const index_t j = B_crd2[pB2];
-          const index_t W_key = (int32_t)j;
-          mark_bit(&W_bits[W_bits_begin], W_key);
-          atomicAdd(&W_vals[W_vals_begin + W_key], A_val_3 * B_vals[pB2]);
+          mark_bit(&W_bits[W_bits_begin], j);
+          atomicAdd(&W_vals[W_vals_begin + j], A_val_3 * B_vals[pB2]);
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
       }

@@ -109,7 +109,7 @@ def _is_spread(loop: p.For | p.While) -> bool:
 def _replace(node: Node, table: dict[Node, Node]) -> Node:
     if not table:
         return node
-    if node in table:
+    if isinstance(node, p.Load) and node in table:
         return table[node]
     return map_children(node, lambda n: _replace(n, table))
 
@@ -122,10 +122,12 @@ def _values(node: Node, changed: set[str]) -> Iterator[p.Load]:
     waiting = [node]
     while waiting:
         node = waiting.pop()
+        if isinstance(node, p.Expr):
+            found = (n for n in walk(node) if isinstance(n, p.Load))
+            yield from (load for load in found if load.array.role is p.Role.VALUE)
+            continue
         if isinstance(node, p.If) and _tests_invariant(node.condition, changed):
             continue
-        if isinstance(node, p.Load) and node.array.role is p.Role.VALUE:
-            yield node
         waiting += children(node)[::-1]
 
 
