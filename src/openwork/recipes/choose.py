@@ -6,6 +6,7 @@ The thresholds were measured on an H200, as was its table (bench/gpu.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 from openwork.errors import ScheduleError
@@ -34,7 +35,9 @@ def choose(
     recipe that fits if it has none, or else the first that has none.
     """
     chosen = _fitting(draft, statistics, gpu)
-    if not exact or chosen is None or not may_be_atomic(chosen.plan):
+    if not exact and chosen is not None:
+        return _keeping(chosen, statistics, gpu)
+    if chosen is None or not may_be_atomic(chosen.plan):
         return chosen
     for recipe in _EXACT:
         try:
@@ -44,6 +47,25 @@ def choose(
         if not may_be_atomic(made.plan):
             return made
     return None
+
+
+def _keeping(chosen: Draft, statistics: Mapping[str, Statistics], gpu: Gpu) -> Draft:
+    """A draft whose matrix is kept transposed when it is used again, if updates would scatter."""
+    plan, reads = chosen.plan, accesses_of(chosen.assignment.rhs)
+    if plan.derived or plan.assignment.op is not None or plan.converts_result:
+        return chosen
+    sparse = [a for a in reads if not a.tensor.format.is_dense]
+    if len(sparse) != 1 or sparse[0].tensor.format.levels != (Dense, Compressed):
+        return chosen
+    tensor, (outer, inner) = sparse[0].tensor, sparse[0].level_vars
+    made, known = chosen.assignment.lhs.vars, statistics.get(tensor.name)
+    if outer in made or inner not in made or known is None or known.entries < gpu.load.transposed:
+        return chosen
+    return chosen.decided(
+        replace(plan, kept=tensor.name),
+        f"{tensor}: updates scatter, so from its third use on, a transpose of {tensor} is kept "
+        "within an eighth of the GPU's free memory; values that have changed are moved at each use",
+    )
 
 
 # Best first, for statements whose data is not known.

@@ -70,6 +70,7 @@ class Load:
     threads_vector: int  # that hide the latency of 16-byte loads
     threads_scalar: int  # ... of shorter loads
     threads_crowded: int  # where many threads add to one row
+    transposed: int  # entries of a matrix whose transpose is worth keeping
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ H200 = Gpu(
         threads_vector=120_000,
         threads_scalar=55_000,
         threads_crowded=150_000,
+        transposed=30_000,
     ),
     lengths=RowLengths(
         short=32,
