@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
@@ -145,10 +145,8 @@ class Statement(Schedulable):
         result = sources.pop(plan.user_result.name)
         turning = None
         if plan.kept:
-            turning = Turning(
-                plan.kept, sources, lambda storage: self._turned(plan.kept, storage, target, loader),
-                trace.decide,
-            )  # fmt: skip
+            compiled = partial(self._turned, plan.kept, target, loader)
+            turning = Turning(plan.kept, sources, compiled, trace.decide)
         made = Kernel(plan, trace, sources, result, chosen, loader, turning)
         if deterministic:
             check_exact(plan, made._launcher.compiled.bodies)
@@ -156,7 +154,7 @@ class Statement(Schedulable):
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
 
-    def _turned(self, name: str, storage: Storage, target: str, loader: Loader | None) -> Kernel:
+    def _turned(self, name: str, target: str, loader: Loader | None, storage: Storage) -> Kernel:
         """The kernel of the statement with another storage of the operand `name`."""
         operand = Operand(name, storage.shape, facts_of(storage), storage)
         old = next(n for n in walk(self._assignment) if isinstance(n, TensorVar) and n.name == name)

@@ -63,7 +63,7 @@ class Segments:
             put,
             summed.restart(scope),
             Set(at, stop),
-            If(compare("<", at, window.hi), block(*self._advance(parents, at))),
+            If(compare("<", at, window.hi), block(*self.advance(parents, at))),
         )
         return block(Declare(at, window.lo), p.While(compare("<", at, window.hi), body))
 
@@ -92,7 +92,7 @@ class Segments:
         store = summed.each(tracked.lower, at_each(variables, put), alone)
         return block(*known, If(owned, store, add))
 
-    def _advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
+    def advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
         """Advance all parents to those of the position after a segment."""
         kept = self.tracked.keeps_parents(self.driver, self.chooser)
         return self.tracked.move(self.driver, [*parents, position], 1, kept)

@@ -15,8 +15,8 @@ from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Values
+from openwork.program.lower.derived.segment_batches import by_segments
 from openwork.program.lower.derived.segment_runs import SegmentRuns
-from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import coordinate_window
 from openwork.program.nodes import Declare, Expr, Value, arithmetic, block
@@ -59,7 +59,7 @@ class FuseLoops(Loops[Fuse]):
         fuse, recovery = self.relation, self.recovery
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
         if driver is not None:
-            segments = Segments if self.ctx.on_gpu else None
+            segments = by_segments if self.ctx.on_gpu else None
             runs = None if self.ctx.on_gpu else partial(SegmentRuns, self.iteration.walk)
             tracked = Tracked(recovery, self.iteration.lower, segments, runs)
             return tracked.loop(loop, driver, window, scope)
