@@ -118,7 +118,7 @@ class SegmentBatches:
     ) -> list[p.Stmt]:
         """From a row that ends at `stop`, where there is another entry, to the row of that."""
         parent = parents[self.segments.chooser]
-        known = self.segments.driver.kinds[-1].boundaries is not None
+        known = len(parents) == 1 and self.segments.driver.kinds[-1].boundaries is not None
         next_ = [Set(parent, parent + 1)] if isinstance(parent, Name) and known else []
         skipped = self.segments.advance(parents, stop)  # rows without entries
         return [*next_, *skipped, Set(begin, stop), Set(stop, end)]
