@@ -1,6 +1,24 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
+
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
+}
+
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
                          int64_t parts) {
@@ -16,14 +34,6 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
   return begin;
 }
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
-}
-
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
 //     R(i) += conj(A(i,j)) * B(j)
@@ -37,23 +47,30 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double _Complex *restrict A_vals = arrays[3];
   const double _Complex *restrict B_vals = arrays[4];
   double _Complex *restrict R_vals = arrays[5];
-  // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t i_first = cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20);
-    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
-    // every i
-    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
-      if (*stop) break;
-      const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
-      for (int64_t i = i_run; i < i_run_end; i++) {
-        double _Complex R_sum = __builtin_complex(0.0, 0.0);
-        // stored j of A
-        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          R_sum += ~A_vals[pA2] * B_vals[j];
+  {
+    taken_shares i_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+        const int64_t i_first = cut_int32(A_pos2, 0, i_size, i_share, shares);
+        const int64_t i_limit = cut_int32(A_pos2, 0, i_size, i_share + 1, shares);
+        // every i
+        for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
+          if (*stop) break;
+          const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+          for (int64_t i = i_run; i < i_run_end; i++) {
+            double _Complex R_sum = __builtin_complex(0.0, 0.0);
+            // stored j of A
+            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+              const int64_t j = A_crd2[pA2];
+              R_sum += ~A_vals[pA2] * B_vals[j];
+            }
+            R_vals[i] = R_sum;
+          }
         }
-        R_vals[i] = R_sum;
       }
     }
   }

@@ -1,27 +1,22 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
-static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
-                         int64_t parts) {
-  if (begin >= end) return begin;
-  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t rest = work % parts;
-  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
-  while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] + middle < goal) begin = middle + 1;
-    else end = middle;
-  }
-  return begin;
-}
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 // As many elements as the processor has lanes for: 32 or 16 bytes.
@@ -50,6 +45,21 @@ static inline void gather_soon(const void *at) {
 #endif
 }
 
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t rest = work % parts;
+  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
 //     forall k:
@@ -76,49 +86,56 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const _Bool C_far = 4194304 < k_size * 4 * 8;
   const int64_t A2_size = A_pos2[A_pos1[1]];
   const _Bool B_far = 4194304 < j_size * 4 * 8;
-  // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], shrinking(part, shares, threads), 1 << 20);
-    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], shrinking(part + 1, shares, threads), 1 << 20);
-    // stored i of A
-    for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
-      if (*stop) break;
-      const int64_t i = A_crd1[pA1];
-      int64_t l_tile = 0;
-      vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
-#pragma GCC unroll 4
-      for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-        R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
-      }
-      // stored j of A
-      for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-        const int64_t j = A_crd2[pA2];
-        // stored k of A
-        for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-          const int64_t k = A_crd3[pA3];
-          const double A_val = A_vals[pA3];
+  {
+    taken_shares pA1_taken[threads];
+    for (int64_t part = 0; part < threads; part++) pA1_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t pA1_turn = 0, pA1_share;
+      while ((pA1_share = next_share(pA1_taken, threads, shares, part, &pA1_turn)) >= 0) {
+        const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share, shares);
+        const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share + 1, shares);
+        // stored i of A
+        for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
+          if (*stop) break;
+          const int64_t i = A_crd1[pA1];
+          int64_t l_tile = 0;
+          vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
 #pragma GCC unroll 4
           for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-            R_sums4[l_tile_at / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
+            R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
           }
-          if (C_far) {
-            const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-            if (k_ahead != k) {
-              gather_soon(&C_vals[k_ahead * 4 + l_tile]);
+          // stored j of A
+          for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+            const int64_t j = A_crd2[pA2];
+            // stored k of A
+            for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+              const int64_t k = A_crd3[pA3];
+              const double A_val = A_vals[pA3];
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[l_tile_at / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
+              }
+              if (C_far) {
+                const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                if (k_ahead != k) {
+                  gather_soon(&C_vals[k_ahead * 4 + l_tile]);
+                }
+              }
+            }
+            if (B_far) {
+              const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+              if (j_ahead != j) {
+                gather_soon(&B_vals[j_ahead * 4 + l_tile]);
+              }
             }
           }
-        }
-        if (B_far) {
-          const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-          if (j_ahead != j) {
-            gather_soon(&B_vals[j_ahead * 4 + l_tile]);
+#pragma GCC unroll 4
+          for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+            *(near_narrow_float64 *)&R_vals[i * 4 + l_tile + l_tile_at] = R_sums4[l_tile_at / LANES_narrow_float64];
           }
         }
-      }
-#pragma GCC unroll 4
-      for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-        *(near_narrow_float64 *)&R_vals[i * 4 + l_tile + l_tile_at] = R_sums4[l_tile_at / LANES_narrow_float64];
       }
     }
   }

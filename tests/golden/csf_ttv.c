@@ -1,6 +1,24 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
+
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
+}
+
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
                          int64_t parts) {
@@ -14,14 +32,6 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
     else end = middle;
   }
   return begin;
-}
-
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
 }
 
 // forall i:  [CPUThread, NoRaces]
@@ -39,23 +49,30 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[7];
   const double *restrict B_vals = arrays[8];
   double *restrict R_vals = arrays[9];
-  // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], shrinking(part, shares, threads), 1 << 20);
-    const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], shrinking(part + 1, shares, threads), 1 << 20);
-    // stored i of A
-    for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
-      if (*stop) break;
-      // stored j of A
-      for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-        double R_sum = 0.0;
-        // stored k of A
-        for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-          const int64_t k = A_crd3[pA3];
-          R_sum += A_vals[pA3] * B_vals[k];
+  {
+    taken_shares pA1_taken[threads];
+    for (int64_t part = 0; part < threads; part++) pA1_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t pA1_turn = 0, pA1_share;
+      while ((pA1_share = next_share(pA1_taken, threads, shares, part, &pA1_turn)) >= 0) {
+        const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share, shares);
+        const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share + 1, shares);
+        // stored i of A
+        for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
+          if (*stop) break;
+          // stored j of A
+          for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+            double R_sum = 0.0;
+            // stored k of A
+            for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+              const int64_t k = A_crd3[pA3];
+              R_sum += A_vals[pA3] * B_vals[k];
+            }
+            R_vals[pA2] = R_sum;
+          }
         }
-        R_vals[pA2] = R_sum;
       }
     }
   }

@@ -1,19 +1,22 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of a loop over [begin, end) begins.
-static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
-  const int64_t count = end > begin ? end - begin : 0;
-  const int64_t rest = count % parts;
-  return begin + count / parts * part + (part < rest ? part : rest);
-}
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 // The position of `key` in the sorted run [begin, end), or -1.
@@ -27,6 +30,13 @@ static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int6
   return begin < stop && crd[begin] == key ? begin : -1;
 }
 
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
+}
+
 // forall i:  [CPUThread, NoRaces]
 //   R(i) = A(i,i)
 int32_t kernel(void **arrays, int64_t *sizes) {
@@ -38,19 +48,26 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict A_pos2 = arrays[2];
   const double *restrict A_vals = arrays[3];
   double *restrict R_vals = arrays[4];
-  // threads take contiguous parts
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t i_first = cut_even(0, i_size, shrinking(part, shares, threads), 1 << 20);
-    const int64_t i_limit = cut_even(0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
-    // every i
-    for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 8192) {
-      if (*stop) break;
-      const int64_t i_run_end = i_run + 8192 < i_runs_end ? i_run + 8192 : i_runs_end;
-      for (int64_t i = i_run; i < i_run_end; i++) {
-        const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);
-        if (0 <= pA2) {
-          R_vals[i] = A_vals[pA2];
+  {
+    taken_shares i_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+    // threads take contiguous shares
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+        const int64_t i_first = cut_even(0, i_size, i_share, shares);
+        const int64_t i_limit = cut_even(0, i_size, i_share + 1, shares);
+        // every i
+        for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 8192) {
+          if (*stop) break;
+          const int64_t i_run_end = i_run + 8192 < i_runs_end ? i_run + 8192 : i_runs_end;
+          for (int64_t i = i_run; i < i_run_end; i++) {
+            const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);
+            if (0 <= pA2) {
+              R_vals[i] = A_vals[pA2];
+            }
+          }
         }
       }
     }

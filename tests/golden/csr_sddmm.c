@@ -1,27 +1,22 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
-static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
-                         int64_t parts) {
-  if (begin >= end) return begin;
-  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t rest = work % parts;
-  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
-  while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] + middle < goal) begin = middle + 1;
-    else end = middle;
-  }
-  return begin;
-}
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 // As many elements as the processor has lanes for: 64, 32 or 16 bytes.
@@ -69,6 +64,21 @@ static inline void ask_for_lines(const void *at, int32_t lines) {
     __builtin_prefetch((const void *)((__UINTPTR_TYPE__)at + 64 * (__UINTPTR_TYPE__)n));
 }
 
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t rest = work % parts;
+  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
 // forall i:  [CPUThread, NoRaces]
 //   forall j:  [prefetch C[j, k] 6 ahead]
 //     R(i,j) = W * A(i,j)
@@ -94,53 +104,60 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict C_vals = arrays[5];
   double *restrict R_vals = arrays[6];
   const int64_t A2_size = A_pos2[i_size];
-  // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t i_first = cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20);
-    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
-    // every i
-    for (int64_t i = i_first; i < i_limit; i++) {
-      if (*stop) break;
-      // stored j of A
-      for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-        const int64_t j = A_crd2[pA2];
-        double W_sum = 0.0;
-        vector_float64 X_vals[8 / LANES_float64];
-        // clear
+  {
+    taken_shares i_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+        const int64_t i_first = cut_int32(A_pos2, 0, i_size, i_share, shares);
+        const int64_t i_limit = cut_int32(A_pos2, 0, i_size, i_share + 1, shares);
+        // every i
+        for (int64_t i = i_first; i < i_limit; i++) {
+          if (*stop) break;
+          // stored j of A
+          for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+            const int64_t j = A_crd2[pA2];
+            double W_sum = 0.0;
+            vector_float64 X_vals[8 / LANES_float64];
+            // clear
 #pragma GCC unroll 8
-        for (int64_t X_at = 0; X_at < 8; X_at += LANES_float64) {
-          X_vals[X_at / LANES_float64] = -(vector_float64){0};
-        }
-        const int64_t k0_end = (k_size + 7) / 8;
-        const int64_t k0_full = 0 > (k0_end < k_size / 8 ? k0_end : k_size / 8) ? 0 : (k0_end < k_size / 8 ? k0_end : k_size / 8);
-        // complete runs
-        for (int64_t k0 = 0; k0 < k0_full; k0++) {
-          const int64_t k_lo_2 = k0 * 8;
-          // k of this run
-#pragma GCC unroll 8
-          for (int64_t k_at = 0; k_at < 8; k_at += LANES_float64) {
-            const int64_t k = k_lo_2 + k_at;
-            X_vals[k_at / LANES_float64] += *(const near_float64 *)&B_vals[i * k_size + k] * *(const near_float64 *)&C_vals[j * k_size + k];
-          }
-        }
-        // the rest
-        for (int64_t k0 = k0_full; k0 < k0_end; k0++) {
-          const int64_t k_lo = k0 * 8;
-          const int64_t k_hi = k0 * 8 + 8 < k_size ? k0 * 8 + 8 : k_size;
-          // k of this run
-#pragma GCC unroll 8
-          for (int64_t k_at = 0; k_at < 8; k_at++) {
-            const int64_t k = k_lo + k_at;
-            if (k < k_hi) {
-              X_vals[k_at / LANES_float64][k_at % LANES_float64] += B_vals[i * k_size + k] * C_vals[j * k_size + k];
+            for (int64_t X_at = 0; X_at < 8; X_at += LANES_float64) {
+              X_vals[X_at / LANES_float64] = -(vector_float64){0};
             }
+            const int64_t k0_end = (k_size + 7) / 8;
+            const int64_t k0_full = 0 > (k0_end < k_size / 8 ? k0_end : k_size / 8) ? 0 : (k0_end < k_size / 8 ? k0_end : k_size / 8);
+            // complete runs
+            for (int64_t k0 = 0; k0 < k0_full; k0++) {
+              const int64_t k_lo_2 = k0 * 8;
+              // k of this run
+#pragma GCC unroll 8
+              for (int64_t k_at = 0; k_at < 8; k_at += LANES_float64) {
+                const int64_t k = k_lo_2 + k_at;
+                X_vals[k_at / LANES_float64] += *(const near_float64 *)&B_vals[i * k_size + k] * *(const near_float64 *)&C_vals[j * k_size + k];
+              }
+            }
+            // the rest
+            for (int64_t k0 = k0_full; k0 < k0_end; k0++) {
+              const int64_t k_lo = k0 * 8;
+              const int64_t k_hi = k0 * 8 + 8 < k_size ? k0 * 8 + 8 : k_size;
+              // k of this run
+#pragma GCC unroll 8
+              for (int64_t k_at = 0; k_at < 8; k_at++) {
+                const int64_t k = k_lo + k_at;
+                if (k < k_hi) {
+                  X_vals[k_at / LANES_float64][k_at % LANES_float64] += B_vals[i * k_size + k] * C_vals[j * k_size + k];
+                }
+              }
+            }
+            W_sum += sum_float64(X_vals, 8 / LANES_float64);
+            R_vals[pA2] = W_sum * A_vals[pA2];
+            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
+            ask_for_lines(&C_vals[j_ahead * k_size], 4);
           }
         }
-        W_sum += sum_float64(X_vals, 8 / LANES_float64);
-        R_vals[pA2] = W_sum * A_vals[pA2];
-        const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
-        ask_for_lines(&C_vals[j_ahead * k_size], 4);
       }
     }
   }

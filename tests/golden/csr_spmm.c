@@ -1,27 +1,22 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
-static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
-                         int64_t parts) {
-  if (begin >= end) return begin;
-  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
-  const int64_t rest = work % parts;
-  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
-  while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (pos[middle] + middle < goal) begin = middle + 1;
-    else end = middle;
-  }
-  return begin;
-}
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 // As many elements as the processor has lanes for: 64, 32 or 16 bytes.
@@ -62,6 +57,21 @@ typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_flo
 // The same anywhere in an array.
 typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t rest = work % parts;
+  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
 //     forall k:
@@ -80,113 +90,120 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
   const _Bool B_far = 4194304 < j_size * k_size * 8;
-  // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t i_first = cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20);
-    const int64_t i_limit = cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20);
-    // every i
-    for (int64_t i = i_first; i < i_limit; i++) {
-      if (*stop) break;
-      int64_t k_tile = 0;
-      // 32 columns in registers
-      while (k_tile + 32 <= k_size) {
-        vector_float64 R_sums32[32 / LANES_float64];
+  {
+    taken_shares i_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+        const int64_t i_first = cut_int32(A_pos2, 0, i_size, i_share, shares);
+        const int64_t i_limit = cut_int32(A_pos2, 0, i_size, i_share + 1, shares);
+        // every i
+        for (int64_t i = i_first; i < i_limit; i++) {
+          if (*stop) break;
+          int64_t k_tile = 0;
+          // 32 columns in registers
+          while (k_tile + 32 <= k_size) {
+            vector_float64 R_sums32[32 / LANES_float64];
 #pragma GCC unroll 32
-        for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-          R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
-        }
-        // stored j of A
-        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          const double A_val = A_vals[pA2];
+            for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+              R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
+            }
+            // stored j of A
+            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+              const int64_t j = A_crd2[pA2];
+              const double A_val = A_vals[pA2];
 #pragma GCC unroll 32
-          for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-            R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-          }
-          if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-            if (j_ahead != j) {
-              gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-              gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
-              gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
-              gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+              }
+              if (B_far) {
+                const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+                if (j_ahead != j) {
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
+                }
+              }
             }
-          }
-        }
 #pragma GCC unroll 32
-        for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-          *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums32[k_tile_at / LANES_float64];
-        }
-        k_tile += 32;
-      }
-      // 16 columns in registers
-      while (k_tile + 16 <= k_size) {
-        vector_float64 R_sums16[16 / LANES_float64];
-#pragma GCC unroll 16
-        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-          R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
-        }
-        // stored j of A
-        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          const double A_val_2 = A_vals[pA2];
-#pragma GCC unroll 16
-          for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-            R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-          }
-          if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-            if (j_ahead != j) {
-              gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-              gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+            for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+              *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums32[k_tile_at / LANES_float64];
             }
+            k_tile += 32;
           }
-        }
+          // 16 columns in registers
+          while (k_tile + 16 <= k_size) {
+            vector_float64 R_sums16[16 / LANES_float64];
 #pragma GCC unroll 16
-        for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-          *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums16[k_tile_at / LANES_float64];
-        }
-        k_tile += 16;
-      }
-      // 4 columns in registers
-      while (k_tile + 4 <= k_size) {
-        vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
-#pragma GCC unroll 4
-        for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-          R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
-        }
-        // stored j of A
-        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          const double A_val_3 = A_vals[pA2];
-#pragma GCC unroll 4
-          for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-            R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-          }
-          if (B_far) {
-            const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
-            if (j_ahead != j) {
-              gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+            for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+              R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
             }
+            // stored j of A
+            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+              const int64_t j = A_crd2[pA2];
+              const double A_val_2 = A_vals[pA2];
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+              }
+              if (B_far) {
+                const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+                if (j_ahead != j) {
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                }
+              }
+            }
+#pragma GCC unroll 16
+            for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+              *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums16[k_tile_at / LANES_float64];
+            }
+            k_tile += 16;
+          }
+          // 4 columns in registers
+          while (k_tile + 4 <= k_size) {
+            vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+#pragma GCC unroll 4
+            for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+              R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+            }
+            // stored j of A
+            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+              const int64_t j = A_crd2[pA2];
+              const double A_val_3 = A_vals[pA2];
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+              }
+              if (B_far) {
+                const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+                if (j_ahead != j) {
+                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                }
+              }
+            }
+#pragma GCC unroll 4
+            for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+              *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums4[k_tile_at / LANES_narrow_float64];
+            }
+            k_tile += 4;
+          }
+          // columns that are left
+          while (k_tile + 1 <= k_size) {
+            double R_sum = 0.0;
+            // stored j of A
+            for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+              const int64_t j = A_crd2[pA2];
+              R_sum += A_vals[pA2] * B_vals[j * k_size + k_tile];
+            }
+            R_vals[i * k_size + k_tile] = R_sum;
+            k_tile++;
           }
         }
-#pragma GCC unroll 4
-        for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-          *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] = R_sums4[k_tile_at / LANES_narrow_float64];
-        }
-        k_tile += 4;
-      }
-      // columns that are left
-      while (k_tile + 1 <= k_size) {
-        double R_sum = 0.0;
-        // stored j of A
-        for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-          const int64_t j = A_crd2[pA2];
-          R_sum += A_vals[pA2] * B_vals[j * k_size + k_tile];
-        }
-        R_vals[i * k_size + k_tile] = R_sum;
-        k_tile++;
       }
     }
   }

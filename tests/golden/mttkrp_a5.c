@@ -2,11 +2,22 @@ typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __SIZE_TYPE__ size_t;
 
-// Where part `part` of `parts` of a loop over [begin, end) begins.
-static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
-  const int64_t count = end > begin ? end - begin : 0;
-  const int64_t rest = count % parts;
-  return begin + count / parts * part + (part < rest ? part : rest);
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
+
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 #ifdef __linux__
@@ -60,6 +71,13 @@ static inline void gather_soon(const void *at) {
 #endif
 }
 
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
+}
+
 // forall i0:  [CPUThread, NoRaces]
 //   forall i1:
 //     forall j:
@@ -73,6 +91,7 @@ static inline void gather_soon(const void *at) {
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
   const int64_t i_size = sizes[2];
   const int64_t k_size = sizes[4];
   const int64_t l_size = sizes[5];
@@ -91,146 +110,153 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
   const _Bool C_far = 4194304 < l_size * k_size * 8;
   const int64_t i0_end = (i_size + 31) / 32;
-  // threads take contiguous parts
+  {
+    taken_shares i0_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i0_taken[part].count = 0;
+    // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < threads; part++) {
-    const int64_t i0_first = cut_even(0, i0_end, part, threads);
-    const int64_t i0_limit = cut_even(0, i0_end, part + 1, threads);
-    int32_t status = 0;
-    double *W_vals = room_for(k_size, sizeof(double), &status);
-    if (status == 0) {
-      for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
-        if (*stop) break;
-        const int64_t i_lo = i0 * 32;
-        const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
-        int64_t pA1_lo = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_lo);
-        const int64_t pA1_hi = lower_bound_int32(A_crd1, pA1_lo, A_pos1[1], i_hi);
-        // stored i of A
-        for (int64_t pA1 = pA1_lo; pA1 < pA1_hi; pA1++) {
-          const int64_t i = A_crd1[pA1];
-          // stored j of A
-          for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
-            const int64_t j = A_crd2[pA2];
-            _Bool W_any = 0;
-            int64_t k_tile = 0;
-            // 32 columns in registers
-            while (k_tile + 32 <= k_size) {
-              double W_sums32[32];
+    for (int64_t part = 0; part < threads; part++) {
+      int32_t status = 0;
+      double *W_vals = room_for(k_size, sizeof(double), &status);
+      if (status == 0) {
+        int64_t i0_turn = 0, i0_share;
+        while ((i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0) {
+          const int64_t i0_first = cut_even(0, i0_end, i0_share, shares);
+          const int64_t i0_limit = cut_even(0, i0_end, i0_share + 1, shares);
+          for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
+            if (*stop) break;
+            const int64_t i_lo = i0 * 32;
+            const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+            int64_t pA1_lo = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_lo);
+            const int64_t pA1_hi = lower_bound_int32(A_crd1, pA1_lo, A_pos1[1], i_hi);
+            // stored i of A
+            for (int64_t pA1 = pA1_lo; pA1 < pA1_hi; pA1++) {
+              const int64_t i = A_crd1[pA1];
+              // stored j of A
+              for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
+                const int64_t j = A_crd2[pA2];
+                _Bool W_any = 0;
+                int64_t k_tile = 0;
+                // 32 columns in registers
+                while (k_tile + 32 <= k_size) {
+                  double W_sums32[32];
 #pragma GCC unroll 32
-              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                W_sums32[k_tile_at] = 0.0;
-              }
-              // stored l of A
-              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-                const int64_t l = A_crd3[pA3];
-                const double A_val = A_vals[pA3];
+                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                    W_sums32[k_tile_at] = 0.0;
+                  }
+                  // stored l of A
+                  for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                    const int64_t l = A_crd3[pA3];
+                    const double A_val = A_vals[pA3];
 #pragma GCC unroll 32
-                for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                  W_sums32[k_tile_at] += A_val * C_vals[l * k_size + k_tile + k_tile_at];
-                  W_any = 1;
-                }
-                if (C_far) {
-                  const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-                  if (l_ahead != l) {
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile]);
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 16]);
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 24]);
+                    for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                      W_sums32[k_tile_at] += A_val * C_vals[l * k_size + k_tile + k_tile_at];
+                      W_any = 1;
+                    }
+                    if (C_far) {
+                      const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                      if (l_ahead != l) {
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile]);
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile + 16]);
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile + 24]);
+                      }
+                    }
                   }
-                }
-              }
 #pragma GCC unroll 32
-              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-                W_vals[k_tile + k_tile_at] = W_sums32[k_tile_at];
-              }
-              k_tile += 32;
-            }
-            // 16 columns in registers
-            while (k_tile + 16 <= k_size) {
-              double W_sums16[16];
-#pragma GCC unroll 16
-              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-                W_sums16[k_tile_at] = 0.0;
-              }
-              // stored l of A
-              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-                const int64_t l = A_crd3[pA3];
-                const double A_val_2 = A_vals[pA3];
-#pragma GCC unroll 16
-                for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-                  W_sums16[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
-                  W_any = 1;
-                }
-                if (C_far) {
-                  const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-                  if (l_ahead != l) {
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile]);
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
+                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                    W_vals[k_tile + k_tile_at] = W_sums32[k_tile_at];
                   }
+                  k_tile += 32;
                 }
-              }
+                // 16 columns in registers
+                while (k_tile + 16 <= k_size) {
+                  double W_sums16[16];
 #pragma GCC unroll 16
-              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-                W_vals[k_tile + k_tile_at] = W_sums16[k_tile_at];
-              }
-              k_tile += 16;
-            }
-            // 4 columns in registers
-            while (k_tile + 4 <= k_size) {
-              double W_sums4[4];
-#pragma GCC unroll 4
-              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                W_sums4[k_tile_at] = 0.0;
-              }
-              // stored l of A
-              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-                const int64_t l = A_crd3[pA3];
-                const double A_val_3 = A_vals[pA3];
-#pragma GCC unroll 4
-                for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                  W_sums4[k_tile_at] += A_val_3 * C_vals[l * k_size + k_tile + k_tile_at];
-                  W_any = 1;
-                }
-                if (C_far) {
-                  const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
-                  if (l_ahead != l) {
-                    gather_soon(&C_vals[l_ahead * k_size + k_tile]);
+                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+                    W_sums16[k_tile_at] = 0.0;
                   }
+                  // stored l of A
+                  for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                    const int64_t l = A_crd3[pA3];
+                    const double A_val_2 = A_vals[pA3];
+#pragma GCC unroll 16
+                    for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+                      W_sums16[k_tile_at] += A_val_2 * C_vals[l * k_size + k_tile + k_tile_at];
+                      W_any = 1;
+                    }
+                    if (C_far) {
+                      const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                      if (l_ahead != l) {
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile]);
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
+                      }
+                    }
+                  }
+#pragma GCC unroll 16
+                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+                    W_vals[k_tile + k_tile_at] = W_sums16[k_tile_at];
+                  }
+                  k_tile += 16;
                 }
-              }
+                // 4 columns in registers
+                while (k_tile + 4 <= k_size) {
+                  double W_sums4[4];
 #pragma GCC unroll 4
-              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-                W_vals[k_tile + k_tile_at] = W_sums4[k_tile_at];
-              }
-              k_tile += 4;
-            }
-            // columns that are left
-            while (k_tile + 1 <= k_size) {
-              double W_sum = 0.0;
-              // stored l of A
-              for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
-                const int64_t l = A_crd3[pA3];
-                W_sum += A_vals[pA3] * C_vals[l * k_size + k_tile];
-                W_any = 1;
-              }
-              W_vals[k_tile] = W_sum;
-              k_tile++;
-            }
-            if (W_any) {
-              // every k
+                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                    W_sums4[k_tile_at] = 0.0;
+                  }
+                  // stored l of A
+                  for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                    const int64_t l = A_crd3[pA3];
+                    const double A_val_3 = A_vals[pA3];
+#pragma GCC unroll 4
+                    for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                      W_sums4[k_tile_at] += A_val_3 * C_vals[l * k_size + k_tile + k_tile_at];
+                      W_any = 1;
+                    }
+                    if (C_far) {
+                      const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                      if (l_ahead != l) {
+                        gather_soon(&C_vals[l_ahead * k_size + k_tile]);
+                      }
+                    }
+                  }
+#pragma GCC unroll 4
+                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                    W_vals[k_tile + k_tile_at] = W_sums4[k_tile_at];
+                  }
+                  k_tile += 4;
+                }
+                // columns that are left
+                while (k_tile + 1 <= k_size) {
+                  double W_sum = 0.0;
+                  // stored l of A
+                  for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+                    const int64_t l = A_crd3[pA3];
+                    W_sum += A_vals[pA3] * C_vals[l * k_size + k_tile];
+                    W_any = 1;
+                  }
+                  W_vals[k_tile] = W_sum;
+                  k_tile++;
+                }
+                if (W_any) {
+                  // every k
 #pragma omp simd
-              for (int64_t k = 0; k < k_size; k++) {
-                R_vals[i * k_size + k] += W_vals[k] * B_vals[j * k_size + k];
+                  for (int64_t k = 0; k < k_size; k++) {
+                    R_vals[i * k_size + k] += W_vals[k] * B_vals[j * k_size + k];
+                  }
+                }
               }
             }
           }
         }
-      }
-    } else {
+      } else {
 #pragma omp atomic write
-      failed = 1;
+        failed = 1;
+      }
+      __builtin_free(W_vals);
     }
-    __builtin_free(W_vals);
   }
   if (failed) status = 1;
   if (*stop) status = 2;

@@ -1,19 +1,22 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of a loop over [begin, end) begins.
-static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
-  const int64_t count = end > begin ? end - begin : 0;
-  const int64_t rest = count % parts;
-  return begin + count / parts * part + (part < rest ? part : rest);
-}
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 // The last position in [begin, end) that holds `value` or less, else `begin`.
@@ -65,6 +68,13 @@ typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_flo
 // The same anywhere in an array.
 typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
+}
+
 // forall p0:  [CPUThread, Atomics]
 //   forall p1:
 //     forall k:
@@ -89,156 +99,163 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
   const int64_t p0_end = (pA2_end - pA2_begin + 63) / 64;
-  // threads take contiguous parts
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
-    const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
-    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
-      if (*stop) break;
-      const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
-      for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-        const int64_t p_lo = pA2_begin + p0 * 64;
-        const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
-        int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
-        int64_t pA2_at = p_lo;
-        // segments of A
-        while (pA2_at < p_hi) {
-          while (pA2_at == A_pos2[pA1 + 1]) {
-            pA1++;
-          }
-          const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
-          const int64_t i = pA1;
-          int64_t k_tile = 0;
-          // 32 columns in registers
-          while (k_tile + 32 <= k_size) {
-            vector_float64 R_sums32[32 / LANES_float64];
-#pragma GCC unroll 32
-            for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-              R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
-            }
-            // stored j of A
-            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-              const int64_t j = A_crd2[pA2_2];
-              const double A_val = A_vals[pA2_2];
-#pragma GCC unroll 32
-              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-                R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+  {
+    taken_shares p0_taken[threads];
+    for (int64_t part = 0; part < threads; part++) p0_taken[part].count = 0;
+    // threads take contiguous shares
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t p0_turn = 0, p0_share;
+      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
+        const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
+        const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
+        for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
+          if (*stop) break;
+          const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
+          for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
+            const int64_t p_lo = pA2_begin + p0 * 64;
+            const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
+            int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
+            int64_t pA2_at = p_lo;
+            // segments of A
+            while (pA2_at < p_hi) {
+              while (pA2_at == A_pos2[pA1 + 1]) {
+                pA1++;
               }
-              if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
-                if (j_ahead != j) {
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
+              const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
+              const int64_t i = pA1;
+              int64_t k_tile = 0;
+              // 32 columns in registers
+              while (k_tile + 32 <= k_size) {
+                vector_float64 R_sums32[32 / LANES_float64];
+#pragma GCC unroll 32
+                for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                  R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
                 }
-              }
-            }
-            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+                // stored j of A
+                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                  const int64_t j = A_crd2[pA2_2];
+                  const double A_val = A_vals[pA2_2];
 #pragma GCC unroll 32
-              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-                *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64];
-              }
-            } else {
+                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                    R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+                  }
+                  if (B_far) {
+                    const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                    if (j_ahead != j) {
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
+                    }
+                  }
+                }
+                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
 #pragma GCC unroll 32
-              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                    *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64];
+                  }
+                } else {
+#pragma GCC unroll 32
+                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
 #pragma omp atomic
-                R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
-              }
-            }
-            k_tile += 32;
-          }
-          // 16 columns in registers
-          while (k_tile + 16 <= k_size) {
-            vector_float64 R_sums16[16 / LANES_float64];
-#pragma GCC unroll 16
-            for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-              R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
-            }
-            // stored j of A
-            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-              const int64_t j = A_crd2[pA2_2];
-              const double A_val_2 = A_vals[pA2_2];
-#pragma GCC unroll 16
-              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-                R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-              }
-              if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
-                if (j_ahead != j) {
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                    R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
+                  }
                 }
+                k_tile += 32;
               }
-            }
-            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+              // 16 columns in registers
+              while (k_tile + 16 <= k_size) {
+                vector_float64 R_sums16[16 / LANES_float64];
 #pragma GCC unroll 16
-              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-                *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64];
-              }
-            } else {
-#pragma GCC unroll 16
-              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-#pragma omp atomic
-                R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
-              }
-            }
-            k_tile += 16;
-          }
-          // 4 columns in registers
-          while (k_tile + 4 <= k_size) {
-            vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
-#pragma GCC unroll 4
-            for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-              R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
-            }
-            // stored j of A
-            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-              const int64_t j = A_crd2[pA2_2];
-              const double A_val_3 = A_vals[pA2_2];
-#pragma GCC unroll 4
-              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-                R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-              }
-              if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
-                if (j_ahead != j) {
-                  gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                  R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
                 }
-              }
-            }
-            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-#pragma GCC unroll 4
-              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-                *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64];
-              }
-            } else {
-#pragma GCC unroll 4
-              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
+                // stored j of A
+                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                  const int64_t j = A_crd2[pA2_2];
+                  const double A_val_2 = A_vals[pA2_2];
+#pragma GCC unroll 16
+                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                    R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+                  }
+                  if (B_far) {
+                    const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                    if (j_ahead != j) {
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                    }
+                  }
+                }
+                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+#pragma GCC unroll 16
+                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                    *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64];
+                  }
+                } else {
+#pragma GCC unroll 16
+                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
 #pragma omp atomic
-                R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64][k_tile_at % LANES_narrow_float64];
+                    R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
+                  }
+                }
+                k_tile += 16;
               }
-            }
-            k_tile += 4;
-          }
-          // columns that are left
-          while (k_tile + 1 <= k_size) {
-            double R_sum = 0.0;
-            // stored j of A
-            for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-              const int64_t j = A_crd2[pA2_2];
-              R_sum += A_vals[pA2_2] * B_vals[j * k_size + k_tile];
-            }
-            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-              R_vals[i * k_size + k_tile] += R_sum;
-            } else {
+              // 4 columns in registers
+              while (k_tile + 4 <= k_size) {
+                vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+#pragma GCC unroll 4
+                for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                  R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+                }
+                // stored j of A
+                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                  const int64_t j = A_crd2[pA2_2];
+                  const double A_val_3 = A_vals[pA2_2];
+#pragma GCC unroll 4
+                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                    R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
+                  }
+                  if (B_far) {
+                    const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                    if (j_ahead != j) {
+                      gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                    }
+                  }
+                }
+                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+#pragma GCC unroll 4
+                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                    *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64];
+                  }
+                } else {
+#pragma GCC unroll 4
+                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
 #pragma omp atomic
-              R_vals[i * k_size + k_tile] += R_sum;
+                    R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64][k_tile_at % LANES_narrow_float64];
+                  }
+                }
+                k_tile += 4;
+              }
+              // columns that are left
+              while (k_tile + 1 <= k_size) {
+                double R_sum = 0.0;
+                // stored j of A
+                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                  const int64_t j = A_crd2[pA2_2];
+                  R_sum += A_vals[pA2_2] * B_vals[j * k_size + k_tile];
+                }
+                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+                  R_vals[i * k_size + k_tile] += R_sum;
+                } else {
+#pragma omp atomic
+                  R_vals[i * k_size + k_tile] += R_sum;
+                }
+                k_tile++;
+              }
+              pA2_at = pA2_stop;
             }
-            k_tile++;
           }
-          pA2_at = pA2_stop;
         }
       }
     }

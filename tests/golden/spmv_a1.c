@@ -1,6 +1,24 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
+
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
+}
+
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
                          int64_t parts) {
@@ -14,14 +32,6 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
     else end = middle;
   }
   return begin;
-}
-
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
 }
 
 // forall i0:  [CPUThread, NoRaces]
@@ -40,26 +50,33 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t i0_end = (i_size + 31) / 32;
-  // threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, shrinking(part, shares, threads), 1 << 20) + 31) / 32;
-    const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, shrinking(part + 1, shares, threads), 1 << 20) + 31) / 32;
-    for (int64_t i0_run = i0_first, i0_runs_end = i0_limit; i0_run < i0_runs_end; i0_run += 512) {
-      if (*stop) break;
-      const int64_t i0_run_end = i0_run + 512 < i0_runs_end ? i0_run + 512 : i0_runs_end;
-      for (int64_t i0 = i0_run; i0 < i0_run_end; i0++) {
-        const int64_t i_lo = i0 * 32;
-        const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
-        // i of this run
-        for (int64_t i = i_lo; i < i_hi; i++) {
-          double R_sum = 0.0;
-          // stored j of A
-          for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-            const int64_t j = A_crd2[pA2];
-            R_sum += A_vals[pA2] * B_vals[j];
+  {
+    taken_shares i0_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i0_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t i0_turn = 0, i0_share;
+      while ((i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0) {
+        const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, i0_share, shares) + 31) / 32;
+        const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, i0_share + 1, shares) + 31) / 32;
+        for (int64_t i0_run = i0_first, i0_runs_end = i0_limit; i0_run < i0_runs_end; i0_run += 512) {
+          if (*stop) break;
+          const int64_t i0_run_end = i0_run + 512 < i0_runs_end ? i0_run + 512 : i0_runs_end;
+          for (int64_t i0 = i0_run; i0 < i0_run_end; i0++) {
+            const int64_t i_lo = i0 * 32;
+            const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+            // i of this run
+            for (int64_t i = i_lo; i < i_hi; i++) {
+              double R_sum = 0.0;
+              // stored j of A
+              for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+                const int64_t j = A_crd2[pA2];
+                R_sum += A_vals[pA2] * B_vals[j];
+              }
+              R_vals[i] = R_sum;
+            }
           }
-          R_vals[i] = R_sum;
         }
       }
     }

@@ -1,19 +1,22 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// Where part `part` of `parts` of a loop over [begin, end) begins.
-static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
-  const int64_t count = end > begin ? end - begin : 0;
-  const int64_t rest = count % parts;
-  return begin + count / parts * part + (part < rest ? part : rest);
-}
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
 
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 
 // The last position in [begin, end) that holds `value` or less, else `begin`.
@@ -25,6 +28,13 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
     else end = middle;
   }
   return begin;
+}
+
+// Where part `part` of `parts` of a loop over [begin, end) begins.
+static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
+  const int64_t count = end > begin ? end - begin : 0;
+  const int64_t rest = count % parts;
+  return begin + count / parts * part + (part < rest ? part : rest);
 }
 
 // forall p0:  [CPUThread, Atomics]
@@ -46,41 +56,48 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
   const int64_t p0_end = (pA2_end - pA2_begin + 15) / 16;
-  // threads take contiguous parts
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-  for (int64_t part = 0; part < shares; part++) {
-    const int64_t p0_first = cut_even(0, p0_end, shrinking(part, shares, threads), 1 << 20);
-    const int64_t p0_limit = cut_even(0, p0_end, shrinking(part + 1, shares, threads), 1 << 20);
-    for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
-      if (*stop) break;
-      const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
-      for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-        const int64_t p_lo = pA2_begin + p0 * 16;
-        const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
-        int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
-        double R_sum = 0.0;
-        // positions of A
-        for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
-          while (pA2 == A_pos2[pA1 + 1]) {
-            pA1++;
-          }
-          const int64_t i = pA1;
-          const int64_t j = A_crd2[pA2];
-          R_sum += A_vals[pA2] * B_vals[j];
-          if (pA2 + 1 == A_pos2[pA1 + 1]) {
-            if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-              R_vals[i] += R_sum;
-            } else {
+  {
+    taken_shares p0_taken[threads];
+    for (int64_t part = 0; part < threads; part++) p0_taken[part].count = 0;
+    // threads take contiguous shares
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t p0_turn = 0, p0_share;
+      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
+        const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
+        const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
+        for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
+          if (*stop) break;
+          const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
+          for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
+            const int64_t p_lo = pA2_begin + p0 * 16;
+            const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
+            int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
+            double R_sum = 0.0;
+            // positions of A
+            for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
+              while (pA2 == A_pos2[pA1 + 1]) {
+                pA1++;
+              }
+              const int64_t i = pA1;
+              const int64_t j = A_crd2[pA2];
+              R_sum += A_vals[pA2] * B_vals[j];
+              if (pA2 + 1 == A_pos2[pA1 + 1]) {
+                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
+                  R_vals[i] += R_sum;
+                } else {
+#pragma omp atomic
+                  R_vals[i] += R_sum;
+                }
+                R_sum = 0.0;
+              }
+            }
+            if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
+              const int64_t i = pA1;
 #pragma omp atomic
               R_vals[i] += R_sum;
             }
-            R_sum = 0.0;
           }
-        }
-        if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
-          const int64_t i = pA1;
-#pragma omp atomic
-          R_vals[i] += R_sum;
         }
       }
     }

@@ -30,6 +30,46 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
   return begin;
 }
 
+struct add_of_float64 {
+  static __device__ double of(double a, double b) { return (double)(a + b); }
+};
+
+// Values of any size from other lanes, word by word.
+template <typename T, typename Move> static __device__ inline T words(T value, Move move) {
+  union { T all; int word[(sizeof(T) + 3) / 4]; } u;
+  u.word[(sizeof(T) + 3) / 4 - 1] = 0;
+  u.all = value;
+#pragma unroll
+  for (int n = 0; n < (int)((sizeof(T) + 3) / 4); n++) u.word[n] = move(u.word[n]);
+  return u.all;
+}
+struct MoveXor {
+  unsigned mask;
+  int bits, width;
+  __device__ int operator()(int word) const { return __shfl_xor_sync(mask, word, bits, width); }
+};
+struct MoveUp {
+  unsigned mask;
+  int by, width;
+  __device__ int operator()(int word) const { return __shfl_up_sync(mask, word, by, width); }
+};
+
+// The values of each run of lanes with the same index combined, in its last lane; if it is one.
+template <typename Op, int G, typename T>
+static __device__ inline bool of_segment(T &value, index_t index, unsigned mask) {
+  const int lane = threadIdx.x & (G - 1), at = threadIdx.x & 31;
+  const index_t before = words(index, MoveUp{mask, 1, G});
+  const unsigned heads = __ballot_sync(mask, lane == 0 || before != index);
+  // How many lanes this one's run reaches back.
+  const int back = at - (31 - __clz((int)(heads & (0xffffffffu >> (31 - at)))));
+#pragma unroll
+  for (int by = 1; by < G; by *= 2) {
+    const T other = words(value, MoveUp{mask, by, G});
+    if (by <= back) value = Op::of(other, value);
+  }
+  return index >= 0 && (lane == G - 1 || heads >> (at + 1) & 1);
+}
+
 // forall p0:  [GPUBlock, IgnoreRaces]
 //   forall p10:  [GPUThread, Atomics]
 //     forall p11:
@@ -41,18 +81,18 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,
-    int32_t *__restrict__ A_tiles1_of2_1024,
+    int32_t *__restrict__ A_tiles1_of2_4,
     const int32_t *__restrict__ A_pos2
 ) {
   const index_t lane = threadIdx.x % 256;
   {
-    const index_t A_tiles1_of2_1024_at_run = blockIdx.x;
-    if (A_tiles1_of2_1024_at_run < ((A2_size + 1023) / 1024 + 1 + 255) / 256) {
+    const index_t A_tiles1_of2_4_at_run = blockIdx.x;
+    if (A_tiles1_of2_4_at_run < ((A2_size + 3) / 4 + 1 + 255) / 256) {
       // where tiles begin
       {
-        const index_t A_tiles1_of2_1024_at = A_tiles1_of2_1024_at_run * 256 + lane;
-        if (A_tiles1_of2_1024_at < (A_tiles1_of2_1024_at_run * 256 + 256 < (A2_size + 1023) / 1024 + 1 ? A_tiles1_of2_1024_at_run * 256 + 256 : (A2_size + 1023) / 1024 + 1)) {
-          A_tiles1_of2_1024[A_tiles1_of2_1024_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_1024_at * 1024);
+        const index_t A_tiles1_of2_4_at = A_tiles1_of2_4_at_run * 256 + lane;
+        if (A_tiles1_of2_4_at < (A_tiles1_of2_4_at_run * 256 + 256 < (A2_size + 3) / 4 + 1 ? A_tiles1_of2_4_at_run * 256 + 256 : (A2_size + 3) / 4 + 1)) {
+          A_tiles1_of2_4[A_tiles1_of2_4_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_4_at * 4);
         }
       }
     }
@@ -64,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     const index_t pA2_begin,
     const index_t pA2_end,
     const index_t A1_size,
-    const int32_t *__restrict__ A_tiles1_of2_1024,
+    const int32_t *__restrict__ A_tiles1_of2_4,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
     const double *__restrict__ A_vals,
@@ -77,10 +117,10 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     if (p0 < p0_end) {
       const index_t p_lo = pA2_begin + p0 * 1024;
       const index_t p_hi = pA2_begin + p0 * 1024 + 1024 < pA2_end ? pA2_begin + p0 * 1024 + 1024 : pA2_end;
-      const index_t pA1_from = A_tiles1_of2_1024[p0];
-      const index_t pA1_to = A_tiles1_of2_1024[p0 + 1];
       const index_t p1_end = p_hi - p_lo;
       const index_t p10_end = (p1_end + 3) / 4;
+      index_t R_vals_place = -1;
+      double R_vals_part = 0.0;
       {
         const index_t p10 = lane;
         if (p10 < p10_end) {
@@ -88,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
           const index_t p1_hi = p10 * 4 + 4 < p1_end ? p10 * 4 + 4 : p1_end;
           const index_t p_lo_2 = p_lo + p1_lo;
           const index_t p_hi_2 = p_lo + p1_hi < p_hi ? p_lo + p1_hi : p_hi;
-          index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_2);
+          index_t pA1 = A_tiles1_of2_4[p_lo_2 / 4];
           double R_sum = 0.0;
           index_t pA2_at = p_lo_2;
           while (pA2_at < p_hi_2) {
@@ -98,21 +138,34 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
               const index_t j = A_crd2[pA2];
               R_sum += A_vals[pA2] * B_vals[j];
             }
-            const index_t i = pA1;
-            if (p_lo_2 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_2) {
-              R_vals[i] = R_sum;
-            } else {
-              atomicAdd(&R_vals[i], R_sum);
-            }
-            R_sum = 0.0;
             pA2_at = pA2_stop;
             if (pA2_at < p_hi_2) {
+              const index_t i = pA1;
+              if (p_lo_2 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_2) {
+                R_vals[i] = R_sum;
+              } else {
+                atomicAdd(&R_vals[i], R_sum);
+              }
+              R_sum = 0.0;
               if (pA2_at == A_pos2[pA1 + 1]) {
                 pA1 = gallop_int32(A_pos2, pA1 + 2, A1_size + 1, pA2_at + 1) - 1;
               }
             }
           }
+          if (p_lo_2 < p_hi_2) {
+            const index_t i = pA1;
+            if (p_lo_2 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_2) {
+              R_vals[i] = R_sum;
+            } else {
+              R_vals_place = i;
+              R_vals_part = R_sum;
+            }
+          }
         }
+      }
+      const bool R_vals_part_mine = of_segment<add_of_float64, 32>(R_vals_part, R_vals_place, 0xffffffffu);
+      if (R_vals_part_mine) {
+        atomicAdd(&R_vals[R_vals_place], R_vals_part);
       }
     }
   }

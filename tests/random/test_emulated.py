@@ -19,7 +19,9 @@ from tests.random.test_property import NONFINITE, answer, case_of, compare, repo
 from tests.random.unguarded import unguarded_updates
 
 from openwork.errors import ScheduleError
+from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import ParallelUnit
+from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.plan.nest import loop_variables
 from openwork.loops.schedule.options import GPU, attempt, candidates
 from openwork.pipeline import CompiledCuda
@@ -58,6 +60,8 @@ def random_gpu_schedules(
 
 def _tiled(rng: random.Random, stmt: Statement) -> Statement:
     """`stmt` with a loop, or the positions it walks, for blocks and for what is inside of them."""
+    if rng.random() < 0.25:
+        stmt = _fused(rng, stmt)
     variables = loop_variables(stmt._base)
     rng.shuffle(variables)
     for var in variables[:3]:
@@ -84,6 +88,23 @@ def _tiled(rng: random.Random, stmt: Statement) -> Statement:
             if inner is not new:
                 return inner
     return stmt
+
+
+def _fused(rng: random.Random, stmt: Statement) -> Statement:
+    """`stmt` with two or more modes of an operand fused, in the order of its levels."""
+    reads = [a for a in accesses_of(stmt._base.assignment.rhs) if len(a.vars) > 1]
+    if not reads:
+        return stmt
+    access = rng.choice(reads)
+    outer, *inner = access.level_vars[: rng.randint(2, len(access.vars))]
+    try:
+        rest = [v for v in loop_variables(stmt._base) if v not in (outer, *inner)]
+        new = stmt.order(outer, *inner, *rest)
+        for var in inner:
+            new, outer = new.fuse(outer, var, f"{var}_f"), IndexVar(f"{var}_f")
+    except ScheduleError:
+        return stmt
+    return new
 
 
 def _with_unit(

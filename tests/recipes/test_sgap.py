@@ -46,6 +46,15 @@ def test_a_thread_takes_one_entry_of_a_whole_block() -> None:
     assert "threadIdx.x / 128" in text
 
 
+@pytest.mark.parametrize("columns", [4, 7])
+def test_groups_combine_every_column_of_an_unrolled_loop(columns: int) -> None:
+    """They added each column atomically, with no word about it; an entry is read once."""
+    text = check(r.atomic_parallel(spmm(columns), nnz=1, col=4, group=8, threads=128), 128, ", 8>(")
+    assert text.count("atomicAdd") == text.count("of_segment<") == 2  # of whole and other tiles
+    assert text.count("= A_crd2[") == 2 and "for (index_t k = " not in text
+    check(r.atomic_parallel(spmm(12), nnz=1, col=12, group=8), 256, ", 8>(", "for (index_t k = ")
+
+
 def test_groups_are_smaller_than_the_threads_of_a_row() -> None:
     """Sgap's table 1: g = 32 with r = 8 and 4."""
     for size in (8, 4):

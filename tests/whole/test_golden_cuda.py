@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples.gpu_schedules import SCHEDULES
 from tests.found.cases import reference
 from tests.gpu.batch import Batch
 
@@ -121,6 +122,7 @@ def column_sums() -> ow.Statement:
 GOLDEN: dict[str, Callable[[], ow.Statement]] = {
     "spmv_rows": lambda: r.group_per_row(spmv(), 8),
     "spmv_positions": lambda: r.position_split(spmv(), 4),
+    "spmv_a2": lambda: spmv().schedule(SCHEDULES["A.2, entries, unrolled"]),
     "spmv_segments": lambda: r.position_segments(spmv(), 2, 16),
     "spmv_staged": lambda: r.position_staged(spmv(), 2, 8),
     "spmm_rows": lambda: r.spmm_rows(spmm()),

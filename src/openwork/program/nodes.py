@@ -72,7 +72,8 @@ class Store(Stmt):
     """`array[index] = value;`, or `array[index] = op(array[index], value);`
 
     `atomic`: other threads may update the same element; any operator works, a user-defined one too.
-    `stream`: nothing reads it soon, so that the store may bypass the cache.
+    `stream`: nothing reads it soon, so that the store may bypass the cache. `last`: a GPU thread's
+    neighbour may go on with the same element, so that a warp may combine such updates first.
     """
 
     array: Array
@@ -81,6 +82,7 @@ class Store(Stmt):
     op: Op | None = None
     atomic: bool = False
     stream: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True, repr=False)

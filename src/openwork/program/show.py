@@ -149,7 +149,7 @@ def _simple(s: Stmt) -> str:
             return f"{name.name} = {_updated(name.name, value, op)}"
         case p.Store(array=array, index=index, value=value, op=op):
             place = _at(array, index)
-            said = [word for word in ("atomic", "stream") if getattr(s, word)]
+            said = [word for word in ("atomic", "stream", "last") if getattr(s, word)]
             tags = f" [{', '.join(said)}]" if said else ""
             return f"{place} = {_updated(place, value, op)}{tags}"
         case p.Local(array=array, count=count):

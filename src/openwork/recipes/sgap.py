@@ -9,6 +9,7 @@ from openwork.recipes.statement_parts import THREADS, WARP, Parts, ordered, posi
 
 MOST_THREADS = 1024  # of a block
 MOST_NAMED = 15  # units of several warps that can synchronize
+MOST_HELD = 8  # sums of a thread that wait in registers for those of its group
 
 
 def atomic_parallel(
@@ -117,8 +118,10 @@ def _some_entries(stmt: S, parts: Parts, nnz: int, col: int, group: int, threads
     if nnz > 1:
         stmt = stmt.split("tile", "thread", "entry", nnz)
         stmt = stmt.order("block", "unit", "part", "thread", "entry")
-    else:
+    elif col > MOST_HELD:
         stmt = stmt.order("block", "unit", "part", "tile")
+    else:  # an entry and its row are read once for all columns
+        stmt = stmt.order("block", "unit", "tile", "part").unroll("part")
     stmt = stmt.parallelize("block", "GPUBlock", "IgnoreRaces")
     stmt = stmt.parallelize("unit", "GPUWarp", "NoRaces")
     return stmt.parallelize(

@@ -137,6 +137,46 @@ def test_threads_that_are_apart_store_for_themselves() -> None:
     assert guards(kernel(blocks(threads(SCALE)))) == []
 
 
+# -- the last stores of threads -------------------------------------------------------------------
+
+LAST = p.Store(Y, T / 4, X[PLACE], ops.ADD, atomic=True, last=True)
+
+
+def combined(body: p.Stmt) -> int | None:
+    """Within how many threads the one marked store of a kernel is combined; None: it is not."""
+    made = kernel(blocks(body))
+    combines = [n for n in found(made.body, Combine) if isinstance(n, Combine)]
+    stores = [n for n in found(made.body, p.Store) if isinstance(n, p.Store) and n.last]
+    assert bool(combines) is not bool(stores) and len(combines) < 2
+    assert all(c.reduction == "segment" and c.array == Y for c in combines)
+    return combines[0].group if combines else None
+
+
+def test_warps_combine_the_last_stores_of_their_threads() -> None:
+    assert combined(threads(LAST)) == 32
+    assert combined(threads(LAST, 256)) == 32
+    assert combined(threads(LAST, 8)) == 8
+    assert combined(unit(W, "warp", 4, threads(LAST, 64))) == 32
+    assert combined(threads(LAST, group=16, reduction="segment")) == 16
+    either = p.If(p.compare("<", T, 5), p.block(LAST), p.block(SCALE, LAST))
+    assert combined(threads(p.block(either))) == 32
+
+
+def test_all_threads_take_part_in_each_round() -> None:
+    made = kernel(blocks(unit(T, "thread", N, p.block(LAST), count=64)))
+    rounds, own = (n for n in walk(made.body) if isinstance(n, p.For) and n.var != B)
+    assert isinstance(rounds, p.For) and isinstance(own, p.For)
+    assert rounds.begin == p.Value(0) and rounds.step == p.Value(64) and own.once
+    assert own.begin == rounds.var + LANE and found(rounds.body, Combine)
+
+
+def test_stores_that_no_warp_can_combine_are_atomic() -> None:
+    assert combined(threads(LAST, 40)) is None  # a part of a warp
+    assert combined(threads(loop(LAST))) is None  # more than one of a thread
+    assert combined(threads(p.block(LAST, LAST))) is None
+    assert combined(unit(W, "warp", 3, threads(LAST, 12))) is None
+
+
 # -- who waits ------------------------------------------------------------------------------------
 
 FILL = threads(p.Store(WORK, T, X[PLACE]))

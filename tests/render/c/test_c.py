@@ -189,14 +189,21 @@ fence();""",
         (shared(p.Store(Y, PLACE, X[I], ops.ADD, atomic=True)),),
         """\
 const int64_t shares = threads > 1 ? 8 * threads : 1;
-// threads take contiguous parts
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-for (int64_t part = 0; part < shares; part++) {
-  const int64_t i_first = cut_even(0, n, shrinking(part, shares, threads), 1 << 20);
-  const int64_t i_limit = cut_even(0, n, shrinking(part + 1, shares, threads), 1 << 20);
-  for (int64_t i = i_first; i < i_limit; i++) {
+{
+  taken_shares i_taken[threads];
+  for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+  // threads take contiguous shares
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    int64_t i_turn = 0, i_share;
+    while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+      const int64_t i_first = cut_even(0, n, i_share, shares);
+      const int64_t i_limit = cut_even(0, n, i_share + 1, shares);
+      for (int64_t i = i_first; i < i_limit; i++) {
 #pragma omp atomic
-    y[(int64_t)crd[i]] += x[i];
+        y[(int64_t)crd[i]] += x[i];
+      }
+    }
   }
 }""",
     ),
@@ -243,13 +250,20 @@ for (int64_t i = 0; i < n; i++) {
         (shared(DOUBLE, balance=p.Balance(CRD)),),
         """\
 const int64_t shares = threads > 1 ? 8 * threads : 1;
-// threads take contiguous parts with equal work
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-for (int64_t part = 0; part < shares; part++) {
-  const int64_t i_first = cut_int32(crd, 0, n, shrinking(part, shares, threads), 1 << 20);
-  const int64_t i_limit = cut_int32(crd, 0, n, shrinking(part + 1, shares, threads), 1 << 20);
-  for (int64_t i = i_first; i < i_limit; i++) {
-    y[i] = x[i] * 2.0;
+{
+  taken_shares i_taken[threads];
+  for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+  // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    int64_t i_turn = 0, i_share;
+    while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+      const int64_t i_first = cut_int32(crd, 0, n, i_share, shares);
+      const int64_t i_limit = cut_int32(crd, 0, n, i_share + 1, shares);
+      for (int64_t i = i_first; i < i_limit; i++) {
+        y[i] = x[i] * 2.0;
+      }
+    }
   }
 }""",
     ),
@@ -281,24 +295,32 @@ y[0] = total;""",
     "memory of each thread": (
         (shared(DOUBLE, private=(p.Allocate(WORK, N),), cleanup=(p.Free(WORK),)),),
         """\
+const int64_t shares = threads > 1 ? 8 * threads : 1;
 int32_t status = 0;
 int32_t failed = 0;
-// threads take contiguous parts
+{
+  taken_shares i_taken[threads];
+  for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+  // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
-for (int64_t part = 0; part < threads; part++) {
-  const int64_t i_first = cut_even(0, n, part, threads);
-  const int64_t i_limit = cut_even(0, n, part + 1, threads);
-  int32_t status = 0;
-  double *work = room_for(n, sizeof(double), &status);
-  if (status == 0) {
-    for (int64_t i = i_first; i < i_limit; i++) {
-      y[i] = x[i] * 2.0;
-    }
-  } else {
+  for (int64_t part = 0; part < threads; part++) {
+    int32_t status = 0;
+    double *work = room_for(n, sizeof(double), &status);
+    if (status == 0) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+        const int64_t i_first = cut_even(0, n, i_share, shares);
+        const int64_t i_limit = cut_even(0, n, i_share + 1, shares);
+        for (int64_t i = i_first; i < i_limit; i++) {
+          y[i] = x[i] * 2.0;
+        }
+      }
+    } else {
 #pragma omp atomic write
-    failed = 1;
+      failed = 1;
+    }
+    __builtin_free(work);
   }
-  __builtin_free(work);
 }
 if (failed) status = 1;
 return status;""",

@@ -54,7 +54,7 @@ def product(S: Any, columns: int = 0, **how: Any) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("columns", [0, 8])
 def test_results_stay_the_same(dtype: str, columns: int) -> None:
     S = matrix(dtype)
-    kernel, A, x = product(S, columns)
+    kernel, _, x = product(S, columns)
     for n in range(USES + 2):
         np.testing.assert_array_equal(kernel().to_numpy(), S.T @ x)
         assert (KEPT.nbytes > 0) == (n + 1 >= USES)
@@ -108,7 +108,7 @@ def test_a_matrix_stored_by_columns() -> None:
 
 def test_other_operands_and_out() -> None:
     S = matrix()
-    kernel, A, x = product(S)
+    kernel, _A, x = product(S)
     T = matrix()
     other = ow.tensor(T, name="A")
     out = ow.empty((70,), name="y")

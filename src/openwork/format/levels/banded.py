@@ -116,6 +116,16 @@ class DiagonalsLevel(Level):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return (parent // _ROWS * a.count[0] + position) * _ROWS + parent % _ROWS
 
+    def parent(self, a: Any, position: Any) -> Any:
+        return position // (a.count[0] * _ROWS) * _ROWS + position % _ROWS
+
+    def position(self, a: Any, parent: Any, place: Any) -> Any:
+        return place // _ROWS % a.count[0]
+
+    def occupied(self, a: Any, parent: Any, position: Any) -> Any:
+        stored = (a.lo[parent] <= position) & (position < a.hi[parent])
+        return (parent < a.parents) & stored
+
     def abreast(self, count: int) -> bool:
         return _ROWS % count == 0
 

@@ -88,12 +88,13 @@ class Level:
 
     Properties: `full` (every coordinate is stored), `ordered` (coordinates increase within a run),
     `unique` (no duplicates in a run), `compact` (every place holds an entry), `contiguous` (runs
-    follow one another, a place for each position). Capabilities: `walks` (a run can be iterated),
-    `locates` (every coordinate has a place, given by formula), `finds` (a formula says where a
-    coordinate would be, and whether it is there), `searches` (the coordinates of a run lie in one
-    array), `appends` (a result can be built by appending in coordinate order), `inserts` (a result
-    accumulates in a hash table, whatever its extents), `lists` (a workspace keeps a list of its
-    keys, and no array is stored).
+    follow one another, a place for each position), `spans` (a run has a position for every
+    coordinate, in order). Capabilities: `walks` (a run can be iterated), `locates` (every
+    coordinate has a place, given by formula), `finds` (a formula says where a coordinate would be,
+    and whether it is there), `searches` (the coordinates of a run lie in one array), `appends` (a
+    result can be built by appending in coordinate order), `inserts` (a result accumulates in a hash
+    table, whatever its extents), `lists` (a workspace keeps a list of its keys, and no array is
+    stored).
 
     `proven`: arrays from outside that pass the checks (`lengths`, `faults`, positions that do not
     decrease) cannot give an invalid run, place or lookup. For other classes, each one is tested.
@@ -113,6 +114,8 @@ class Level:
     inserts: ClassVar[bool] = False
     lists: ClassVar[bool] = False
     proven: ClassVar[bool] = False
+    spans: ClassVar[bool] = False
+    slice_starts: ClassVar[str | None] = None
     bits: int | None = None
 
     @property
@@ -188,17 +191,46 @@ class Level:
         """
         return False
 
-    def kept_at(self, a: Any, place: Any) -> Any:
-        """The coordinate at a place, for a level that permutes its coordinates."""
-        return None
-
     def children(self, a: Any, parents: Any) -> Any:
         """How many places `parents` parents have together."""
         self._lacks("children")
 
     def parent(self, a: Any, position: Any) -> Any:
-        """The parent of a position by formula; None if it has to be searched for."""
+        """The parent of a position by formula; None if it has to be searched for.
+
+        Where entries lie elsewhere than at their positions: the parent of a place.
+        """
         return None
+
+    # Formulas from places back to entries, for loops over all places of a level. Where slices of
+    # runs follow one another, `slice_starts` names the array in which the slice of a place is
+    # searched for, and `parent_in` has its parent.
+
+    def parent_in(self, a: Any, slice: Any, place: Any) -> Any:
+        """The parent of `place`, which lies in the given slice; there may be no such parent."""
+        self._lacks("parent_in")
+
+    def slice_count(self, a: Any, parents: Any) -> Any:
+        """How many slices the runs of `parents` parents have."""
+        self._lacks("slice_count")
+
+    def position(self, a: Any, parent: Any, place: Any) -> Any:
+        """The position in the run of `parent` that lies at `place`."""
+        return place
+
+    def occupied(self, a: Any, parent: Any, position: Any) -> Any:
+        """Whether there is an entry at a position that follows from its place; None: always."""
+        return None
+
+    @property
+    def gappy(self) -> bool:
+        """Whether some places may hold no entry, so that each is `occupied` or not."""
+        return type(self).occupied is not Level.occupied
+
+    @property
+    def invertible(self) -> bool:
+        """Whether the entry at a place can be told, though runs do not follow one another."""
+        return not self.contiguous and type(self).position is not Level.position
 
     @property
     def boundaries(self) -> str | None:

@@ -32,6 +32,9 @@ class BitmapLevel(WholeRuns):
     def parent(self, a: Any, position: Any) -> Any:
         return position // a.extent
 
+    def occupied(self, a: Any, parent: Any, position: Any) -> Any:
+        return a.bit[position] > 0
+
     def pack(self, entries: Entries) -> Packed:
         count = countable(entries.parents * entries.extent)
         places = entries.parent * entries.extent + entries.coordinate

@@ -12,6 +12,8 @@ from openwork.format.levels.width import countable
 class WholeRuns(Level):
     """Runs with a position for every coordinate of the mode, in order."""
 
+    spans = True
+
     def begin(self, a: Any, parent: Any) -> Any:
         return parent * a.extent
 

@@ -43,6 +43,9 @@ class SideBySide(Level, ABC):
     def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
         return a.crd[self.place(a, parent, position)]
 
+    def occupied(self, a: Any, parent: Any, position: Any) -> Any:
+        return position < a.len[parent]
+
     @abstractmethod
     def runs(self, counts: Array, extent: int) -> tuple[dict[str, Array], int]:
         """The arrays that follow from the lengths of the runs, and how many places there are."""
@@ -79,6 +82,12 @@ class PaddedLevel(SideBySide):
 
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return parent + position * a.parents
+
+    def parent(self, a: Any, position: Any) -> Any:
+        return position % a.parents
+
+    def position(self, a: Any, parent: Any, place: Any) -> Any:
+        return place // a.parents
 
     def abreast(self, count: int) -> bool:
         return True
@@ -122,6 +131,7 @@ class SlicedLevel(SideBySide):
     height: int = 32
     bits: int | None = None
     name = "Sliced"
+    slice_starts = "slice"
     arrays = (
         ArrayFact("len", "parent", holds="numbers"),
         ArrayFact("slice", "own", holds="numbers"),
@@ -136,6 +146,18 @@ class SlicedLevel(SideBySide):
     def place(self, a: Any, parent: Any, position: Any) -> Any:
         return a.slice[parent // self.height] + parent % self.height + position * self.height
 
+    def parent_in(self, a: Any, slice: Any, place: Any) -> Any:
+        return slice * self.height + (place - a.slice[slice]) % self.height
+
+    def slice_count(self, a: Any, parents: Any) -> Any:
+        return (parents + (self.height - 1)) // self.height
+
+    def position(self, a: Any, parent: Any, place: Any) -> Any:
+        return (place - a.slice[parent // self.height]) // self.height
+
+    def occupied(self, a: Any, parent: Any, position: Any) -> Any:
+        return (parent < a.parents) & super().occupied(a, parent, position)
+
     def abreast(self, count: int) -> bool:
         return self.height % count == 0
 
@@ -144,7 +166,7 @@ class SlicedLevel(SideBySide):
         return (a.slice[number + 1] - a.slice[number]) // self.height
 
     def children(self, a: Any, parents: Any) -> Any:
-        return a.slice[(parents + (self.height - 1)) // self.height]
+        return a.slice[self.slice_count(a, parents)]
 
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:
         return {"slice": -(-parents // self.height) + 1}

@@ -43,7 +43,7 @@ class PermutedLevel(WholeRuns):
     def locate(self, a: Any, parent: Any, coordinate: Any) -> Any:
         return a.rank[coordinate]
 
-    def kept_at(self, a: Any, place: Any) -> Any:
+    def position(self, a: Any, parent: Any, place: Any) -> Any:
         return a.kept[place]
 
     def lengths(self, a: Any, parents: int) -> Mapping[str, int]:

@@ -1,5 +1,7 @@
 """Loops whose threads combine their stores: whole groups stay converged.
 
+A loop of a group combines all stores; any other the last store of each thread, if it is marked.
+
 Threads past the end of the data repeat the last iteration and store nothing (the zero extension of
 segment groups). So all threads of a group reach each store, combine their values, and as few as
 possible of them write.
@@ -8,7 +10,8 @@ possible of them write.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import cast
 
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import InternalError
@@ -25,7 +28,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.tree import Node, children, walk
+from openwork.tree import Node, children, map_children, walk
 
 Fresh = Callable[[str], str]
 
@@ -54,6 +57,66 @@ def converged(
         ),
     )  # fmt: skip
     return block(rounds)
+
+
+@dataclass(frozen=True)
+class Lasts:
+    """The last stores of threads, which each hold an index and a value after the loop's body."""
+
+    body: p.Stmt
+    before: tuple[p.Stmt, ...]
+    after: tuple[p.Stmt, ...]
+
+    def around(self, loop: p.For, begin: Expr, first: Expr, fresh: Fresh) -> p.Block:
+        """The loop, in which thread `first` takes the first iteration from `begin` on.
+
+        All threads take part in each of its rounds.
+        """
+        if loop.once:
+            return block(*self.before, loop, *self.after)
+        base = Name(fresh(f"{loop.var.name}_base"))
+        own = replace(loop, begin=base + first, step=None, once=True, comment="")
+        inner = block(*self.before, own, *self.after)
+        return block(replace(loop, var=base, begin=begin, body=inner))
+
+
+def last_stores(body: p.Stmt, group: int, fresh: Fresh) -> Lasts | None:
+    """Those in `body`, to be combined in segments within `group` threads; None if there are none.
+
+    Each must be reached at most once: not in a loop, and not one after another.
+    """
+    found = [n for n in walk(body) if isinstance(n, p.Store) and n.last]
+    arrays = {s.array for s in found}
+    if len(arrays) != 1 or not all(map(_combines, found)) or _lasts(body) is not True:
+        return None
+    (array,), op = arrays, found[0].op
+    if op is None or any(s.op != op for s in found):
+        return None
+    index, value = Name(fresh(f"{array.name}_place")), Name(fresh(f"{array.name}_part"), array.type)
+    identity = Value(op.identity_of(SUPPORTED[array.type]), array.type)
+
+    def held(node: Node) -> Node:
+        if isinstance(node, p.Store) and node.last:
+            return block(Set(index, node.index), Set(value, node.value))
+        return map_children(node, held)
+
+    combine = Combine(array, index, value, op, group, "segment", identity)
+    before = (Declare(index, Value(-1)), Declare(value, identity))
+    return Lasts(cast(p.Stmt, held(body)), before, (combine,))
+
+
+def _lasts(s: Node) -> bool | None:
+    """Whether at most one marked store in `s` is reached, and once; None if there is none."""
+    match s:
+        case p.Store(last=True):
+            return True
+        case p.Block(body=body):
+            found = [each for each in map(_lasts, body) if each is not None]
+            return found[0] if len(found) == 1 else (None if not found else False)
+        case p.If(then=then, otherwise=otherwise):
+            pair = [_lasts(then), None if otherwise is None else _lasts(otherwise)]
+            return None if pair == [None, None] else False not in pair
+    return None if not any(isinstance(n, p.Store) and n.last for n in walk(s)) else False
 
 
 class _Collective:
@@ -111,6 +174,11 @@ class _Collective:
                 before.extend(code)
                 after.append(combine)
                 return store
+            if isinstance(node, p.For) and (only := _only_store(node)) is not None:
+                hold, combine_each, held = self._combine_each(only, node)
+                before.extend(hold)
+                after.append(combine_each)
+                return held
             return node
 
         if s.otherwise is None:
@@ -131,11 +199,48 @@ class _Collective:
         combine = Combine(s.array, index, value, s.op, group, reduction, identity)
         return code, combine, block(Set(index, s.index), Set(value, s.value))
 
+    def _combine_each(self, s: p.Store, loop: p.For) -> tuple[list[p.Stmt], p.For, p.Stmt]:
+        """The same for a store in an unrolled loop: indices and values are arrays in registers."""
+        code, combine, _ = self._combine(s)
+        count = _written_out(loop)
+        at = Name(self.fresh(f"{loop.var.name}_at"))
+        index, value = (n.name for n in code if isinstance(n, Declare))
+        places = p.Array(f"{index.name}s", "int64", p.Role.POSITION)
+        parts = p.Array(f"{value.name}s", value.type)
+        clear = block(p.Store(places, at, Value(-1)), p.Store(parts, at, combine.identity))
+        held = block(p.Store(places, loop.var, s.index), p.Store(parts, loop.var, s.value))
+
+        def kept(node: Node) -> Node:
+            return held if node is s else map_children(node, kept)
+
+        before = [p.Local(places, count), p.Local(parts, count), _each(at, count, clear)]
+        taken = Declare(index, p.Load(places, at)), Declare(value, p.Load(parts, at))
+        each = _each(at, count, block(*taken, combine))
+        return before, each, replace(loop, body=cast(p.Stmt, kept(loop.body)))
+
     def _varies(self, node: Node) -> bool:
         """Whether an expression may differ between threads."""
         if isinstance(node, Name) and node.name in self.varying:
             return True
         return any(self._varies(child) for child in children(node))
+
+
+def _each(at: Name, count: int, body: p.Block) -> p.For:
+    return p.For(at, Value(0), Value(count), body, unrolled=True)
+
+
+def _written_out(loop: p.For) -> int:
+    """How many iterations an unrolled loop from zero on has; 0 for any other."""
+    counted = loop.unrolled and loop.begin == Value(0) and isinstance(loop.end, Value)
+    return int(cast(Value, loop.end).value.real) if counted else 0
+
+
+def _only_store(loop: p.For) -> p.Store | None:
+    """The one store that groups can combine in an unrolled loop without loops inside."""
+    nodes = list(walk(loop.body)) if _written_out(loop) else []
+    found = [n for n in nodes if isinstance(n, p.Store) and _combines(n)]
+    loops = any(isinstance(n, (p.For, p.While)) for n in nodes)
+    return found[0] if len(found) == 1 and not loops else None
 
 
 def _combines(s: p.Store) -> bool:

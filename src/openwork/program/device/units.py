@@ -14,7 +14,7 @@ from typing import cast
 from openwork.algebra.types import SUPPORTED
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
-from openwork.program.device.groups import converged
+from openwork.program.device.groups import Lasts, converged, last_stores
 from openwork.program.device.ownership import Ownership, clears, ownership
 from openwork.program.effects import Touched, independent, touched
 from openwork.program.gpu_nodes import (
@@ -371,9 +371,12 @@ class Distribution:
         if by.kind == "thread" and "warp" not in active:
             inside = (*active, "warp", "thread")
         private = [t for s in by.private for t in self._stmt(s, inside).body]
-        if by.group > 1 and self.geometry.threads > 1 and not loop.reductions:
+        lasts = self._lasts(loop, by, active)
+        if lasts is None and by.group > 1 and self.geometry.threads > 1 and not loop.reductions:
             body = converged(loop, by, first, count, once, self._fresh)
             return block(*private, self._sequence(body.body, inside))
+        if lasts is not None:
+            loop = replace(loop, body=lasts.body)
         own, loop = self._own_sums(loop, by.kind, beside="warp" not in active)
         body = self._sequence((loop.body,), inside)
         if not self._alone(inside) and not once:
@@ -389,7 +392,20 @@ class Distribution:
             loop, begin=begin, step=count, once=once, body=body, by=None, reductions=(),
             simd=False, polls=0,
         )  # fmt: skip
+        if lasts is not None:
+            return block(*private, lasts.around(plain, loop.begin, first, self._fresh))
         return block(*private, *own.before, plain, *own.after)
+
+    def _lasts(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> Lasts | None:
+        """The last stores of the threads of a loop, if groups of them can combine these."""
+        g = self.geometry
+        if by.kind != "thread" or loop.reductions or (self.planes > active.count("block")):
+            return None
+        lanes = g.lanes if "warp" in active else g.threads
+        group = by.group or (_WARP if lanes % _WARP == 0 else lanes)
+        if group < 2 or group != _power(group) or lanes % group:
+            return None
+        return last_stores(loop.body, group, self._fresh)
 
     def _in_chunks(self, loop: p.For, chunk: int, private: list[p.Stmt], body: p.Block) -> p.Block:
         """Blocks take the next iterations from a counter until there are none.

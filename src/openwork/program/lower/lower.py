@@ -170,7 +170,7 @@ class Lowering:
             must_begin(self.ctx, lhs)
         place = element(self.ctx, lhs, scope)
         if op is not None and lhs.tensor in scope.sharing.atomic:
-            return block(atomically(place, value, op))
+            return block(atomically(place, value, op, scope.sharing.last))
         if op is not None:
             value, op = combine(op, place, value)
         return block(streamed(self.ctx, lhs, update(place, value, op)))
@@ -333,12 +333,12 @@ class Lowering:
         if access not in walked and vanishes(cases.loop.body, access, self.ctx.provenance):
             # What is computed was looked up before, for these positions alone.
             driver = Driver(access, access.level_vars.index(var), (var,), var)
-            if not access.tensor.format.levels[driver.first].locates:
+            if not access.tensor.format.levels[driver.first].spans:
                 return Tracked(self.recovery, self.lower).loop(cases.loop, driver, window, scope)
         code: list[p.Stmt] = []
         level = access.level_vars.index(var)
         kind = access.tensor.format.levels[level]
-        if kind.locates:
+        if kind.spans:
             view, parent = self.ctx.view(access, level), self.ctx.parent_place(access, level, scope)
             ends = [kind.coordinate(view, parent.position, end) for end in (window.lo, window.hi)]
             count = Count(window.count.fixed, window.count.multiple)

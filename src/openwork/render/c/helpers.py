@@ -8,13 +8,23 @@ from openwork.render.c.store_helpers import STORE_HELPERS, store_text
 from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
 from openwork.render.helpers import Library, helper_text
 
-_SHRINKING = """\
-// Each part has four fifths of a thread's share of what is left, so that all threads are done at
-// once: how much of the work, of 2^20, comes before part `part`.
-static int64_t shrinking(int64_t part, int64_t parts, int64_t threads) {
-  int64_t rest = part < parts ? 1 << 20 : 0;
-  for (int64_t before = 0; before < part; before++) rest -= 4 * rest / (5 * threads);
-  return (1 << 20) - rest;
+_NEXT_SHARE = """\
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
+
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
 }
 """
 
@@ -153,7 +163,7 @@ static inline void gather_soon(const void *at) {
 
 _PLAIN = {
     "cut_even": _EVEN,
-    "shrinking": _SHRINKING,
+    "next_share": _NEXT_SHARE,
     "huge": _HUGE,
     "resize": _RESIZE,
     "room_for": _ROOM_FOR,

@@ -1,16 +1,21 @@
 """Parallel loops in C.
 
-The parts of a loop are the iterations of an outer loop: one part per thread, or, where threads have
-no private data, several parts for whichever thread is free:
+The parts of a loop, one per thread, are the iterations of an outer loop:
 
     #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
       private declarations and allocations of the thread
-      its iterations: a contiguous range, or the next chunk as long as there is one
+      its iterations: a contiguous range, shares of all iterations, or the next chunk
     leave_1:
       cleanup
     }
     combine the threads' results
+
+Equal work does not take equal time where rows differ in cache hits, or where a core is busy with
+something else. So the range of a thread is cut into shares. A thread takes its own first: in the
+next call, their data is still in its cache. Then it takes what is left of other threads' shares.
+Only where threads' results are combined does a thread keep to its range, so that a result never
+depends on who was fast.
 
 A thread must not jump out of its part. A failure jumps to the end of the part instead, and the
 function returns after the loop.
@@ -38,7 +43,7 @@ from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent
 from openwork.tree import children, walk
 
-SHARES = 8  # parts per thread, where any thread may execute any of them
+SHARES = 8  # of the range of a thread, where any thread may take any of them
 
 _PRAGMA = "#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)"
 _PART = p.Name("part")
@@ -70,9 +75,7 @@ def parallel_for(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     if s.polls and not _last(w.program, s):
         after += _leave_if(w, "*stop", str(INTERRUPTED))
     fence = [f"{w.use('fence', '')}();"] if streams(w.program.body, by_threads=False) else []
-    pragma = _PRAGMA.replace("static", "dynamic") if _for_anybody(s, by) else _PRAGMA
-    parts = f"for (int64_t part = 0; part < {_count(s, by)}; part++)"
-    lines = [*fence, *before, _remark(by), pragma, f"{parts} {{", *indent(part), "}", *after]
+    lines = [*fence, *before, _remark(s, by), _PRAGMA, f"{_PARTS} {{", *indent(part), "}", *after]
     # No jump may pass by an array that is as long as there are threads; so it has its own scope.
     return ["{", *indent(lines), "}"] if before else lines
 
@@ -108,24 +111,16 @@ def _works(stmt: p.Stmt) -> bool:
     return any(isinstance(n, (p.For, p.While, p.Allocate, p.Grow)) for n in walk(stmt))
 
 
-def _remark(by: p.Threads) -> str:
+def _remark(s: p.For, by: p.Threads) -> str:
     if by.chunk is not None:
         return f"// threads take {by.chunk} iterations at a time"
-    return "// threads take contiguous parts" + (" with equal work" if by.balance else "")
+    what = "shares" if _in_shares(s, by) else "parts"
+    return f"// threads take contiguous {what}" + (" with equal work" if by.balance else "")
 
 
-def _for_anybody(s: p.For, by: p.Threads) -> bool:
-    """Whether any thread may execute any part.
-
-    Then there are more parts than threads: equal work does not take equal time where rows differ in
-    cache hits, or where a core is busy with something else as well.
-    """
-    return not (by.private or by.cleanup or by.copies or s.reductions or by.chunk is not None)
-
-
-def _count(s: p.For, by: p.Threads) -> str:
-    """The number of parts."""
-    return "shares" if _for_anybody(s, by) else "threads"
+def _in_shares(s: p.For, by: p.Threads) -> bool:
+    """Whether any thread may execute any iteration: nothing is combined in a fixed order."""
+    return not (by.copies or s.reductions or by.chunk is not None)
 
 
 def _leave_if(w: CWriter, condition: str, status: str) -> list[str]:
@@ -136,8 +131,12 @@ def _leave_if(w: CWriter, condition: str, status: str) -> list[str]:
 
 
 def _shared(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
-    """Shared variables: the next iteration, and where each thread leaves its results."""
+    """Shared variables: what is next to be taken, and where each thread leaves its results."""
     lines = []
+    if _in_shares(s, by):
+        w.use("next_share", "")
+        lines.append(f"taken_shares {_taken(s)}[threads];")
+        lines.append(f"{_PARTS} {_taken(s)}[part].count = 0;")
     if by.chunk is not None:
         var = s.var.name
         lines.append(f"int64_t {var}_next_chunk = {w.text(s.begin)};")
@@ -189,7 +188,7 @@ def _merged(w: CWriter, copy: p.Copy) -> list[str]:
 
 def _part(w: CWriter, s: p.For, by: p.Threads, late: bool) -> list[str]:
     """A thread's part in which nothing fails, except perhaps its first allocations."""
-    cuts = _cuts(w, s, by)
+    cuts = [] if _in_shares(s, by) else _cuts(w, s, by, "part", "threads")
     private = [line for stmt in by.private for line in _private(w, stmt)]
     cleanup, loop = _cleanup(w, s, by), _iterations(w, s, by)
     if late:
@@ -209,8 +208,9 @@ def _guarded_part(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """A thread's part in which anything may fail, which then jumps to the end of the part."""
     outside, w.exit = w.exit, f"leave_{len(w.jumps | {w.exit})}"
     owned = owned_arrays(s.body, by)
+    cuts = [] if _in_shares(s, by) else _cuts(w, s, by, "part", "threads")
     lines = [
-        *_cuts(w, s, by),
+        *cuts,
         "int32_t status = 0;",
         *(f"{CTYPES[array.type]} *{array.name} = 0;" for array in owned),
         *_copies(w, by),
@@ -266,12 +266,21 @@ def _iterations(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
             *indent(loop),
             "}",
         ]
+    elif _in_shares(s, by):
+        turn, share = f"{s.var.name}_turn", f"{s.var.name}_share"
+        taken = f"next_share({_taken(s)}, threads, shares, part, &{turn})"
+        loop = [
+            f"int64_t {turn} = 0, {share};",
+            f"while (({share} = {taken}) >= 0) {{",
+            *indent([*_cuts(w, s, by, share, "shares"), *loop]),
+            "}",
+        ]
     start = [f"{CTYPES[r.name.type]} {r.name.name} = {w.text(r.identity)};" for r in s.reductions]
     return [*start, *loop, *(f"{r.name.name}_parts[part] = {r.name.name};" for r in s.reductions)]
 
 
-def _cuts(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
-    """Where the part begins and ends."""
+def _cuts(w: CWriter, s: p.For, by: p.Threads, part: str, parts: str) -> list[str]:
+    """Where one of `parts` begins and ends; chunks need no cuts."""
     if by.chunk is not None:
         return []
     begin, end, balance = w.text(s.begin), w.text(s.end), by.balance
@@ -280,17 +289,19 @@ def _cuts(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     else:
         cut = f"{w.use('cut_even', '')}("
     found = []
-    for side, part in (("first", "part"), ("limit", "part + 1")):
-        share = f"{part}, threads"
-        if _for_anybody(s, by):
-            share = f"{w.use('shrinking', '')}({part}, shares, threads), 1 << 20"
-        at = f"{cut}{begin}, {end}, {share})"
+    for side, at in (("first", part), ("limit", f"{part} + 1")):
+        value = f"{cut}{begin}, {end}, {at}, {parts})"
         if balance is not None and balance.count is not None:
             # The cut between single segments, rounded up to a whole iteration.
-            run = f"{cut}0, {w.text(balance.count)}, {share})"
-            at = f"({run} + {balance.length - 1}) / {balance.length}"
-        found.append(f"const int64_t {s.var.name}_{side} = {at};")
+            run = f"{cut}0, {w.text(balance.count)}, {at}, {parts})"
+            value = f"({run} + {balance.length - 1}) / {balance.length}"
+        found.append(f"const int64_t {s.var.name}_{side} = {value};")
     return found
+
+
+def _taken(s: p.For) -> str:
+    """The array that counts how many of each thread's shares are taken."""
+    return f"{s.var.name}_taken"
 
 
 def _cleanup(w: CWriter, s: p.For, by: p.Threads) -> list[str]:

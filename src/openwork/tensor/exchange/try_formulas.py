@@ -67,12 +67,11 @@ def try_formulas(level: Level, a: SimpleNamespace, label: str, ordered: bool) ->
     )
     if len(np.unique(place)) != len(place):
         raise DataError(f"{label}: two entries have the same position", code="E502")
-    above = level.parent(watched, at)
+    above = level.parent(watched, place)
     if above is not None and (_numbers(above) != run).any():
         raise DataError(f"{label}: parents of entries disagree with their runs", code="E502")
-    kept = level.kept_at(watched, place)
-    if kept is not None and (_numbers(kept) != found).any():
-        raise DataError(f"{label}: coordinates of entries disagree with their runs", code="E502")
+    if (_numbers(level.position(watched, run, place)) != at).any():
+        raise DataError(f"{label}: positions of entries disagree with their places", code="E502")
     _check_beside(level, watched, (run, at, place), end, label)
     if ordered:
         _check_order(level, run, found, place, label)

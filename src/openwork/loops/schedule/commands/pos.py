@@ -86,7 +86,9 @@ def check_run(plan: Plan, var: IndexVar, access: Access, first: int) -> None:
     variables = provenance.underived(var)
     tensor = access.tensor
     kinds = access.tensor.format.levels[first : first + len(variables)]
-    fault = _no_positions(kinds, part=_outermost(var, provenance) in provenance.above)
+    part = _outermost(var, provenance) in provenance.above
+    fault = _no_places(kinds, part or first > 0) if len(kinds) > 1 else None
+    fault = fault or _no_positions(kinds, part)
     within = {block.inner for block in plan.blocks}
     if any(v in within and kind.full for v, kind in zip(variables, kinds, strict=True)):
         fault = "places of the last block may lie beyond the end of the mode"
@@ -120,14 +122,33 @@ def _no_positions(kinds: Sequence[Level], part: bool) -> str | None:
     for kind in kinds:
         if kind.lists:
             return "it is a workspace that lists its keys while it is filled"
-        if not kind.walks:
-            return f"not every place of a level {kind} holds an entry"
-        if len(kinds) > 1 and not kind.contiguous:
-            return f"the runs of a level {kind} do not lie one after another"
+        if not (kind.walks or kind.spans):
+            return f"a level {kind} has no runs of positions"
     if not kinds[-1].unique:
         return f"a coordinate may have several positions in a level {kinds[-1]}"
-    if part and not ((kinds[0].searches and kinds[0].ordered) or kinds[0].locates):
+    if part and not ((kinds[0].searches and kinds[0].ordered) or kinds[0].spans):
         return f"a part of the run of a level {kinds[0]} cannot be searched for"
+    return None
+
+
+def _no_places(kinds: Sequence[Level], part: bool) -> str | None:
+    """Why the places of the last of several levels cannot be counted through, or None if they can.
+
+    `part`: only places below some coordinates are meant.
+    """
+    *above, last = kinds
+    for kind in above:
+        if not kind.contiguous and last.contiguous:
+            return f"the runs of a level {kind} do not lie one after another"
+        if kind.gappy:
+            return f"not every place of a level {kind} holds an entry"
+    if last.contiguous:
+        return None
+    if not last.invertible or part:
+        return f"the runs of a level {last} do not lie one after another"
+    searched = [kind for kind in above[1:] if kind.boundaries is not None]
+    if searched:
+        return f"places of a level {last} do not come in the order of the level {searched[0]} above"
     return None
 
 

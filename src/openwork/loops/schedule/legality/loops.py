@@ -37,6 +37,7 @@ def check_nest(plan: Plan) -> Plan:
         _check_storage(path, known)
         _check_blocks(plan, path, known, provenance)
         _check_positions(plan, path, known, provenance)
+        _check_places(plan, path, provenance)
         _check_runs(plan, path, known, provenance)
         _check_order(path, known, provenance)
         _check_coordinates(path, provenance)
@@ -130,6 +131,35 @@ def _check_positions(
                     hint=f"precompute inside of {access.level_vars[first - 1]}, or fuse it with "
                     f"{variables[0]} before pos",
                 )
+
+
+def _check_places(plan: Plan, path: Path, provenance: Provenance) -> None:
+    """Stored places that are in no order decide alone where there is work, in whatever order."""
+    for loop in path.loops:
+        for pos in provenance.spaces(loop.var):
+            if not _scattered(pos, provenance):
+                continue
+            name, why = pos.access.tensor, None
+            if not vanishes(loop.body, pos.access, provenance):
+                why = "there is also work where it has no entry"
+            elif isinstance(plan.assembly, Append) and path.assign.lhs.tensor == plan.result:
+                why = f"{plan.result} is sparse and appended to in order"
+            elif provenance.space(loop.var) != pos:
+                why = f"{loop.var} goes back to them"
+            if why is not None:
+                raise ScheduleError(
+                    f"{pos.child} counts places of {name}, which do not come in the order of its "
+                    f"coordinates, but {why}",
+                    code="E305",
+                    hint=f"leave out pos, or store {name} with runs one after another: .to(ow.CSR)",
+                )
+
+
+def _scattered(pos: Pos, provenance: Provenance) -> bool:
+    """Whether positions of several levels are places that are not in the order of coordinates."""
+    variables = provenance.underived(pos.parent)
+    last = pos.access.tensor.format.levels[pos.access.level_vars.index(variables[-1])]
+    return len(variables) > 1 and not last.contiguous
 
 
 def _runs_above(var: IndexVar, provenance: Provenance) -> list[IndexVar]:

@@ -213,9 +213,9 @@ def element(ctx: Context, access: Access, scope: Scope) -> p.Load:
     return p.Load(ctx.names.values(access.tensor), index)
 
 
-def atomically(place: p.Load, value: Expr, op: Op) -> p.Stmt:
+def atomically(place: p.Load, value: Expr, op: Op, last: bool = False) -> p.Stmt:
     """`place op= value;` where other threads write `place`, too."""
-    return p.Store(place.array, place.index, value, op, atomic=True)
+    return p.Store(place.array, place.index, value, op, atomic=True, last=last)
 
 
 def streamed(ctx: Context, lhs: Access, store: p.Stmt) -> p.Stmt:

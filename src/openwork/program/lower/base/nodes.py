@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openwork.loops.nodes import Forall
+from openwork.index.nodes import IndexVar
+from openwork.loops.nodes import Forall, Stmt
 from openwork.program.nodes import Block, Expr
 
 
@@ -15,6 +16,13 @@ class At(Forall):
     """`body` for one value of `var`: the known one, or `value`, from which others follow."""
 
     value: Expr | None = None
+
+
+def at_each(variables: Sequence[IndexVar], body: Stmt) -> Stmt:
+    """`body` for the known values of `variables`."""
+    for var in reversed(variables):
+        body = At(var, body)
+    return body
 
 
 @dataclass(frozen=True)

@@ -66,13 +66,15 @@ class Sharing:
 
     `parallel`: it is inside a parallel loop. `atomic`: tensors that other threads write as well;
     `racing`: those for which a GPU schedule leaves atomics to inner loops. `owned`: when an
-    accumulated entry of an atomic tensor is written by this thread alone.
+    accumulated entry of an atomic tensor is written by this thread alone. `last`: what is written
+    here ends the run of a GPU thread, whose neighbour may go on with the same entry.
     """
 
     parallel: bool = False
     atomic: frozenset[TensorVar] = frozenset()
     racing: frozenset[TensorVar] = frozenset()
     owned: Expr | None = None
+    last: bool = False
 
     def alone(self, tensor: TensorVar) -> Sharing:
         """Where no other thread writes `tensor`."""

@@ -35,6 +35,11 @@ class Driver:
         """The level whose positions are counted."""
         return self.first + len(self.variables) - 1
 
+    @property
+    def scattered(self) -> bool:
+        """Whether positions are places, which are not in the order of the coordinates."""
+        return len(self.variables) > 1 and not self.kinds[-1].contiguous
+
     def chooser(self, lhs: Access) -> int:
         """The index of the innermost variable that selects the entry `lhs`; -1 if none does."""
         return max((n for n, var in enumerate(self.variables) if var in lhs.vars), default=-1)
@@ -72,15 +77,17 @@ def driver_of(
     )
     variables = ctx.provenance.underived(var)
     for access in candidates:
-        driver = _driver(ctx, access, variables, var)
+        driver = _driver(ctx, access, variables, var, counted=window is not None)
         if driver is None or len(scope.reached(access)) != driver.first:
             continue
         if window is None and not _plain(ctx, var):
             continue
         shares = {a for a in reads if ctx.writes_all_of(a, access)}
         others = [a for a in reads if a != access and a not in shares]
-        walked = any(not kind.locates for a in others for kind in a.levels_along(variables))
-        if walked or not vanishes(body, access, ctx.provenance):
+        sparse = [kind for a in others for kind in a.levels_along(variables) if not kind.locates]
+        if driver.scattered:  # where others are looked up
+            sparse = [kind for kind in sparse if kind.lists]
+        if sparse or not vanishes(body, access, ctx.provenance):
             continue
         if scope.appender is not None and ctx.is_result(written(body)):
             continue  # a result is appended row by row
@@ -89,8 +96,9 @@ def driver_of(
 
 
 def _driver(
-    ctx: Context, access: Access, variables: tuple[IndexVar, ...], fused: IndexVar
+    ctx: Context, access: Access, variables: tuple[IndexVar, ...], fused: IndexVar, counted: bool
 ) -> Driver | None:
+    """`access` as a driver, if its levels can be; `counted`: the schedule counts its positions."""
     if access.tensor in ctx.workspaces.table or variables[0] not in access.level_vars:
         return None
     first = access.level_vars.index(variables[0])
@@ -98,6 +106,7 @@ def _driver(
     sparse = any(not kind.full for kind in access.tensor.format.levels[first:])
     walked = access.tensor.format.levels[first : first + len(variables)]
     runs = all(kind.walks and kind.contiguous for kind in walked)
+    runs |= counted and len(variables) > 1  # the command has asked
     once = walked[-1].unique  # else the same coordinates recur, with other entries below
     return Driver(access, first, variables, fused) if same and sparse and runs and once else None
 

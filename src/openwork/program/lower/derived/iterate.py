@@ -105,6 +105,8 @@ class Iteration:
         variables = self.ctx.provenance.underived(run.pos.parent)
         first = run.pos.access.level_vars.index(variables[0])
         driver = Driver(run.pos.access, first, variables, run.pos.parent)
+        if driver.scattered:
+            return None
         tracked = Tracked(self.recovery, self.lower)
         return SegmentGroups(tracked, loop, driver).lower(run, scope)
 

@@ -28,13 +28,13 @@ from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
 from openwork.program.lower.base.accumulate import update
-from openwork.program.lower.base.nodes import At
+from openwork.program.lower.base.nodes import At, at_each
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum
 from openwork.program.lower.derived.segments import Segments
-from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, arithmetic, block, compare
 from openwork.tree import Node, children, substitute, walk
 
@@ -48,7 +48,8 @@ def by_segments(
     segments, size = Segments(tracked, loop, driver, summed), loop.unroll or 0
     nested = segments.chooser != len(driver.variables) - 2
     fits = size * (summed.tile[1] if summed.tile else 1) <= _MOST
-    suits = size > 1 and fits and not nested and loop.tag is None and _free(driver, summed)
+    suits = size > 1 and fits and not nested and loop.tag is None
+    suits = suits and _free(driver, summed) and not _needs_parent(tracked, driver)
     return SegmentBatches(segments, size) if suits else segments
 
 
@@ -58,6 +59,13 @@ def _free(driver: Driver, summed: SegmentSum) -> bool:
     others = (n for n in walk(summed.body.rhs) if isinstance(n, Access) and n != driver.access)
     plain = (n for n in _leaves(summed.body.rhs) if isinstance(n, IndexVar))
     return not above & {*plain, *(v for access in others for v in access.vars)}
+
+
+def _needs_parent(tracked: Tracked, driver: Driver) -> bool:
+    """Whether the level's coordinates, or whether there is an entry, depend on the row."""
+    kind, view = driver.kinds[-1], tracked.ctx.view(driver.access, driver.last)
+    occupied = kind.occupied(view, Value(0), Name("position"))
+    return occupied is not None or tracked.asks_for_parent(driver.access, driver.last)
 
 
 def _leaves(node: Node) -> Iterator[Node]:

@@ -20,12 +20,13 @@ from openwork.loops.nodes import Assign, Forall
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
+from openwork.program.lower.base.nodes import at_each
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum, segment_sum, tile_of
 from openwork.program.lower.derived.segments import Segments
-from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, If, Name, Value, arithmetic, block, compare
 from openwork.tree import walk
 
@@ -99,6 +100,7 @@ class SegmentGroups:
             driver, [*parents, position], scope, len(driver.variables) - 1
         )
         work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
+        work = tracked.where_occupied(driver, parents, position, work)
         place = scope.accumulators[summed.total]
         name = Name(place.array.name, place.array.type) if isinstance(place, p.Load) else place
         if not isinstance(name, Name) or summed.original.op is None:

@@ -26,11 +26,11 @@ from openwork.loops.nodes import Forall, Sequence as Then, written
 from openwork.loops.relations import Pos
 from openwork.program import nodes as p
 from openwork.program.lower.base.accumulate import Accumulators, operator_of
-from openwork.program.lower.base.nodes import At, Shaped
+from openwork.program.lower.base.nodes import At, Shaped, at_each
 from openwork.program.lower.base.ranges import Count, Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
-from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 from openwork.tree import walk
 

@@ -9,6 +9,9 @@
       while (p == pos[i + 1]) i++;
     }
 
+Where neighbouring threads have neighbouring runs of positions, the sum of a thread's last segment
+is stored after the loop, so that a warp can combine those of one entry.
+
 The inner loop has no branches, so that several of its iterations overlap: a GPU needs this to hide
 latency. Levels between the one that selects the entry and the counted one are tracked.
 """
@@ -19,11 +22,12 @@ from dataclasses import dataclass, replace
 
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
+from openwork.program.lower.base.nodes import at_each
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum
-from openwork.program.lower.derived.tracked import Tracked, at_each
+from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
 
 
@@ -53,24 +57,38 @@ class Segments:
         kept = tracked.keeps_parents(driver, m)
         step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
         work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
+        work = tracked.where_occupied(driver, parents, position, work)
         comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
         owned = tracked.owned(driver, parents, window, m)
-        put = self.put(parents, owned, stop, scope)
+        goes_on = compare("<", at, window.hi)
+        put = (self.put(parents, owned, stop, scope), summed.restart(scope))
+        apart = self._combines(scope)
         body = block(
             Declare(stop, arithmetic("min", end, window.hi), fixed=True),
             run,
-            put,
-            summed.restart(scope),
+            *(() if apart else put),
             Set(at, stop),
-            If(compare("<", at, window.hi), block(*self.advance(parents, at))),
+            If(goes_on, block(*(put if apart else ()), *self.advance(parents, at))),
         )
-        return block(Declare(at, window.lo), p.While(compare("<", at, window.hi), body))
+        segments = (Declare(at, window.lo), p.While(goes_on, body))
+        if not apart:
+            return block(*segments)
+        last = replace(scope, sharing=replace(scope.sharing, last=True))
+        nonempty = compare("<", window.lo, window.hi)
+        return block(*segments, If(nonempty, self.put(parents, owned, window.hi, last)))
+
+    def _combines(self, scope: Scope) -> bool:
+        """Whether the sum of a thread's last segment may be combined with its neighbours'."""
+        atomic = self.summed.original.lhs.tensor in scope.sharing.atomic
+        return (
+            atomic and self.summed.tile is None and self.tracked.neighbours(self.loop, self.driver)
+        )
 
     def put(self, parents: list[Expr | None], owned: Expr, stop: Expr, scope: Scope) -> p.Block:
         """Store the sum; without an atomic if no other thread adds to the entry."""
         tracked, driver, summed = self.tracked, self.driver, self.summed
-        lhs, ctx = summed.original.lhs, tracked.ctx
+        lhs = summed.original.lhs
         chain: list[Expr | None] = [*parents, stop - 1]
         known, here = tracked.reach_down(driver, chain, scope, self.chooser)
         variables = driver.variables[: self.chooser + 1]
@@ -82,12 +100,7 @@ class Segments:
         if lhs.tensor not in scope.sharing.atomic or not tracked.owns(self.loop, lhs, driver):
             return block(*known, add)
         alone = replace(here, sharing=scope.sharing.alone(lhs.tensor), reducing=True)
-        ours = ctx.provenance.roots_of((*lhs.vars, *driver.variables))
-        only = (
-            ctx.plan.assignment.op is None
-            and ctx.is_result(lhs)
-            and ctx.provenance.roots_of(scope.coords) <= ours
-        )
+        only = tracked.writes_once(lhs, driver, scope)
         put = replace(summed.original, rhs=summed.total, op=None if only else summed.original.op)
         store = summed.each(tracked.lower, at_each(variables, put), alone)
         return block(*known, If(owned, store, add))

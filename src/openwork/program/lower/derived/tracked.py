@@ -12,21 +12,29 @@ A sum into an entry that only the parents select stays in a register until its s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
-from openwork.loops.nodes import Assign, Forall, Stmt, written
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    written,
+)
 from openwork.loops.relations import Cut, Pos, Split
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
-from openwork.program.lower.base.nodes import At
+from openwork.program.lower.base.nodes import at_each
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.derived.driver import Driver
+from openwork.program.lower.derived.places import Places
 from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.derived.segment_sum import (
     Lower,
@@ -90,6 +98,7 @@ class Tracked:
         )
         body = at_each(driver.variables, loop.body if summed is None else summed.body)
         work = self.lower(body, inner) if summed is None else summed.each(self.lower, body, inner)
+        work = self.where_occupied(driver, parents, position, work)
         if summed is None:
             made = header.finish(block(*here, *tracking, work), self._comment(driver))
             return block(*code, *before, made)
@@ -107,6 +116,8 @@ class Tracked:
         goes_on = compare("!=", window.hi, stops)
         chain: list[Expr | None] = [*parents, window.hi - 1]
         here, after = self.reach_down(driver, chain, scope, chooser)
+        if self.neighbours(loop, driver):
+            after = replace(after, sharing=replace(after.sharing, last=True))
         put = block(*here, self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
@@ -171,7 +182,7 @@ class Tracked:
         """
         access = driver.access
         below = range(driver.first + 1, driver.last + 1)
-        asked = any(self._asks_for_parent(access, level) for level in below)
+        asked = any(self.asks_for_parent(access, level) for level in below)
         if not asked and not self._used(loop.body, driver):
             return [None] * (len(driver.variables) - 1), [], scope
         if looks_up:
@@ -192,7 +203,7 @@ class Tracked:
         )
         return list(found[:-1]), code, scope
 
-    def _asks_for_parent(self, access: Access, level: int) -> bool:
+    def asks_for_parent(self, access: Access, level: int) -> bool:
         """Whether a coordinate, or its place, depends on the parent as well as the position."""
         kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
         parent, position = Name("parent"), Name("position")
@@ -348,6 +359,8 @@ class Tracked:
         access = relation.access
         variables = self.ctx.provenance.underived(relation.parent)
         driver = Driver(access, access.level_vars.index(variables[0]), variables, relation.parent)
+        if driver.scattered:
+            return Places(self.ctx, self.lower, driver).at(body, position, scope)
         everything = scope.bounds.ranges[relation.child]
         code, found, scope = places_above(
             self.ctx, access, driver.first, everything, position, scope
@@ -355,7 +368,17 @@ class Tracked:
         more, scope = self.reach(driver, list(found[:-1]), position, scope, track=False)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
         scope = replace(scope, whole=scope.whole and not chosen & set(variables))
-        return block(*code, *more, self.lower(at_each(variables, body), scope))
+        work = self.lower(at_each(variables, body), scope)
+        return block(*code, *more, self.where_occupied(driver, found[:-1], position, work))
+
+    def where_occupied(
+        self, driver: Driver, parents: Sequence[Expr | None], position: Expr, work: p.Block
+    ) -> p.Block:
+        """`work`, if the level has an entry at the position."""
+        kind, view = driver.kinds[-1], self.ctx.view(driver.access, driver.last)
+        parent = (parents[-1] if parents else None) or Value(0)
+        occupied = kind.occupied(view, parent, position)
+        return work if occupied is None else block(If(occupied, work))
 
     def _coordinates(self, variables: tuple[IndexVar, ...], access: Access) -> Iterator[IndexVar]:
         """Those of `variables` that are not places within positions, which are all visited."""
@@ -381,13 +404,38 @@ class Tracked:
             return self._put(summed, driver, scope)
         alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
         owned = self.owned(driver, parents, window, driver.chooser(lhs))
-        return block(If(owned, self._put(summed, driver, alone), self._put(summed, driver, scope)))
+        only = self.ctx.on_gpu and self.writes_once(lhs, driver, scope)
+        put = self._put(summed, driver, alone, only)
+        return block(If(owned, put, self._put(summed, driver, scope)))
 
-    def _put(self, summed: SegmentSum, driver: Driver, scope: Scope) -> p.Block:
-        """R[i] += sum;"""
+    def _put(self, summed: SegmentSum, driver: Driver, scope: Scope, only: bool = False) -> p.Block:
+        """R[i] += sum; or, if `only` this is ever added to the entry, R[i] = sum;"""
         put = replace(summed.original, rhs=summed.total)
+        put = replace(put, op=None) if only else put
         body = at_each(driver.variables[: driver.chooser(put.lhs) + 1], put)
         return summed.each(self.lower, body, replace(scope, reducing=True))
+
+    def writes_once(self, lhs: Access, driver: Driver, scope: Scope) -> bool:
+        """Whether a whole segment is all that is ever added to its entry of the result."""
+        roots = self.ctx.provenance.roots_of
+        return (
+            self.ctx.plan.assignment.op is None
+            and self.ctx.is_result(lhs)
+            and roots(scope.coords) <= roots((*lhs.vars, *driver.variables))
+        )
+
+    def neighbours(self, loop: Forall, driver: Driver) -> bool:
+        """Whether neighbouring threads take neighbouring runs of positions.
+
+        Then the last segment of one is often the first of the next, and a warp can combine them.
+        """
+        around = parallel_around(self.ctx.plan.loops, loop.var)
+        tag = around[-1].tag if self.ctx.on_gpu and around else None
+        if tag is None or tag.unit not in (ParallelUnit.GPUThread, ParallelUnit.GPUGroup):
+            return False
+        pos = self.ctx.provenance.space(around[-1].var)
+        adds = tag.race is OutputRaceStrategy.Atomics or tag.reduction == "segment"
+        return adds and pos is not None and pos.access == driver.access
 
     def owns(self, loop: Forall, lhs: Access, driver: Driver) -> bool:
         """Whether a thread that has all positions of a segment is the only one to write `lhs`.
@@ -436,9 +484,3 @@ def parallel_around(loops: Stmt, var: IndexVar) -> list[Forall]:
     """The parallel loops that are a loop over `var`, or have one inside."""
     tagged = (n for n in walk(loops) if isinstance(n, Forall) and n.tag is not None)
     return [n for n in tagged if any(isinstance(m, Forall) and m.var == var for m in walk(n))]
-
-
-def at_each(variables: tuple[IndexVar, ...], body: Stmt) -> Stmt:
-    for var in reversed(variables):
-        body = At(var, body)
-    return body

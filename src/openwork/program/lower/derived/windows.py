@@ -46,8 +46,10 @@ def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:
     for level in range(first, first + len(variables)):
         if level > first:
             kind, view = access.tensor.format.levels[level], ctx.view(access, level)
-            # Of consecutive segments; if there are none, there is no last one to read.
-            ends = kind.begin(view, ends[0]), kind.children(view, ends[1])
+            # Of consecutive segments; if there are none, there is no last one to read. The places
+            # of others begin at zero: these levels are the outermost ones.
+            begin = kind.begin(view, ends[0]) if kind.contiguous else ZERO
+            ends = begin, kind.children(view, ends[1])
         if access in scope.perhaps:
             ends = _where_present(scope.perhaps[access], ends)
         more, ends, scope = named_ends(f"p{ctx.names.of(access.tensor)}{level + 1}", ends, scope)
@@ -137,6 +139,8 @@ def parents_within(recovery: Recovery, relation: Cut, window: Range, scope: Scop
     ctx, pos = recovery.ctx, window.pos
     if pos is None or len(window.levels) < 2:
         return [], window, scope
+    if any(not kind.contiguous for kind in pos.access.tensor.format.levels):
+        return [], window, scope  # the places of a run are apart
     access, code, levels = pos.access, list[Stmt](), list(window.levels)
     first = access.level_vars.index(recovery.provenance.underived(pos.parent)[0])
     ends = (window.lo, window.hi)  # the next run's too: coordinates reach up to it
@@ -216,7 +220,7 @@ def _search_run(
     """The part of `run` whose coordinates lie in `window`."""
     kind, view = access.tensor.format.levels[level], ctx.view(access, level)
     parent = ctx.parent_place(access, level, scope).position
-    if kind.locates:
+    if kind.spans:
         begin = _expr(kind.begin(view, parent))
         return begin + window[0], begin + window[1]
     stored = searchable(kind, view, parent)

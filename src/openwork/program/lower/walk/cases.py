@@ -100,8 +100,10 @@ class Cases:
             code += found
             if part.sparse or condition is not None:
                 conditions[access] = condition
+        walked = {part.access for part in self.parts if part.walk is not None}
         for access in _loose(self.loop.body, scope):
-            conditions.setdefault(access, scope.perhaps[access])
+            if access not in walked - set(reached):  # which has no entries left
+                conditions.setdefault(access, scope.perhaps[access])
         scope, after = self._reach_full_result(scope, everywhere)
         if self.lattice is None:
             met = [] if everywhere else walkers  # one of them is present wherever a merge stops

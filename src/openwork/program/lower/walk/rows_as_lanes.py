@@ -61,9 +61,8 @@ class RowsAsLanes:
         scope = cases.completeness(complete=True)
         if rows.window.count.fixed is not None:
             return self._together(rows, rows.window.count.fixed, scope)
-        level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
-        in_order = level.kept_at(view, rows.window.lo) is None
-        return None if in_order else self._one_by_one(rows, scope)
+        level = rows.operand.tensor.format.levels[0]
+        return None if not level.invertible else self._one_by_one(rows, scope)
 
     def _rows(self, loop: Forall, window: Range | None, scope: Scope) -> Rows | None:
         tag, sums = loop.tag, loop.body
@@ -102,8 +101,8 @@ class RowsAsLanes:
         """The scope of the row in a lane."""
         level, view = rows.operand.tensor.format.levels[0], self.ctx.view(rows.operand, 0)
         place = rows.window.lo + lane
-        kept = level.kept_at(view, place)
-        scope = scope.bind(rows.loop.var, place if kept is None else kept)
+        row = level.position(view, Value(0), place) if level.invertible else place
+        scope = scope.bind(rows.loop.var, row)
         if rows.window.counts is not None:
             scope = scope.bind(rows.window.counts, lane)
         return scope.reach(rows.operand, Place(place))

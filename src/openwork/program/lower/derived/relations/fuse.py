@@ -14,6 +14,7 @@ from openwork.program.lower.base.ranges import Count, Range, Stretch
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
+from openwork.program.lower.derived.places import Places
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Values
 from openwork.program.lower.derived.segment_batches import by_segments
 from openwork.program.lower.derived.segment_runs import SegmentRuns
@@ -58,6 +59,8 @@ class FuseLoops(Loops[Fuse]):
         """A loop over pairs as a nest, or along the positions of the operand that drives it."""
         fuse, recovery = self.relation, self.recovery
         driver = driver_of(self.ctx, loop.body, fuse.fused, window, scope)
+        if driver is not None and driver.scattered and window is not None:
+            return Places(self.ctx, self.iteration.lower, driver).loop(loop, window, scope)
         if driver is not None:
             segments = by_segments if self.ctx.on_gpu else None
             runs = None if self.ctx.on_gpu else partial(SegmentRuns, self.iteration.walk)

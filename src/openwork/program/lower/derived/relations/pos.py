@@ -35,7 +35,8 @@ class PosValues(Values[Pos]):
             above = self.ctx.parent_place(access, level, scope).position
             begin: Expr = kind.begin(self.ctx.view(access, level), above)
             return begin + at
-        self._check_places(access, level)
+        if len(self.recovery.provenance.underived(self.relation.parent)) == 1:
+            self._check_places(access, level)
         return reached[level].position
 
     def most(self, var: IndexVar) -> Expr:
@@ -69,14 +70,14 @@ class PosLoops(Loops[Pos]):
 
     def iterate(self, loop: Forall, var: IndexVar, window: Range | None, scope: Scope) -> p.Block:
         """A loop over some positions; all of them are a loop over all coordinates."""
+        piece = scope.bounds.windows.get(self.relation.parent)  # of a result made in pieces
         if window is None and self._covers(loop, var):
-            piece = scope.bounds.windows.get(self.relation.parent)
             return self.iteration.iterate(loop, self.relation.parent, piece, scope)
         code, whole, scope = self.recovery.values(var, scope)
         origin, part = self.ctx.provenance.origin(self.relation), window or whole
         driven = not whole.missing and driver_of(self.ctx, loop.body, origin, part, scope)
         if whole.missing or (window is None and not driven and not self._counted(loop)):
-            inner = self.iteration.iterate(loop, self.relation.parent, None, scope)
+            inner = self.iteration.iterate(loop, self.relation.parent, piece, scope)
         else:
             inner = self.iteration.iterate(loop, origin, part, scope)
         return block(*code, inner)
