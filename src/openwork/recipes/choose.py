@@ -292,9 +292,8 @@ def _batched(rows: RowModel, columns: int, size: int) -> bool:
     too few even so.
     """
     load, threads = rows.gpu.load, rows.count * columns * size / VECTOR
-    enough = (
-        columns * size > rows.gpu.lengths.narrow or rows.count * columns >= load.threads_crowded
-    )
+    wide = columns * size > rows.gpu.lengths.narrow
+    enough = wide or rows.count * columns >= load.threads_vector
     return enough and rows.mean >= rows.gpu.lengths.batched and threads <= load.threads_batched
 
 
