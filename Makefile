@@ -23,6 +23,9 @@ EMULATED_TESTS = tests/found tests/program/device tests/program/lower/result tes
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
 
+# Tests start many Pythons, each of which would compile our modules again if none might keep them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check fuzz test-gpu bench-gpu sanitize guard tsan golden bench docs doctor clean
 

@@ -207,8 +207,8 @@ MUTATIONS = (
     Mutation(
         "workspace-forgets",
         "lowering",
-        'return [For(at, Value(0), self.count, block(forget), "forget the values")]',
-        'return [For(at, Value(1), self.count, block(forget), "forget the values")]',
+        'For(at, Value(0), self.count, forget, "an empty workspace")',
+        'For(at, Value(1), self.count, forget, "an empty workspace")',
     ),
     Mutation(
         "workspace-first-key",
@@ -330,6 +330,18 @@ MUTATIONS = (
         "device",
         'Declare(loop.var, arithmetic("min", own, last), fixed=True)',
         "Declare(loop.var, own, fixed=True)",
+    ),
+    Mutation(
+        "gpu-last-stores-once",
+        "device",
+        "or _lasts(body) is not True:",
+        "or _lasts(body) is None:",
+    ),
+    Mutation(
+        "gpu-last-stores-whole-warps",
+        "device",
+        "if group < 2 or group != _power(group) or lanes % group:",
+        "if group < 2:",
     ),
     Mutation(
         "gpu-block-copies",

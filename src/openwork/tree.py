@@ -21,6 +21,19 @@ class Node:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        """Hash every node once: `dataclass` keeps a method that the class has itself."""
+        super().__init_subclass__()
+        if "__hash__" not in cls.__dict__:
+            cls.__hash__ = Node.__hash__  # type: ignore[method-assign]
+
+    def __hash__(self) -> int:
+        held = self.__dict__
+        known: int | None = held.get("_hash")
+        if known is None:
+            known = held["_hash"] = hash(tuple([held[name] for name in _compared(type(self))]))
+        return known
+
     def __repr__(self) -> str:
         """What a dataclass would write: one method for all, since making methods is slow."""
         held = ", ".join(f"{name}={value!r}" for name, value in self.__getstate__().items())
@@ -64,6 +77,15 @@ _PLAIN = frozenset(
 )
 _ALL_FIELDS: dict[type, tuple[str, ...]] = {}
 _FIELD_NAMES: dict[type, tuple[str, ...]] = {}
+_COMPARED: dict[type, tuple[str, ...]] = {}
+
+
+def _compared(cls: Any) -> tuple[str, ...]:
+    """The fields that decide whether two nodes are equal."""
+    names = _COMPARED.get(cls)
+    if names is None:
+        names = _COMPARED[cls] = tuple(f.name for f in fields(cls) if f.compare)
+    return names
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
@@ -140,14 +162,20 @@ def map_children(node: N, change: Rewrite) -> N:
             changed[name] = next(rest)
         elif isinstance(value, tuple):
             changed[name] = tuple([next(rest) if isinstance(v, Node) else v for v in value])
-    return kind(**changed)
+    if hasattr(kind, "__post_init__"):
+        return kind(**changed)
+    made = object.__new__(kind)  # sets a frozen field in a third of the time
+    made.__dict__.update(changed)
+    return made
 
 
 def bottom_up(rule: Rule) -> Rewrite:
     """Apply `rule` once to every node, children before parents."""
 
     def rewrite(node: Node) -> Node:
-        node = map_children(node, rewrite)
+        below = node.__dict__.get("_children")
+        if below is None or below:
+            node = map_children(node, rewrite)
         new = rule(node)
         return node if new is None else new
 

@@ -1,4 +1,6 @@
+typedef __UINT8_TYPE__ uint8_t;
 typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
@@ -26,12 +28,6 @@ static void *zeros(int64_t count, size_t size, int32_t *status) {
   return huge(array, ((size_t)count + 1) * size);
 }
 
-// How many words a map of `size` keys takes, with its summaries.
-static int64_t mark_words(int64_t size) {
-  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6;
-  return words + first + ((first + 63) >> 6);
-}
-
 // Memory for `count` elements.
 static void *room_for(int64_t count, size_t size, int32_t *status) {
   const size_t bytes = ((size_t)count + 1) * size;
@@ -54,35 +50,97 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
   return array;
 }
 
-// Note that `key` is there.
-static inline void mark(uint64_t *marks, int64_t size, int64_t key) {
-  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
-  uint64_t *word = &marks[second + first + (key >> 6)];
-  const uint64_t known = *word;
-  *word = known | (uint64_t)1 << (key & 63);
-  if (known) return;
-  marks[second + (key >> 12)] |= (uint64_t)1 << (key >> 6 & 63);
-  marks[key >> 18] |= (uint64_t)1 << (key >> 12 & 63);
+// List `key`, if it is not listed yet; how many keys are then.
+static inline int64_t note_int32(uint8_t *listed, int32_t *keys, int64_t count, int64_t key) {
+  const int64_t more = count + 1 - listed[key];
+  keys[count] = (int32_t)key;
+  listed[key] = 1;
+  return more;
 }
 
-// The keys that are there in order, and how many; then none is.
-static int64_t list_keys(uint64_t *marks, int64_t size, int64_t *keys) {
-  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
-  uint64_t *lower = marks + second, *map = lower + first;
-  int64_t count = 0;
-  for (int64_t n = 0; n < second; n++) {
-    for (uint64_t a = marks[n]; a; a &= a - 1) {
-      const int64_t at = n << 6 | __builtin_ctzll(a);
-      for (uint64_t b = lower[at]; b; b &= b - 1) {
-        const int64_t word = at << 6 | __builtin_ctzll(b);
-        for (uint64_t c = map[word]; c; c &= c - 1) keys[count++] = word << 6 | __builtin_ctzll(c);
-        map[word] = 0;
-      }
-      lower[at] = 0;
-    }
-    marks[n] = 0;
+// Sort distinct keys. `marks` is a bitmap of all keys that are possible, and empty.
+static void order_keys_int32(int32_t *keys, int64_t count, uint64_t *marks) {
+  int32_t least = count ? keys[0] : 0, most = least;
+  int64_t falls = 0;
+  for (int64_t n = 1; n < count; n++) {
+    least = keys[n] < least ? keys[n] : least;
+    most = keys[n] > most ? keys[n] : most;
+    falls += keys[n - 1] > keys[n];
   }
-  return count;
+  if (!falls) return;
+  if ((most >> 6) - (least >> 6) <= count) {
+    // Dense: by the bits of the words between them, in each of which one or two keys are usual.
+    for (int64_t n = 0; n < count; n++) marks[keys[n] >> 6] |= (uint64_t)1 << (keys[n] & 63);
+    int64_t before = 0;
+    for (int32_t word = least >> 6; word <= most >> 6; word++) {
+      uint64_t bits = marks[word];
+      marks[word] = 0;
+      int64_t at = before;
+      before += __builtin_popcountll(bits);
+      for (int64_t n = 0; n < 2; n++) {
+        const uint64_t some = bits | (uint64_t)1 << 63;
+        keys[at++] = word << 6 | (int32_t)__builtin_ctzll(some);
+        bits &= bits - 1;
+      }
+      for (; bits; bits &= bits - 1) keys[at++] = word << 6 | (int32_t)__builtin_ctzll(bits);
+    }
+    return;
+  }
+  if (count <= 8) {
+    for (int64_t n = 1; n < count; n++) {
+      const int32_t key = keys[n];
+      int64_t at = n;
+      for (; at > 0 && keys[at - 1] > key; at--) keys[at] = keys[at - 1];
+      keys[at] = key;
+    }
+    return;
+  }
+#if defined __AVX512F__
+  const int64_t few = 384 / sizeof *keys;
+#elif defined __AVX2__
+  const int64_t few = 256 / sizeof *keys;
+#else
+  const int64_t few = 96 / sizeof *keys;
+#endif
+  if (count <= few) {
+    int32_t *ranked = keys + count;
+    for (int64_t begin = 0; begin < count; begin += 32) {
+      int32_t smaller[32] = {0};
+      for (int64_t n = 0; n < count; n++) {
+        const int32_t key = keys[n];
+        for (int64_t lane = 0; lane < 32; lane++) smaller[lane] += key < keys[begin + lane];
+      }
+      for (int64_t lane = 0; lane < 32 && begin + lane < count; lane++)
+        ranked[smaller[lane]] = keys[begin + lane];
+    }
+    for (int64_t n = 0; n < count; n++) keys[n] = ranked[n];
+    return;
+  }
+  // Sparse: by a few of their bits at a time, into the memory behind them and back.
+  int64_t width = 1;
+  while ((uint64_t)(most - least) >> width) width++;
+  const int64_t widest = count < 512 ? 8 : 11;
+  const int64_t passes = (width + widest - 1) / widest, digit = (width + passes - 1) / passes;
+  const int64_t digits = (int64_t)1 << digit;
+  int32_t *from = keys, *to = keys + count;
+  for (int64_t pass = 0; pass < passes; pass++) {
+    uint32_t first[2048];
+    for (int64_t n = 0; n < digits; n++) first[n] = 0;
+    for (int64_t n = 0; n < count; n++) first[(from[n] - least) >> pass * digit & (digits - 1)]++;
+    uint32_t sum = 0;
+    for (int64_t n = 0; n < digits; n++) {
+      const uint32_t each = first[n];
+      first[n] = sum;
+      sum += each;
+    }
+    for (int64_t n = 0; n < count; n++)
+      to[first[(from[n] - least) >> pass * digit & (digits - 1)]++] = from[n];
+    int32_t *other = from;
+    from = to;
+    to = other;
+  }
+  if (from == keys) return;
+  for (int64_t n = 0; n < count; n++) keys[n] = from[n];
 }
 
 // forall i:
@@ -100,15 +158,17 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict A_pos2 = arrays[2];
   const double *restrict A_vals = arrays[3];
   double *W_vals = 0;
+  uint8_t *W_listed = 0;
   uint64_t *W_marks = 0;
-  int64_t *W_keys = 0;
+  int32_t *W_keys = 0;
   int32_t *R_pos1 = 0;
   int32_t *R_crd1 = 0;
   double *R_vals = 0;
   int32_t status = 0;
   W_vals = zeros(i_size, sizeof(double), &status);
-  W_marks = zeros(mark_words(i_size), sizeof(uint64_t), &status);
-  W_keys = room_for(i_size, sizeof(int64_t), &status);
+  W_listed = zeros(i_size, sizeof(uint8_t), &status);
+  W_marks = zeros(i_size / 64 + 1, sizeof(uint64_t), &status);
+  W_keys = room_for(i_size + 1, sizeof(int32_t), &status);
   if (status) goto done;
   int64_t W_count = 0;
   R_pos1 = room_for(2, sizeof(int32_t), &status);
@@ -128,11 +188,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     // stored i of A
     for (int64_t pA2 = A_pos2[j]; pA2 < A_pos2[j + 1]; pA2++) {
       const int64_t i = A_crd2[pA2];
-      mark(W_marks, i_size, i);
+      W_count = note_int32(W_listed, W_keys, W_count, i);
       W_vals[i] += A_vals[pA2];
     }
   }
-  W_count = list_keys(W_marks, i_size, W_keys);
+  order_keys_int32(W_keys, W_count, W_marks);
   if (nR1 + W_count > R1_room) {
     R1_room = larger(R1_room, nR1 + W_count);
     R_crd1 = resize(R_crd1, R1_room, sizeof(int32_t), &status);
@@ -150,10 +210,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       nR1++;
     }
   }
-  // forget the values
+  // an empty workspace
   for (int64_t W_at = 0; W_at < W_count; W_at++) {
     W_vals[W_keys[W_at]] = 0.0;
+    W_listed[W_keys[W_at]] = 0;
   }
+  W_count = 0;
   if (2147483647 < nR1) {
     status = 3;
     goto done;
@@ -162,6 +224,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   if (*stop) status = 2;
 done:
   __builtin_free(W_vals);
+  __builtin_free(W_listed);
   __builtin_free(W_marks);
   __builtin_free(W_keys);
   if (status == 0) {

@@ -1,4 +1,6 @@
+typedef __UINT8_TYPE__ uint8_t;
 typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
@@ -48,12 +50,6 @@ static void *zeros(int64_t count, size_t size, int32_t *status) {
   return huge(array, ((size_t)count + 1) * size);
 }
 
-// How many words a map of `size` keys takes, with its summaries.
-static int64_t mark_words(int64_t size) {
-  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6;
-  return words + first + ((first + 63) >> 6);
-}
-
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
                          int64_t parts) {
@@ -69,35 +65,106 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
   return begin;
 }
 
-// Note that `key` is there.
-static inline void mark(uint64_t *marks, int64_t size, int64_t key) {
-  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
-  uint64_t *word = &marks[second + first + (key >> 6)];
-  const uint64_t known = *word;
-  *word = known | (uint64_t)1 << (key & 63);
-  if (known) return;
-  marks[second + (key >> 12)] |= (uint64_t)1 << (key >> 6 & 63);
-  marks[key >> 18] |= (uint64_t)1 << (key >> 12 & 63);
+// List `key`, if it is not listed yet; how many keys are then.
+static inline int64_t note_int32(uint8_t *listed, int32_t *keys, int64_t count, int64_t key) {
+  const int64_t more = count + 1 - listed[key];
+  keys[count] = (int32_t)key;
+  listed[key] = 1;
+  return more;
 }
 
-// The keys that are there in order, and how many; then none is.
-static int64_t list_keys(uint64_t *marks, int64_t size, int64_t *keys) {
-  const int64_t words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
-  uint64_t *lower = marks + second, *map = lower + first;
-  int64_t count = 0;
-  for (int64_t n = 0; n < second; n++) {
-    for (uint64_t a = marks[n]; a; a &= a - 1) {
-      const int64_t at = n << 6 | __builtin_ctzll(a);
-      for (uint64_t b = lower[at]; b; b &= b - 1) {
-        const int64_t word = at << 6 | __builtin_ctzll(b);
-        for (uint64_t c = map[word]; c; c &= c - 1) keys[count++] = word << 6 | __builtin_ctzll(c);
-        map[word] = 0;
-      }
-      lower[at] = 0;
-    }
-    marks[n] = 0;
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+
+// Sort distinct keys. `marks` is a bitmap of all keys that are possible, and empty.
+static void order_keys_int32(int32_t *keys, int64_t count, uint64_t *marks) {
+  int32_t least = count ? keys[0] : 0, most = least;
+  int64_t falls = 0;
+  for (int64_t n = 1; n < count; n++) {
+    least = keys[n] < least ? keys[n] : least;
+    most = keys[n] > most ? keys[n] : most;
+    falls += keys[n - 1] > keys[n];
   }
-  return count;
+  if (!falls) return;
+  if ((most >> 6) - (least >> 6) <= count) {
+    // Dense: by the bits of the words between them, in each of which one or two keys are usual.
+    for (int64_t n = 0; n < count; n++) marks[keys[n] >> 6] |= (uint64_t)1 << (keys[n] & 63);
+    int64_t before = 0;
+    for (int32_t word = least >> 6; word <= most >> 6; word++) {
+      uint64_t bits = marks[word];
+      marks[word] = 0;
+      int64_t at = before;
+      before += __builtin_popcountll(bits);
+      for (int64_t n = 0; n < 2; n++) {
+        const uint64_t some = bits | (uint64_t)1 << 63;
+        keys[at++] = word << 6 | (int32_t)__builtin_ctzll(some);
+        bits &= bits - 1;
+      }
+      for (; bits; bits &= bits - 1) keys[at++] = word << 6 | (int32_t)__builtin_ctzll(bits);
+    }
+    return;
+  }
+  if (count <= 8) {
+    for (int64_t n = 1; n < count; n++) {
+      const int32_t key = keys[n];
+      int64_t at = n;
+      for (; at > 0 && keys[at - 1] > key; at--) keys[at] = keys[at - 1];
+      keys[at] = key;
+    }
+    return;
+  }
+#if defined __AVX512F__
+  const int64_t few = 384 / sizeof *keys;
+#elif defined __AVX2__
+  const int64_t few = 256 / sizeof *keys;
+#else
+  const int64_t few = 96 / sizeof *keys;
+#endif
+  if (count <= few) {
+    int32_t *ranked = keys + count;
+    for (int64_t begin = 0; begin < count; begin += 32) {
+      int32_t smaller[32] = {0};
+      for (int64_t n = 0; n < count; n++) {
+        const int32_t key = keys[n];
+        for (int64_t lane = 0; lane < 32; lane++) smaller[lane] += key < keys[begin + lane];
+      }
+      for (int64_t lane = 0; lane < 32 && begin + lane < count; lane++)
+        ranked[smaller[lane]] = keys[begin + lane];
+    }
+    for (int64_t n = 0; n < count; n++) keys[n] = ranked[n];
+    return;
+  }
+  // Sparse: by a few of their bits at a time, into the memory behind them and back.
+  int64_t width = 1;
+  while ((uint64_t)(most - least) >> width) width++;
+  const int64_t widest = count < 512 ? 8 : 11;
+  const int64_t passes = (width + widest - 1) / widest, digit = (width + passes - 1) / passes;
+  const int64_t digits = (int64_t)1 << digit;
+  int32_t *from = keys, *to = keys + count;
+  for (int64_t pass = 0; pass < passes; pass++) {
+    uint32_t first[2048];
+    for (int64_t n = 0; n < digits; n++) first[n] = 0;
+    for (int64_t n = 0; n < count; n++) first[(from[n] - least) >> pass * digit & (digits - 1)]++;
+    uint32_t sum = 0;
+    for (int64_t n = 0; n < digits; n++) {
+      const uint32_t each = first[n];
+      first[n] = sum;
+      sum += each;
+    }
+    for (int64_t n = 0; n < count; n++)
+      to[first[(from[n] - least) >> pass * digit & (digits - 1)]++] = from[n];
+    int32_t *other = from;
+    from = to;
+    to = other;
+  }
+  if (from == keys) return;
+  for (int64_t n = 0; n < count; n++) keys[n] = from[n];
 }
 
 // Get some lines of 64 bytes that will be written soon.
@@ -164,6 +231,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
   int32_t failed = 0;
+  const int64_t A2_size = A_pos2[i_size];
   const int64_t pieces_near = room * 12 / 262144 < threads * 1024 - 1024 ? room * 12 / 262144 : threads * 1024 - 1024;
   const int64_t pieces_most = pieces_near > threads * 32 - 32 ? pieces_near : threads * 32 - 32;
   const int64_t pieces = (i_size < pieces_most ? i_size : pieces_most) > 1 ? (i_size < pieces_most ? i_size : pieces_most) : 1;
@@ -203,13 +271,15 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     for (int64_t part = 0; part < threads; part++) {
       int32_t status = 0;
       double *W_vals = 0;
+      uint8_t *W_listed = 0;
       uint64_t *W_marks = 0;
-      int64_t *W_keys = 0;
+      int32_t *W_keys = 0;
       int32_t *own_crd2 = 0;
       double *own_vals = 0;
       W_vals = zeros(j_size, sizeof(double), &status);
-      W_marks = zeros(mark_words(j_size), sizeof(uint64_t), &status);
-      W_keys = room_for(j_size, sizeof(int64_t), &status);
+      W_listed = zeros(j_size, sizeof(uint8_t), &status);
+      W_marks = zeros(j_size / 64 + 1, sizeof(uint64_t), &status);
+      W_keys = room_for(j_size + 1, sizeof(int32_t), &status);
       if (status) goto leave_1;
       int64_t W_count = 0;
       int64_t own2_room = 0;
@@ -244,11 +314,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               // stored j of B
               for (int64_t pB2 = B_pos2[k]; pB2 < B_pos2[k + 1]; pB2++) {
                 const int64_t j = B_crd2[pB2];
-                mark(W_marks, j_size, j);
+                W_count = note_int32(W_listed, W_keys, W_count, j);
                 W_vals[j] += A_val * B_vals[pB2];
               }
+              const int64_t k_later = A_crd2[pA2 + 16 < A2_size - 1 ? pA2 + 16 : A2_size - 1];
+              const int64_t k_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+              ask_for(&B_pos2[k_later]);
+              if (B_pos2[k_ahead] < B_pos2[k_ahead + 1]) {
+                ask_for(&B_crd2[B_pos2[k_ahead]]);
+                ask_for(&B_vals[B_pos2[k_ahead]]);
+              }
             }
-            W_count = list_keys(W_marks, j_size, W_keys);
+            order_keys_int32(W_keys, W_count, W_marks);
             if (own2 + W_count > own2_room) {
               own2_room = larger(own2_room, own2 + W_count);
               own_crd2 = resize(own_crd2, own2_room, sizeof(int32_t), &status);
@@ -262,10 +339,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               own_crd2[own2] = j;
               own2++;
             }
-            // forget the values
+            // an empty workspace
             for (int64_t W_at = 0; W_at < W_count; W_at++) {
               W_vals[W_keys[W_at]] = 0.0;
+              W_listed[W_keys[W_at]] = 0;
             }
+            W_count = 0;
             R_pos2[i + 1] = own2;
             if (own_soon + own2 < R2_room) {
               write_soon(&R_crd2[own_soon + own2], 1);
@@ -296,6 +375,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       }
 leave_1:;
       __builtin_free(W_vals);
+      __builtin_free(W_listed);
       __builtin_free(W_marks);
       __builtin_free(W_keys);
       __builtin_free(own_crd2);

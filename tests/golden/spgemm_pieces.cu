@@ -353,7 +353,7 @@ extern "C" __global__ void __launch_bounds__(64) kernel_1(
                 // stored j of B
                 for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
                   const index_t j = B_crd2[pB2];
-                  const index_t W_key = (int32_t)j;
+                  const index_t W_key = j;
                   claim(&W_set[warp * 128], W_used, W_key);
                 }
                 __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -445,7 +445,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_2(
           // stored j of B
           for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
             const index_t j = B_crd2[pB2];
-            const index_t W_key = (int32_t)j;
+            const index_t W_key = j;
             claim(W_set, W_used, W_key);
           }
           __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -495,7 +495,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_3(
         // stored j of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
           const index_t j = B_crd2[pB2];
-          const index_t W_key = (int32_t)j;
+          const index_t W_key = j;
           mark_bit(&W_bits[(blockIdx.y * gridDim.x + blockIdx.x) * ((j_size + 31) / 32)], W_key);
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
@@ -578,7 +578,7 @@ extern "C" __global__ void __launch_bounds__(64) kernel_5(
                 // stored j of B
                 for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
                   const index_t j = B_crd2[pB2];
-                  const index_t W_key = (int32_t)j;
+                  const index_t W_key = j;
                   const index_t W_slot = claim(&W_set[warp * 128], W_used, W_key);
                   if (W_slot < 0) {
                     W_vals[warp * 128 + (-1 - W_slot)] = A_val * B_vals[pB2];
@@ -673,7 +673,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
           // stored j of B
           for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
             const index_t j = B_crd2[pB2];
-            const index_t W_key = (int32_t)j;
+            const index_t W_key = j;
             const index_t W_slot = claim(W_set, W_used, W_key);
             atomicAdd(&W_vals[W_slot > -1 - W_slot ? W_slot : -1 - W_slot], A_val_2 * B_vals[pB2]);
           }
@@ -741,7 +741,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_7(
         // stored j of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
           const index_t j = B_crd2[pB2];
-          const index_t W_key = (int32_t)j;
+          const index_t W_key = j;
           mark_bit(&W_bits[(blockIdx.y * gridDim.x + blockIdx.x) * ((j_size + 31) / 32)], W_key);
           atomicAdd(&W_vals[(blockIdx.y * gridDim.x + blockIdx.x) * j_size + W_key], A_val_3 * B_vals[pB2]);
         }

@@ -17,6 +17,7 @@ X, Y = p.Array("x", "float64"), p.Array("y", "float64")
 CRD, KEYS, WORK = p.Array("crd", "int32"), p.Array("keys", "int64"), p.Array("work", "float64")
 TABLE, SLOTS = p.Array("table", "int64"), p.Array("slots", "int64")
 MARKS = p.Array("marks", "uint64")
+LISTED = p.Array("listed", "uint8")
 SUMS = p.Array("sums", "float64")
 VALS = p.Array("A_vals", "float64", p.Role.VALUE, "A")  # an operand's, which may be loaded ahead
 ZERO, ONE, TWO = (p.Value(float(number), "float64") for number in range(3))

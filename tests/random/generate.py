@@ -281,6 +281,15 @@ class _Draw:
             return Format(levels, modes)
         return unusual_format(modes, self.other)
 
+    def result_format(self, order: int) -> Format:
+        """Often with unsorted coordinates, which a result may be assembled in."""
+        made = self.format(order)
+        if self.other is None or any(made.tiles) or made.levels[-1:] != (Compressed,):
+            return made
+        if self.other.random() < 0.6:
+            return made
+        return Format([*made.levels[:-1], Compressed(ordered=False)], made.order)
+
     def variables(self, order: int) -> tuple[IndexVar, ...]:
         if self.rng.random() < 0.08:
             return tuple(self.rng.choices(self.vars, k=order))
@@ -396,7 +405,7 @@ class _Draw:
         if not flat and self.rng.random() < 0.6:  # the convention would ask where to sum
             for var in free:
                 rhs = rhs if var in lhs_vars else Reduce(ops.ADD, var, rhs)
-        result_format, op = self.format(order), None
+        result_format, op = self.result_format(order), None
         if self.rng.random() < 0.15:
             result_format = dense(order, tuple(dict.fromkeys(result_format.order)))
             least = 0 if self.nonfinite else 1
@@ -441,6 +450,15 @@ class _LongSum(_Draw):
         self.tensors.clear()
         self.pool = [self.operand(name) for name in "ABCDEFGHIJKL"[: rng.randint(5, 12)]]
         self.unused = list(self.pool)
+
+    def result_format(self, order: int) -> Format:
+        """Often with unsorted coordinates, which a result may be assembled in."""
+        made = self.format(order)
+        if self.other is None or any(made.tiles) or made.levels[-1:] != (Compressed,):
+            return made
+        if self.other.random() < 0.6:
+            return made
+        return Format([*made.levels[:-1], Compressed(ordered=False)], made.order)
 
     def variables(self, order: int) -> tuple[IndexVar, ...]:
         shared = getattr(self, "shared", None)

@@ -87,6 +87,17 @@ APPENDIX = {
     "Sgap 3, <4 nnz, 2 col>": (lambda: spmm(8), examples.entries_and_columns(4, 2, 8, 64)),
     "Sgap 4, <2 row, 4 col>": (spmm, examples.rows_and_columns(2, 4, 128, 512)),
     "Sgap 5, <1/8 row, 2 col>, 8": (lambda: spmm(4), examples.parts_of_rows(8, 2, 8, 256)),
+    **{
+        f"{what} in several rounds": (
+            spmv,
+            f"""fuse(i,j,f), pos(f,p,A), split(p,b,q,4096), split(q,t,n,2),
+                parallelize(b,GPUBlock,IgnoreRaces), parallelize(t,{how})""",
+        )
+        for what, how in (
+            ("threads", "GPUThread,Atomics"),
+            ("groups", "GPUGroup,group_size=16,reduction=segment"),
+        )
+    },
     "Sgap 6, <1 nnz, 1 col>, 16": (lambda: spmm(4), examples.entries_in_segments(1, 16, 4, 256)),
 }
 RECIPES = {

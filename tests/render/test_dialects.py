@@ -18,8 +18,8 @@ from openwork.render.helpers import Library, helper_text
 from openwork.render.searches import SEARCHES
 from openwork.render.writer import Writer
 
-PLAIN = ("mark_words", "mark", "list_keys", "clear", "without_branches")
-KEYED = (*SEARCHES, "find", "sort_pairs")
+PLAIN = ("clear", "without_branches")
+KEYED = (*SEARCHES, "note", "order_keys", "find", "sort_pairs")
 INTEGERS = ("int8", "int64", "uint8", "uint64")
 CALLED = {
     INTEGERS: ("min", "max", "pow", "floor_divide", "remainder", "left_shift", "right_shift"),

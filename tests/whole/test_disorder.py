@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import openwork as ow
+from openwork.tensor.convert.pack import unpack
 from openwork.tensor.exchange.validate import validate
 
 LOOSE = ow.Format([ow.Dense, ow.Compressed(ordered=False)])
@@ -106,3 +108,122 @@ def test_merged_rows_are_shared_by_threads() -> None:
     kernel = stmt.compile()
     assert ("omp parallel" in kernel.source) == ("parallel over threads" in str(kernel.explain()))
     assert np.array_equal(kernel().to_numpy(), [3, 1, 0, 6])
+
+
+# --- Results in no order -----------------------------------------------------------------------
+
+
+def square(seed: int, density: float = 0.2) -> sp.csr_array:
+    return sp.random_array((40, 40), density=density, format="csr", rng=seed)
+
+
+def product(schedule: str = "") -> ow.Statement:
+    """An unsorted result of a matrix product."""
+    L = ow.empty((40, 40), format=LOOSE, name="L")
+    given = {n: ow.tensor(square(seed), name=n) for seed, n in enumerate("AB")}
+    return ow.parse("L(i,k) = A(i,j) * B(j,k)", L=L, **given).schedule(schedule)
+
+
+PRODUCT = (square(0) @ square(1)).toarray()
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "schedule",
+    ["", "assemble(count)", "assemble(append)", "assemble(serial)", "split(i,i0,i1,7)",
+     "split(j,j0,j1,5)", "split(k,k0,k1,7)", "parallelize(i,CPUThread,NoRaces)"],
+)  # fmt: skip
+def test_products_in_no_order(schedule: str, threads: int, target: str) -> None:
+    if target != "cpu" and "CPUThread" in schedule:
+        return
+    ow.set_num_threads(threads)
+    try:
+        result = product(schedule).compile(target=target)()
+    finally:
+        ow.set_num_threads(None)
+    validate(result.storage, "result")
+    assert np.allclose(result.to_numpy(), PRODUCT)
+
+
+def test_keys_that_nobody_reads_in_order_are_not_sorted() -> None:
+    assert "order_keys" not in product().compile().source
+    assert "order_keys" in product("split(k,k0,k1,7)").compile().source  # it searches for the cuts
+
+
+def test_only_the_innermost_level_is_appended_in_no_order() -> None:
+    """Entries of one slice have to follow one another, so slices come in order."""
+    dense = np.arange(24.0).reshape(2, 3, 4) % 5
+    A = ow.tensor(dense, format=ow.CSF(3), name="A")
+    M = ow.tensor(np.tri(4), format=ow.CSR, name="M")
+    loose = ow.Compressed(ordered=False)
+    format = ow.Format([ow.Dense, loose, loose])
+    L = ow.empty((2, 3, 4), format=format, name="L")
+    for text, axes in (("L(i,j,k) = A(i,j,l) * M(l,k)", "ijl,lk->ijk"),
+                       ("L(i,j,k) = A(i,l,k) * M(l,j)", "ilk,lj->ijk")):  # fmt: skip
+        if "M(l,j)" in text:
+            M = ow.tensor(np.tri(3), format=ow.CSR, name="M")
+        result = ow.parse(text, L=L, A=A, M=M).compile()()
+        validate(result.storage, "result")
+        assert np.allclose(result.to_numpy(), np.einsum(axes, dense, M.to_numpy()))
+
+
+def test_later_uses_sort_what_they_merge() -> None:
+    L, B = product().compile()(), square(1)
+    rows = zip(L.storage.levels[1]["pos"], L.storage.levels[1]["pos"][1:], strict=False)
+    crd = L.storage.levels[1]["crd"]
+    assert any((np.diff(crd[a:b]) < 0).any() for a, b in rows)
+    total = L + ow.tensor(B, name="B")
+    assert np.allclose(total.to_numpy(), PRODUCT + B.toarray())
+    for format in (ow.CSR, ow.CSC, ow.COO(2), ow.DCSR, ow.ELL, ow.dense(2), LOOSE):
+        made = L.to(format)
+        validate(made.storage, "made")
+        assert np.allclose(made.to_numpy(), PRODUCT)
+
+
+def test_scipy_takes_unsorted_rows() -> None:
+    L = product().compile()()
+    matrix = L.to_scipy()
+    assert matrix.format == "csr"
+    assert not matrix.has_sorted_indices
+    assert np.allclose(matrix.toarray(), PRODUCT)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("L(i,k) = A(i,j) * B(j,k)", PRODUCT),
+        ("L(i,k) = A(i,k) * B(i,k)", square(0).toarray() * square(1).toarray()),
+        ("L(i,k) = A(i,k) + B(i,k)", square(0).toarray() + square(1).toarray()),
+        ("L(i,k) = B(i,k) + A(i,j) * B(j,k)", PRODUCT + square(1).toarray()),
+        ("L(i,k) = A(i,k) * A(i,j) * B(j,k)", PRODUCT * square(0).toarray()),
+    ],
+)
+def test_plans_of_unsorted_results(text: str, expected: np.ndarray) -> None:
+    A, B = (ow.tensor(square(seed), name=n) for seed, n in enumerate("AB"))
+    L = ow.empty((40, 40), format=LOOSE, name="L")
+    plan = ow.parse(text, L=L, A=A, B=B).compile().symbolic()
+    for _ in range(2):
+        result = plan()
+        validate(result.storage, "result")
+        assert np.allclose(result.to_numpy(), expected)
+
+
+def test_a_sorted_pattern_is_shared_where_any_order_does() -> None:
+    A = ow.tensor(square(0), name="A")
+    L = ow.empty((40, 40), format=LOOSE, name="L")
+    kernel = ow.parse("L(i,k) = 2 * A(i,k)", L=L, A=A).compile()
+    assert "whose index arrays it shares" in str(kernel.explain())
+    assert np.allclose(kernel().to_numpy(), 2 * square(0).toarray())
+
+
+@pytest.mark.parametrize("format", [ow.CSR, ow.CSC, LOOSE])
+def test_coordinates_come_in_storage_order(format: ow.Format) -> None:
+    A = ow.tensor(square(3), format=format, name="A")
+    coords, values = A.to_coo()
+    expected, stored = unpack(A.storage)
+    assert coords.dtype == expected.dtype
+    assert np.array_equal(coords, expected)
+    assert np.array_equal(values, stored)
+    values[:] = 0  # a copy
+    assert A.to_numpy().any()

@@ -59,6 +59,9 @@ class Op:
     ufunc: Callable[..., Any] = field(default=np.add, compare=False, repr=False)
     typing: np.ufunc | None = field(default=None, compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # its laws follow, or a comparison tells
+
     def __str__(self) -> str:
         return self.name
 

@@ -167,14 +167,18 @@ def number(value: Number, dtype: DType) -> Number:
     >>> number(float("inf"), np.dtype("int8")), number(0.0, np.dtype("bool"))
     (127, False)
     """
+    if type(value) is float and dtype.kind == "f" and (dtype.itemsize == 8 or value in (0, 1)):
+        return value  # most numbers are
     if dtype.kind == "b":
         return value == float("inf") or (value != float("-inf") and bool(value))
     if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+        least, most = _LIMITS[dtype]
+        if type(value) is int and least <= value <= most:
+            return value
         if value == float("inf"):
-            return int(limits.max)
+            return most
         if value == float("-inf"):
-            return int(limits.min)
+            return least
         real = value.real if isinstance(value, complex) else value
         return 0 if real != real else int(np.array(int(real)).astype(dtype))
     if isinstance(value, complex) and dtype.kind == "f":

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, Number, number, strong
 from openwork.index.nodes import Absent, Access, Apply, Cast, Expr, Literal, Reduce
-from openwork.tree import Node, bottom_up
+from openwork.tree import Node, map_children
 
 
 def without(expr: Expr, absent: Collection[Access]) -> Expr:
@@ -17,30 +17,40 @@ def without(expr: Expr, absent: Collection[Access]) -> Expr:
     result that is `Absent` needs no computation at all.
     """
 
-    def rule(node: Node) -> Node | None:
-        match node:
-            case Access() if node in absent:
+    def left(node: Node) -> Node:
+        if isinstance(node, Access):
+            if node in absent:
                 return Absent(number(node.tensor.fill, node.dtype), node.dtype)
-            case Apply(op=op, args=args) if any(isinstance(arg, Absent) for arg in args):
+            return node
+        node = map_children(node, left)
+        new = _left(node)
+        return node if new is None else new
+
+    new = left(expr)
+    assert isinstance(new, Expr)  # noqa: S101 - the rules map expressions to expressions
+    return new
+
+
+def _left(node: Node) -> Node | None:
+    """What is left of an expression, some of whose arguments may be absent; None: all of it."""
+    match node:
+        case Apply(op=op, args=args):
+            kinds_of = set(map(type, args))
+            if Absent in kinds_of:
                 return _apply(op, args, node)
-            case Apply(op=op, args=args) if all(isinstance(arg, Literal) for arg in args):
-                # Constant folding.
+            if kinds_of <= {Literal}:  # constant folding
                 values = [arg.value for arg in args if isinstance(arg, Literal)]
                 kinds = [arg.kind for arg in args]
                 return Literal(op.compute(values, kinds, node.dtype), node.dtype)
-            case Cast(to=to, expr=Absent(value=value)):
-                return Absent(number(value, to), to)
-            case Cast(to=to, expr=Literal(value=value)):
-                return Literal(number(value, to), to)
-            case Reduce(op=op, expr=Absent(value=value, typed=typed)):
-                if value == op.identity_of(typed):
-                    return Absent(value, typed)
-                return Reduce(op, node.var, Literal(value, typed))
-        return None
-
-    new = bottom_up(rule)(expr)
-    assert isinstance(new, Expr)  # noqa: S101 - the rules map expressions to expressions
-    return new
+        case Cast(to=to, expr=Absent(value=value)):
+            return Absent(number(value, to), to)
+        case Cast(to=to, expr=Literal(value=value)):
+            return Literal(number(value, to), to)
+        case Reduce(op=op, expr=Absent(value=value, typed=typed)):
+            if value == op.identity_of(typed):
+                return Absent(value, typed)
+            return Reduce(op, node.var, Literal(value, typed))
+    return None
 
 
 def applied(node: Apply, args: tuple[Expr, ...]) -> Expr:

@@ -149,10 +149,14 @@ class Literal(Expr):
 
     def __eq__(self, other: object) -> bool:
         # 1 and 1.0 and True are different literals, and a NaN is the same literal as itself.
-        return isinstance(other, Literal) and repr(self) == repr(other)
+        return isinstance(other, Literal) and self._text == other._text
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(self._text)
+
+    @cached_property
+    def _text(self) -> str:
+        return repr(self)
 
     def __str__(self) -> str:
         return repr(self.value) if self.typed is None else f"{self.typed}({self.value!r})"

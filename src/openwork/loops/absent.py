@@ -32,7 +32,7 @@ def restrict(stmt: Stmt, absent: Collection[Access]) -> Stmt | None:
         case Where(consumer=consumer, producer=producer, temporary=temporary):
             made = restrict(producer, absent)
             if made is None:
-                return restrict(consumer, [*absent, *reads_of(consumer, temporary)])
+                return restrict(consumer, {*absent, *reads_of(consumer, temporary)})
             used = restrict(consumer, absent)
             return None if used is None else replace(stmt, consumer=used, producer=made)
         case Then(first=first, then=then):
@@ -56,6 +56,8 @@ def vanishes(body: Stmt, access: Access, provenance: Provenance) -> bool:
 
 def followers(body: Stmt, access: Access, provenance: Provenance) -> list[Access]:
     """The workspaces in `body` that are indexed by positions of `access`: absent where it is."""
+    if not provenance.has_positions:
+        return []
     found = (n for n in walk(body) if isinstance(n, Access))
     return [
         node

@@ -62,6 +62,11 @@ class Provenance:
         """The relations that cut variables into runs."""
         return tuple(r for r in self.relations if isinstance(r, Cut))
 
+    @cached_property
+    def has_positions(self) -> bool:
+        """Whether any variable is in a position space."""
+        return any(isinstance(r, Pos) for r in self.relations)
+
     def unrenamed(self, var: IndexVar) -> IndexVar:
         """The variable with the values of `var`, before it was bounded or renamed."""
         relation = self.above.get(var)

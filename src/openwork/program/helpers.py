@@ -35,10 +35,9 @@ HELPERS: dict[str, Facts] = {
     "gallop": _SEARCH,
     "balanced_cut": _SEARCH,
     "cut": _SEARCH,
-    # workspaces with a bitmap or a hash table
-    "mark_words": Facts(reads=True),
-    "mark": Facts(),
-    "list_keys": Facts(),
+    # workspaces that list their keys, found by flags or a hash table
+    "note": Facts(typed_by=1),
+    "order_keys": Facts(typed_by=0),
     "find": Facts(grows=True, typed_by=2),
     "clear": Facts(),
     "sort_pairs": Facts(typed_by=0),

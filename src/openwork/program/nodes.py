@@ -35,7 +35,7 @@ from openwork.program.expressions import (
     every as every,
     expr as expr,
 )
-from openwork.tree import Node
+from openwork.tree import Node, children
 
 
 class Stmt(Node):
@@ -354,6 +354,23 @@ def block(*parts: Stmt | None) -> Block:
         elif part is not None:
             body.append(part)
     return Block(tuple(body))
+
+
+def statements(node: Node) -> tuple[Stmt, ...]:
+    """The statements of `node`, parents first; expressions, most of a program, are not entered.
+
+    Cached on the node, as `walk` does.
+    """
+    known: tuple[Stmt, ...] | None = node.__dict__.get("_statements")
+    if known is None:
+        waiting, seen = [node], list[Stmt]()
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Stmt):
+                seen.append(each)
+            waiting += [n for n in children(each)[::-1] if not isinstance(n, (Expr, Array))]
+        node.__dict__["_statements"] = known = tuple(seen)
+    return known
 
 
 def in_order(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
@@ -56,19 +57,17 @@ def constant_convert(node: Node) -> Node | None:
 
 def drop_unused(body: Node) -> Node:
     """int j = crd[p]; (where j is never used) => nothing"""
-    used = {
-        name.name
-        for stmt in walk(body)
-        for child in children(stmt)
-        for name in ([child] if isinstance(child, p.Name) else [])
-        if not (isinstance(stmt, p.Declare) and stmt.name is child)
-    }
+    declared = Counter(s.name.name for s in p.statements(body) if isinstance(s, p.Declare))
+    named = Counter([n.name for n in walk(body) if isinstance(n, p.Name)])
+    unused = {name for name, times in declared.items() if named[name] == times}
+    if not unused:
+        return body
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, p.Block):
             kept = tuple(
                 s for s in node.body
-                if not (isinstance(s, p.Declare) and s.fixed and s.name.name not in used)
+                if not (isinstance(s, p.Declare) and s.fixed and s.name.name in unused)
             )  # fmt: skip
             return None if len(kept) == len(node.body) else p.Block(kept)
         return None
@@ -143,7 +142,7 @@ def _is_spread(loop: p.For | p.While) -> bool:
 def _replace(node: Node, table: dict[Node, Node]) -> Node:
     if not table:
         return node
-    if node in table:
+    if isinstance(node, p.Load) and node in table:
         return table[node]
     return map_children(node, lambda n: _replace(n, table))
 
@@ -156,10 +155,12 @@ def _values(node: Node, changed: set[str]) -> Iterator[p.Load]:
     waiting = [node]
     while waiting:
         node = waiting.pop()
+        if isinstance(node, p.Expr):
+            found = (n for n in walk(node) if isinstance(n, p.Load))
+            yield from (load for load in found if load.array.role is p.Role.VALUE)
+            continue
         if isinstance(node, p.If) and _tests_invariant(node.condition, changed):
             continue
-        if isinstance(node, p.Load) and node.array.role is p.Role.VALUE:
-            yield node
         waiting += children(node)[::-1]
 
 

@@ -70,15 +70,12 @@ class Known:
 
     def expression(self, node: Node) -> None:
         """Check the names and arrays used in an expression, or in a part of a statement."""
-        match node:
-            case p.Name(name=name):
-                if name not in self.scalars:
-                    raise InternalError(f"{name} is used before it is declared")
-            case p.Array():
-                self.array(node)
-            case _:
-                for child in children(node):
-                    self.expression(child)
+        for part in walk(node):
+            if isinstance(part, p.Name):
+                if part.name not in self.scalars:
+                    raise InternalError(f"{part.name} is used before it is declared")
+            elif isinstance(part, p.Array):
+                self.array(part)
 
     def statement(self, node: p.Stmt) -> None:
         """Check a statement, and declare what it makes."""

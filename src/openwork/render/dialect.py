@@ -54,6 +54,7 @@ class Dialect:
     from_complex: Form  # to a real type
     to_complex: Form  # from a real type
     lowest_bit: Form  # of a nonzero 64-bit number
+    number_of_bits: Form  # that are set in a 64-bit number
     malloc: str  # allocates indices
     free: str
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.render.dialect import Dialect
+from openwork.render.key_lists import NOTE, order_text
 from openwork.render.operator_helpers import OPERATOR_HELPERS, operator_text
-from openwork.render.precedence import ATOM
 from openwork.render.searches import SEARCHES
 
 _FIND = """\
@@ -43,49 +43,6 @@ _CLEAR = """\
 // Forget every slot of a hash table.
 $static void clear($int *table, $int mask) {
   for ($int n = 0; n <= mask; n++) table[n] = -1;
-}
-"""
-
-_WORDS = """\
-// How many words a map of `size` keys takes, with its summaries.
-$static $int mark_words($int size) {
-  const $int words = (size + 63) >> 6, first = (words + 63) >> 6;
-  return words + first + ((first + 63) >> 6);
-}
-"""
-
-_MARK = """\
-// Note that `key` is there.
-$inline void mark(uint64_t *marks, $int size, $int key) {
-  const $int words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
-  uint64_t *word = &marks[second + first + (key >> 6)];
-  const uint64_t known = *word;
-  *word = known | (uint64_t)1 << (key & 63);
-  if (known) return;
-  marks[second + (key >> 12)] |= (uint64_t)1 << (key >> 6 & 63);
-  marks[key >> 18] |= (uint64_t)1 << (key >> 12 & 63);
-}
-"""
-
-_LIST = """\
-// The keys that are there in order, and how many; then none is.
-$static $int list_keys(uint64_t *marks, $int size, $int *keys) {
-  const $int words = (size + 63) >> 6, first = (words + 63) >> 6, second = (first + 63) >> 6;
-  uint64_t *lower = marks + second, *map = lower + first;
-  $int count = 0;
-  for ($int n = 0; n < second; n++) {
-    for (uint64_t a = marks[n]; a; a &= a - 1) {
-      const $int at = n << 6 | $lowest_a;
-      for (uint64_t b = lower[at]; b; b &= b - 1) {
-        const $int word = at << 6 | $lowest_b;
-        for (uint64_t c = map[word]; c; c &= c - 1) keys[count++] = word << 6 | $lowest_c;
-        map[word] = 0;
-      }
-      lower[at] = 0;
-    }
-    marks[n] = 0;
-  }
-  return count;
 }
 """
 
@@ -180,13 +137,10 @@ def helper_text(name: str, type: str, d: Dialect) -> str:
     if name in OPERATOR_HELPERS:
         return operator_text(name, type, d)
     match name:
-        case "mark_words":
-            return d.fill(_WORDS)
-        case "mark":
-            return d.fill(_MARK)
-        case "list_keys":
-            lowest = {f"lowest_{n}": d.lowest_bit.of((n, ATOM))[0] for n in ("a", "b", "c")}
-            return d.fill(_LIST, **lowest)
+        case "note":
+            return d.fill(NOTE, type)
+        case "order_keys":
+            return order_text(type, d)
         case "find":
             slot, key = _folded("keys[slot]", type), _folded("key", type)
             return d.fill(_FIND, type, hash_slot=slot, hash_key=key)

@@ -357,6 +357,13 @@ class _Private:
 
 
 _private = _Private()
+
+
+def private_directory() -> Path:
+    """A directory of this process alone, which is removed when the process ends."""
+    return _private.directory()
+
+
 _warned: set[Path] = set()
 _full: set[Path] = set()  # directories that this process could not write to
 

@@ -13,6 +13,7 @@ from tests.program.small import (
     CRD,
     DOUBLE,
     KEYS,
+    LISTED,
     MARKS,
     MASK,
     ONE,
@@ -161,29 +162,24 @@ def test_the_hash_table_finds_and_sorts_its_keys() -> None:
     assert status == OK
 
 
-def marked(keys: Sequence[int], size: int) -> tuple[p.Stmt, ...]:
-    """Code that marks `keys` in a map, and has them listed."""
-    words = p.Helper("mark_words", (p.Value(size),))
+def noted(keys: Sequence[int], size: int) -> tuple[p.Stmt, ...]:
+    """Code that lists `keys`, and sorts them."""
+    note = [p.Helper("note", (LISTED, KEYS, COUNT, p.Value(key))) for key in keys]
     return (
-        p.Allocate(MARKS, words, zeroed=True),
-        p.Allocate(KEYS, p.Value(size)),
+        p.Allocate(LISTED, p.Value(size), zeroed=True),
+        p.Allocate(MARKS, p.Value(size // 64 + 1), zeroed=True),
+        p.Allocate(KEYS, p.Value(size + 1)),
         p.Declare(COUNT, p.Value(0)),
-        *(p.Do(p.Helper("mark", (MARKS, p.Value(size), p.Value(key)))) for key in keys),
-        p.Set(COUNT, p.Helper("list_keys", (MARKS, p.Value(size), KEYS))),
+        *(p.Set(COUNT, each) for each in note),
+        p.Do(p.Helper("order_keys", (KEYS, COUNT, MARKS))),
     )
 
 
 @pytest.mark.parametrize("size", [6, 64, 4096, 300_000])
-def test_marked_keys_are_listed_in_order(size: int) -> None:
+def test_noted_keys_are_listed_in_order(size: int) -> None:
     given = [size - 1, 0, 3, 3, size // 2, size // 2 + 1, 0]
-    status, _, (keys,) = run(*marked(given, size), made={KEYS: COUNT})
+    status, _, (keys,) = run(*noted(given, size), made={KEYS: COUNT})
     assert (status, keys.tolist()) == (OK, sorted(set(given)))
-
-
-def test_listed_keys_are_forgotten() -> None:
-    again = p.Set(COUNT, p.Helper("list_keys", (MARKS, p.Value(70), KEYS)))
-    status, _, (keys,) = run(*marked([66, 2], 70), again, made={KEYS: COUNT})
-    assert (status, keys.tolist()) == (OK, [])
 
 
 @pytest.mark.parametrize(("key", "position"), [(0, 0), (2, 1), (5, 2), (3, -1), (9, -1)])
@@ -266,13 +262,21 @@ FAULTS: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
             p.Store(p.Array("small", "int32"), p.Value(0), p.Value(2**40)),
         ),
     ),
-    "a key beyond the map": ("marks has no key 6", marked([1, 6], 6)),
-    "a summary that is wrong": (
-        "a summary of marks is wrong about word 0",
+    "a key beyond the list": (r"listed\[6\] is outside of 6", noted([1, 6], 6)),
+    "a flag that is wrong": (
+        "listed is wrong about 1",
         (
-            *marked([1], 6),
-            p.Store(MARKS, p.Value(2), p.Value(2, "uint64")),
-            p.Set(COUNT, p.Helper("list_keys", (MARKS, p.Value(6), KEYS))),
+            *noted([1], 6),
+            p.Set(COUNT, p.Value(0)),
+            p.Set(COUNT, p.Helper("note", (LISTED, KEYS, COUNT, p.Value(1)))),
+        ),
+    ),
+    "a bitmap that is not empty": (
+        "marks is not empty",
+        (
+            *noted([1], 6),
+            p.Store(MARKS, p.Value(0), p.Value(2, "uint64")),
+            p.Do(p.Helper("order_keys", (KEYS, COUNT, MARKS))),
         ),
     ),
     "an array left on a shelf": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openwork.format.levels import Level
 from openwork.index.absence import without
 from openwork.index.nodes import Absent, Access, Assignment, Expr
 from openwork.tree import walk
@@ -66,6 +67,15 @@ def choose_assembly(assignment: Assignment) -> Assembly:
     return Append()
 
 
+def _agree(stored: tuple[Level, ...], wanted: tuple[Level, ...]) -> bool:
+    """Whether levels are those that are wanted; sorted coordinates do where any order does."""
+    return len(stored) == len(wanted) and all(
+        one == other
+        or (type(one) is type(other) and not other.ordered and one == other(ordered=True))
+        for one, other in zip(stored, wanted, strict=True)
+    )
+
+
 def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
     """How many levels the result shares with `operand`, if it has exactly its pattern.
 
@@ -77,7 +87,7 @@ def _shared_depth(assignment: Assignment, operand: Access) -> int | None:
     levels = result.tensor.format.levels
     depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
     if (
-        operand.tensor.format.levels[:depth] != levels[:depth]
+        not _agree(operand.tensor.format.levels[:depth], levels[:depth])
         or operand.level_vars[:depth] != result.level_vars[:depth]
         or len(set(operand.level_vars)) != len(operand.level_vars)
     ):

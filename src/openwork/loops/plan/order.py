@@ -8,6 +8,7 @@ the iterations of conversions and loops together.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
@@ -114,12 +115,17 @@ def choose_order(
     entries = {a: costs.stored(a) for a in operands}
     # Slightly less than its operands together, so that one conversion beats several.
     entries[result] = 0.9 * sum(entries.values())
+    orders = _Orders(variables, [*operands, result])
+    holders: dict[Edge, set[Access]] = {}
+    for access, edges in constraints.items():
+        for edge in edges:
+            holders.setdefault(edge, set()).add(access)
 
     def tries() -> Iterator[Order]:
         # A single operand is traversed in storage order; only conflicts call for conversions.
         for misfits in _subsets(candidates) if len(candidates) > 1 else [frozenset[Access]()]:
-            edges = {e for a, es in constraints.items() if a not in misfits for e in es} | always
-            for order in _orders(variables, edges, [*operands, result]):
+            edges = always.union(e for e, those in holders.items() if not those <= misfits)
+            for order in orders.with_edges(edges):
                 yield Order(order, misfits)
 
     runs: dict[tuple[int, tuple[IndexVar, ...]], dict[IndexVar, float]] = {}
@@ -128,7 +134,7 @@ def choose_order(
         """The trip counts of loops along one operand, which many orders have in common."""
         access = operands[number]
         misfits = access in order.misfits
-        mine = tuple(v for v in order.vars if v in access.vars) if misfits else ()
+        mine = tuple([v for v in order.vars if v in access.vars]) if misfits else ()
         if (number, mine) not in runs:
             walked = converted(access, order.vars) if misfits else access
             runs[number, mine] = {v: costs.run(walked, v) for v in dict.fromkeys(walked.vars)}
@@ -141,7 +147,7 @@ def choose_order(
         tables = [runs_of(n, order) for n in range(len(operands))]
         return costs.work(order.vars, tables) + conversions
 
-    everything = next(_orders(variables, set(always), [*operands, result]))
+    everything = next(iter(orders.with_edges(always)))
     unordered = Order(everything, frozenset(candidates))
     chosen, least = unordered, cost(unordered, float("inf"))
     for order in islice(tries(), _MOST_TRIED):
@@ -171,33 +177,45 @@ def converted(access: Access, order: Sequence[IndexVar]) -> Access:
     return Access(replace(access.tensor, format=storage), access.vars, access.span)
 
 
-def _orders(
-    variables: Sequence[IndexVar], edges: set[Edge], accesses: Sequence[Access]
-) -> Iterator[tuple[IndexVar, ...]]:
-    """Orders that respect `edges`, the likeliest first.
+class _Orders:
+    """The orders of `variables` that respect some edges, the likeliest first.
 
     Variables of sparse levels come first; then dense ones by stride, so that the innermost loop
     runs along memory.
     """
-    walked = {v for e in edges for v in e} | {
-        var
-        for access in accesses
-        for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
-        if not level.full
-    }
-    unit_stride = {
-        var: sum(bool(a.level_vars) and a.level_vars[-1] == var for a in accesses)
-        for var in variables
-    }
-    first = [var for var in variables if var in walked]
-    rest = sorted((v for v in variables if v not in walked), key=lambda v: unit_stride[v])
 
-    def extend(order: tuple[IndexVar, ...]) -> Iterator[tuple[IndexVar, ...]]:
-        left = [var for var in first if var not in order]
-        if not left:
-            yield (*order, *rest)
-        for var in left:
-            if not any(before in left and after == var for before, after in edges):
-                yield from extend((*order, var))
+    def __init__(self, variables: Sequence[IndexVar], accesses: Sequence[Access]) -> None:
+        self.variables = variables
+        self.sparse = {
+            var
+            for access in accesses
+            for level, var in zip(access.tensor.format.levels, access.level_vars, strict=True)
+            if not level.full
+        }
+        innermost = Counter(a.level_vars[-1] for a in accesses if a.level_vars)
+        self.by_stride = sorted(variables, key=lambda var: innermost[var])
+        self._known: dict[frozenset[Edge], list[tuple[IndexVar, ...]]] = {}
 
-    return extend(())
+    def with_edges(self, edges: frozenset[Edge]) -> Sequence[tuple[IndexVar, ...]]:
+        """The orders in which for each edge the first variable comes before the second."""
+        if edges not in self._known:
+            self._known[edges] = list(islice(self._all(edges), _MOST_TRIED))
+        return self._known[edges]
+
+    def _all(self, edges: frozenset[Edge]) -> Iterator[tuple[IndexVar, ...]]:
+        walked = self.sparse.union(*edges)
+        first = [var for var in self.variables if var in walked]
+        rest = [var for var in self.by_stride if var not in walked]
+        before = defaultdict[IndexVar, set[IndexVar]](set)
+        for a, b in edges:
+            before[b].add(a)
+
+        def extend(order: tuple[IndexVar, ...]) -> Iterator[tuple[IndexVar, ...]]:
+            left = [var for var in first if var not in order]
+            if not left:
+                yield (*order, *rest)
+            for var in left:
+                if before[var].isdisjoint(left):
+                    yield from extend((*order, var))
+
+        return extend(())

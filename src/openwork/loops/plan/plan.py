@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
-from openwork.format.levels import Compressed, Dense
+from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.absent import restrict
@@ -24,7 +24,7 @@ from openwork.loops.plan.order import (
     converted,
     walk_edges,
 )
-from openwork.loops.plan.sorted import sorted_operands
+from openwork.loops.plan.sorted import rising, sorted_operands
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
@@ -132,13 +132,18 @@ def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
     """Compute a result whose levels cannot be appended to in a format whose levels can."""
     tensor = assignment.lhs.tensor
     levels = tensor.format.levels
-    if all((level.full and not level.arrays) or level.appends for level in levels):
+    # Entries of the innermost level may be appended in any order.
+    if _can_append((*levels[:-1], *map(rising, levels[-1:]))):
         return assignment
     kinds = [Dense if level.full else Compressed for level in levels]
     made = Format(kinds, tensor.format.order)
     trace.decide(f"{tensor}: computed as {made!r}, then converted to {tensor.format!r}")
     lhs = replace(assignment.lhs, tensor=replace(tensor, format=made))
     return replace(assignment, lhs=lhs)
+
+
+def _can_append(levels: tuple[Level, ...]) -> bool:
+    return all((level.full and not level.arrays) or level.appends for level in levels)
 
 
 def _stored(

@@ -29,7 +29,7 @@ def sorted_operands(
 ) -> tuple[Assignment, tuple[tuple[TensorVar, TensorVar], ...]]:
     """`assignment` over sorted operands where their order matters, before and after sorting.
 
-    The order of the result does not matter here: it is computed in order, then converted.
+    The order of the result does not matter here: operands that are merged are always sorted.
     """
     accesses = accesses_of(assignment.rhs)
     if all(rises(access.tensor.format) for access in accesses):
@@ -40,7 +40,7 @@ def sorted_operands(
         if rises(tensor.format) or _walks_alone(assignment, access) or tensor in table:
             continue
         stored = tensor.format
-        format = Format([_rising(level) for level in stored.levels], stored.order, stored.tiles)
+        format = Format([rising(level) for level in stored.levels], stored.order, stored.tiles)
         table[tensor] = tensor.converted("o", format)
         trace.decide(
             f"{tensor}: its coordinates are unsorted, and sorted before each call, as {format!r}"
@@ -51,7 +51,8 @@ def sorted_operands(
     return replace(assignment, rhs=substitute(assignment.rhs, new)), tuple(table.items())
 
 
-def _rising(level: Level) -> Level:
+def rising(level: Level) -> Level:
+    """`level` with sorted coordinates."""
     return level if level.ordered else level(ordered=True)
 
 

@@ -20,6 +20,7 @@ from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of, relations
 from openwork.loops.plan.assembly import Shared, accesses_of
 from openwork.loops.plan.nest import with_nest
 from openwork.loops.plan.plan import Plan
+from openwork.loops.plan.sorted import rises
 from openwork.loops.provenance import Provenance
 from openwork.tree import Node, bottom_up, substitute, walk
 
@@ -53,14 +54,25 @@ def known_pattern(plan: Plan, name: str) -> Plan:
 def narrows(plan: Plan) -> bool:
     """Whether the numeric phase alone is less work: not for a plain union of operands.
 
-    There every entry of an operand is one of the result, and the pattern is one more to merge.
+    There every entry of an operand is one of the result, and the pattern is one more to merge. An
+    unsorted pattern cannot be merged at all; it has to be all that is traversed.
     """
     loops = nest_of(plan.loops)
+    if not rises(plan.result.format):
+        return _only_passed_on(plan)
     if any(isinstance(node, Where) for node in walk(loops)):
         return True
     provenance = Provenance(relations_of(plan.loops))
     sparse = [a for a in accesses_of(plan.assignment.rhs) if not a.tensor.format.is_dense]
     return any(vanishes(loops, access, provenance) for access in sparse)
+
+
+def _only_passed_on(plan: Plan) -> bool:
+    """Whether the result is written once, from a workspace that is only passed on to it."""
+    body = nest_of(known_pattern(plan, "").loops)
+    made = [n for n in walk(body) if isinstance(n, Where)]
+    writes = [n for n in walk(body) if isinstance(n, Assign) and n.lhs.tensor == plan.result]
+    return len(writes) == 1 and len(made) == 1 and made[0].swept
 
 
 def within(pattern: Access, expr: Expr) -> Expr:

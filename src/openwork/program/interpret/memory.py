@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -251,43 +250,25 @@ def clear(part: int | None, table: Memory, mask: int) -> None:
         table.store(at, -1, part)
 
 
-def _map_of(size: int) -> tuple[int, int, int]:
-    """The number of words of a bitmap of `size` keys, and of each of its summaries."""
-    words = (size + 63) // 64
-    first = (words + 63) // 64
-    return words, first, (first + 63) // 64
+def note(part: int | None, listed: Memory, keys: Memory, count: int, key: int) -> int:
+    """List `key`, if it is not listed yet; how many keys are then."""
+    if bool(listed.load(key, part)) != (key in keys.first(count, part)):
+        raise InternalError(f"{listed.name} is wrong about {key}")
+    more = count + 1 - int(listed.load(key, part))
+    keys.store(count, key, part)
+    listed.store(key, 1, part)
+    return more
 
 
-def mark_words(part: int | None, size: int) -> int:
-    """The number of words of a bitmap of `size` keys, with its summaries."""
-    return sum(_map_of(size))
-
-
-def mark(part: int | None, marks: Memory, size: int, key: int) -> None:
-    """Set the bit of `key`."""
-    if not 0 <= key < size:
-        raise InternalError(f"{marks.name} has no key {key} among {size}")
-    _, first, second = _map_of(size)
-    places = (second + first + key // 64, key), (second + key // 4096, key // 64)
-    for word, bit in (*places, (key // 2**18, key // 4096)):
-        marks.store(word, int(marks.load(word, part)) | 1 << bit % 64, part)
-
-
-def list_keys(part: int | None, marks: Memory, size: int, keys: Memory) -> int:
-    """List the keys of the bitmap in order, return their number, and clear it."""
-    words, first, second = _map_of(size)
-    map = marks.first(words + first + second, part)
-    maps = map[second + first :], map[second : second + first], map[:second]
-    for lower, upper in pairwise(maps):
-        for word, held in enumerate(lower):
-            if bool(held) != bool(upper[word // 64] >> word % 64 & 1):
-                raise InternalError(f"a summary of {marks.name} is wrong about word {word}")
-    found = [64 * n + bit for n, held in enumerate(maps[0]) for bit in range(64) if held >> bit & 1]
+def order_keys(part: int | None, keys: Memory, count: int, marks: Memory) -> None:
+    """Sort keys, which must be distinct, by an empty bitmap."""
+    found = sorted(keys.first(count, part))
+    if len(set(found)) != count:
+        raise InternalError(f"{keys.name} lists a key twice")
+    if any(marks.first(found[-1] // 64 + 1 if found else 0, part)):
+        raise InternalError(f"{marks.name} is not empty")
     for at, key in enumerate(found):
         keys.store(at, key, part)
-    for at in range(len(map)):
-        marks.store(at, 0, part)
-    return len(found)
 
 
 def sort_pairs(part: int | None, keys: Memory, slots: Memory, count: int) -> None:
@@ -333,9 +314,8 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "cut": cut,
     "find": find,
     "clear": clear,
-    "mark_words": mark_words,
-    "mark": mark,
-    "list_keys": list_keys,
+    "note": note,
+    "order_keys": order_keys,
     "sort_pairs": sort_pairs,
     "in_turn": in_turn,
     "put_at": put_at,

@@ -65,7 +65,7 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     variables += [block.var for block in plan.blocks]
     names = Names(
         plan.result, operands, temporaries, variables, facts, provenance.relations,
-        blocks=plan.blocks,
+        blocks=plan.blocks, narrow=_narrow(plan, facts, provenance),
     )  # fmt: skip
     made = plan.assembly if isinstance(plan.assembly, Append) else Append()
     make = maker_of(made) if made.lanes > 1 else Workspace
@@ -102,6 +102,26 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
     initial = None if keeps else initial_value(plan)
     return Lowered(program, tuple(variables), initial, tuple(ctx.notes), ctx.merged)
+
+
+def _narrow(plan: Plan, facts: Specialization, provenance: Provenance) -> frozenset[IndexVar]:
+    """The variables whose extents fit 32 bits: new coordinates of the result are stored so."""
+    lhs = plan.assignment.lhs
+    if not isinstance(plan.assembly, Append):
+        return frozenset()  # the width of an operand's coordinates, which its pattern decides
+    stored = {
+        var
+        for level, var in enumerate(lhs.level_vars)
+        for fact in lhs.tensor.format.levels[level].arrays
+        if fact.holds == "coordinates" and facts.width(lhs.tensor.name, level, fact.name) == "int32"
+    }
+    renamed = {
+        child
+        for relation in provenance.relations
+        if relation.renames and stored.issuperset(relation.parents)
+        for child in relation.children
+    }
+    return frozenset(stored | renamed)
 
 
 def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argument]:

@@ -15,6 +15,7 @@ from openwork.errors import InternalError
 from openwork.index.nodes import Access, Expr as IndexExpr, Literal
 from openwork.loops.absent import reads_of, restrict, vanishes
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where, written
+from openwork.loops.plan.assembly import accesses_of
 from openwork.program import nodes as p
 from openwork.program.elements import combine, converted, lower_value
 from openwork.program.lower.base.accumulate import (
@@ -223,7 +224,7 @@ class Lowering:
             *(() if scope.counting else work.declare()),
             *(work.prepare() if temporary in self.ctx.unclear and not scope.counting else ()),
             producer,
-            *work.finish(),
+            *work.finish(ordered=not _in_any_order(stmt, self.ctx, scope.counting)),
             self._consume(stmt, flag, scope),
             *work.reset(valued=not scope.counting),
             self.lower(_sweep(stmt), scope) if stmt.swept else None,
@@ -369,6 +370,29 @@ def _shaped(shape: Shape, drivers: list[frozenset[Access]], walked: set[Access])
     if len(set(drivers)) == 1 and len(drivers[0]) == 1:
         return shape.position(next(iter(drivers[0])))
     return shape.merge(walked)
+
+
+def _in_any_order(stmt: Where, ctx: Context, counting: bool) -> bool:
+    """Whether the order in which the consumer reads the keys of the temporary does not matter.
+
+    It does not if each key alone becomes an entry of the result, which is stored in no order, or
+    only counted.
+    """
+    loop = stmt.consumer
+    if not isinstance(loop, Forall) or not isinstance(loop.body, Assign):
+        return False
+    var, lhs, rhs = loop.var, loop.body.lhs, loop.body.rhs
+    last = lhs.tensor.format.levels[-1:]
+    others = [a for a in accesses_of(rhs) if a.tensor != stmt.temporary]
+    return (
+        bool(last)
+        and (counting or not last[0].ordered)
+        and lhs.level_vars[-1] == var
+        and ctx.is_result(lhs)
+        and not any(var in (*r.parents, *r.children) for r in ctx.provenance.relations)
+        and all(kind.locates for a in others for kind in a.levels_along((var,)))
+        and restrict(loop.body, reads_of(loop.body, stmt.temporary)) is None
+    )
 
 
 def _sweep(stmt: Where) -> Stmt:

@@ -24,7 +24,7 @@ def may_fail(node: Node) -> bool:
 
 def owned_arrays(body: p.Stmt, by: p.Threads) -> list[p.Array]:
     """The arrays that each thread of a loop over `body` allocates for itself."""
-    nodes = [n for s in (*by.private, body, *by.cleanup) for n in walk(s)]
+    nodes = [n for s in (*by.private, body, *by.cleanup) for n in p.statements(s)]
     return list(dict.fromkeys(n.array for n in nodes if isinstance(n, p.Allocate)))
 
 
@@ -37,11 +37,11 @@ def local_arrays(body: p.Stmt) -> list[p.Array]:
     """The arrays that the function allocates, apart from those of single threads."""
     private = {
         array
-        for loop in walk(body)
+        for loop in p.statements(body)
         if isinstance(loop, p.For) and isinstance(loop.by, p.Threads)
         for array in owned_arrays(loop.body, loop.by)
     }
-    arrays = [s.array for s in walk(body) if isinstance(s, p.Allocate)]
+    arrays = [s.array for s in p.statements(body) if isinstance(s, p.Allocate)]
     return [array for array in dict.fromkeys(arrays) if array not in private]
 
 
@@ -134,7 +134,7 @@ def shelved(w: CWriter, s: p.Shelf | p.Put | p.Take) -> list[str]:
 
 
 def _shelves(body: p.Stmt) -> Iterator[p.Array]:
-    return (s.array for s in walk(body) if isinstance(s, p.Shelf))
+    return (s.array for s in p.statements(body) if isinstance(s, p.Shelf))
 
 
 def declared_shelves(body: p.Stmt) -> list[str]:

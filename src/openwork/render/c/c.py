@@ -45,8 +45,8 @@ from openwork.render.c.threads import SHARES, fails_late, parallel_for, streams
 from openwork.render.c.vectors import in_vectors, local, sum_lanes
 from openwork.render.c.writer import NEGATIVE, CWriter
 from openwork.render.writer import Helpers, indent, names_type
-from openwork.tree import walk
 
+_HEAD = "int32_t kernel("
 _TYPEDEFS = {
     name: f"typedef __{name.upper()}_TYPE__ {name}_t;"
     for name in (f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
@@ -61,14 +61,25 @@ def render(program: p.Program, name: str = "kernel") -> str:
 def render_all(programs: Mapping[str, p.Program]) -> str:
     """One C file with a function for each of `programs`, under their names."""
     helpers: Helpers = {}
-    functions = [
-        _function(name, CWriter(C, LIBRARY, helpers, program, statement))
-        for name, program in programs.items()
-    ]
+    functions = []
+    for name, program in programs.items():
+        used, function = _rendered(program)
+        helpers |= used
+        functions.append(function.replace(_HEAD, f"int32_t {name}(", 1))
     text = "\n".join([*helpers.values(), *functions])
     types = [d for n, d in _TYPEDEFS.items() if names_type(text, n)]
     size = ["typedef __SIZE_TYPE__ size_t;"] if "size_t" in text else []
     return "\n".join([*types, *size, "", text, ""])
+
+
+def _rendered(program: p.Program) -> tuple[Helpers, str]:
+    """The helpers and the function of `program`; cached on it, for those who compile many."""
+    known: tuple[Helpers, str] | None = program.__dict__.get("_c")
+    if known is None:
+        helpers: Helpers = {}
+        function = _function(CWriter(C, LIBRARY, helpers, program, statement))
+        known = program.__dict__["_c"] = helpers, function
+    return known
 
 
 def statement(w: CWriter, s: p.Stmt) -> list[str]:
@@ -133,7 +144,7 @@ def _if(w: CWriter, s: p.If) -> list[str]:
 # -- the function -------------------------------------------------------------------------------
 
 
-def _function(name: str, w: CWriter) -> str:
+def _function(w: CWriter) -> str:
     body = w.stmt(w.program.body)
     made = [a for a in w.program.arguments if a.role == "made"]
     tail = _hand_back(w, made)
@@ -150,7 +161,7 @@ def _function(name: str, w: CWriter) -> str:
         *tail,
     ]
     title = [f"// {line}" for line in w.program.title.splitlines()]
-    head = f"int32_t {name}(void **arrays, int64_t *sizes) {{"
+    head = f"{_HEAD}void **arrays, int64_t *sizes) {{"
     return "\n".join([*title, head, *indent(lines), "}", ""])
 
 
@@ -180,7 +191,7 @@ def _arguments(w: CWriter, used: set[str]) -> list[str]:
 
 def _hand_back(w: CWriter, made: list[p.Argument]) -> list[str]:
     """The end of the function: free memory, and return the arrays that were made."""
-    nodes = list(walk(w.program.body))
+    nodes = p.statements(w.program.body)
     polls = any(isinstance(n, (p.For, p.While)) and n.polls for n in nodes)
     late = any(
         fails_late(w.program, n, n.by)

@@ -32,6 +32,7 @@ C = Dialect(
     from_complex=_CAST,
     to_complex=_CAST,
     lowest_bit=Form("__builtin_ctzll({x})", CHOICE, ATOM),
+    number_of_bits=Form("__builtin_popcountll({x})", CHOICE, ATOM),
     malloc="__builtin_malloc",
     free="__builtin_free",
 )

@@ -7,6 +7,7 @@ from openwork.render.c.dialect import C
 from openwork.render.c.store_helpers import STORE_HELPERS, store_text
 from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
 from openwork.render.helpers import Library, helper_text
+from openwork.render.key_lists import order_text
 
 _NEXT_SHARE = """\
 // How many of a thread's shares are taken; in cache lines of its own.
@@ -161,6 +162,31 @@ static inline void gather_soon(const void *at) {
 }
 """
 
+# Each key's place is the number of smaller ones: vectors compare all pairs, without a branch.
+_FEW_KEYS = """\
+#if defined __AVX512F__
+  const int64_t few = 384 / sizeof *keys;
+#elif defined __AVX2__
+  const int64_t few = 256 / sizeof *keys;
+#else
+  const int64_t few = 96 / sizeof *keys;
+#endif
+  if (count <= few) {
+    $ctype *ranked = keys + count;
+    for (int64_t begin = 0; begin < count; begin += 32) {
+      $ctype smaller[32] = {0};
+      for (int64_t n = 0; n < count; n++) {
+        const $ctype key = keys[n];
+        for (int64_t lane = 0; lane < 32; lane++) smaller[lane] += key < keys[begin + lane];
+      }
+      for (int64_t lane = 0; lane < 32 && begin + lane < count; lane++)
+        ranked[smaller[lane]] = keys[begin + lane];
+    }
+    for (int64_t n = 0; n < count; n++) keys[n] = ranked[n];
+    return;
+  }
+"""
+
 _PLAIN = {
     "cut_even": _EVEN,
     "next_share": _NEXT_SHARE,
@@ -181,6 +207,8 @@ def _text(name: str, type: str) -> str:
     """The C text of a helper for arrays or values of an element type."""
     if name in _PLAIN:
         return C.fill(_PLAIN[name], no_memory=str(NO_MEMORY))
+    if name == "order_keys":
+        return order_text(type, C, few=_FEW_KEYS, widest="count < 512 ? 8 : 11", bits=11)
     if name == "checked_pow":
         return C.fill(_CHECKED_POWER, type)
     if name in STORE_HELPERS:

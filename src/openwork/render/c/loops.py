@@ -12,7 +12,6 @@ from openwork.render.c.gathers import Gathered, gathered
 from openwork.render.c.stores import needs_lock
 from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent, remark
-from openwork.tree import walk
 
 POLL = "if (*stop) break;"
 # Iterations of a vectorized loop between two checks of the interrupt flag.
@@ -113,7 +112,7 @@ def _unroll(times: int) -> list[str]:
 
 def _simd(w: CWriter, s: p.For) -> list[str]:
     """The pragma that vectorizes, unless the loop has something that cannot be vectorized."""
-    if may_fail(s.body) or any(isinstance(n, p.Stmt) and needs_lock(n) for n in walk(s.body)):
+    if may_fail(s.body) or any(map(needs_lock, p.statements(s.body))):
         return []
     clauses = ""
     for reduction in s.reductions:

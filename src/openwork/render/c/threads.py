@@ -41,7 +41,7 @@ from openwork.render.c.loops import for_loop
 from openwork.render.c.stores import is_streamed
 from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent
-from openwork.tree import children, walk
+from openwork.tree import children
 
 SHARES = 8  # of the range of a thread, where any thread may take any of them
 
@@ -82,6 +82,8 @@ def parallel_for(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
 
 def streams(s: p.Stmt, by_threads: bool) -> bool:
     """Whether `s` has streaming stores, in parallel loops or outside of them."""
+    if not any(map(is_streamed, p.statements(s))):
+        return False
     if isinstance(s, p.For) and isinstance(s.by, p.Threads) and not by_threads:
         return False
     inner = (child for child in children(s) if isinstance(child, p.Stmt))
@@ -108,7 +110,7 @@ def _last_in(stmt: p.Stmt) -> Iterator[p.Stmt]:
 
 
 def _works(stmt: p.Stmt) -> bool:
-    return any(isinstance(n, (p.For, p.While, p.Allocate, p.Grow)) for n in walk(stmt))
+    return any(isinstance(n, (p.For, p.While, p.Allocate, p.Grow)) for n in p.statements(stmt))
 
 
 def _remark(s: p.For, by: p.Threads) -> str:

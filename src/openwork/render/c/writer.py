@@ -11,7 +11,6 @@ from openwork.program.powers import may_be_negative
 from openwork.render.c.vector_helpers import vector_kind
 from openwork.render.precedence import ATOM, TIMES, Spelled, paren
 from openwork.render.writer import Writer
-from openwork.tree import walk
 
 NEGATIVE = "negative"  # the flag for negative powers of integers
 
@@ -34,7 +33,7 @@ class CWriter(Writer):
     @cached_property
     def private_arrays(self) -> frozenset[p.Array]:
         """The arrays that threads keep throughout a loop, and free when they are done."""
-        loops = (n for n in walk(self.program.body) if isinstance(n, p.For))
+        loops = (n for n in p.statements(self.program.body) if isinstance(n, p.For))
         setup = (s for n in loops if isinstance(n.by, p.Threads) for s in n.by.private)
         return frozenset(s.array for s in setup if isinstance(s, p.Allocate))
 
@@ -50,6 +49,8 @@ class CWriter(Writer):
     def expr(self, e: p.Expr | p.Array) -> Spelled:
         """An expression, and how tightly it binds."""
         match e:
+            case p.Name(name=name):
+                return name, ATOM
             case p.Load(array=array, index=index) if array.vectors:
                 place = paren(self.expr(index), TIMES)
                 lanes = f"LANES_{vector_kind(array.type, array.vectors)}"

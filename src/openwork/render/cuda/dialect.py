@@ -37,6 +37,7 @@ CUDA = Dialect(
     from_complex=Form("({type}){x}.re", ATOM, UNARY),
     to_complex=Form("{type}(({half}){x})", UNARY, ATOM),
     lowest_bit=Form("(__ffsll((long long){x}) - 1)", UNARY, ATOM),
+    number_of_bits=Form("__popcll({x})", CHOICE, ATOM),
     malloc=f"({INDEX_TYPE} *)malloc",
     free="free",
 )

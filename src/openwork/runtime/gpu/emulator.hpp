@@ -367,6 +367,7 @@ template <typename T> static inline void __stcs(T *place, T value) { *place = va
 static inline void __threadfence() {}
 
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
 static inline int __ffs(int bits) { return __builtin_ffs(bits); }
 static inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 static inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }

@@ -151,10 +151,6 @@ class Run:
                 if place not in self.numbers:
                     (self.numbers[place],) = self._numbers(*place, 1)
                 return self.numbers[place]
-            case p.Helper(name="mark_words", args=(p.Expr() as size,)):
-                words = -(-self.value(size) // 64)
-                first = -(-words // 64)
-                return words + first + -(-first // 64)
             case p.Helper(name="table_slots", args=(p.Expr() as size,)):
                 return table_slots(self.value(size))
             case p.Binary(sign=sign, left=left, right=right):

@@ -88,7 +88,8 @@ class Toolchain:
         """
         if optimize not in OPTIMIZE or not set(sanitize) <= set(SANITIZERS):
             raise InternalError(f"no such compiler option: {optimize} {sanitize}")
-        flags = [*_BASE, *_extra(self.kind), optimize, *self.native]
+        alone = () if sanitize else _alone(self.kind)  # sanitizers are libraries
+        flags = [*_BASE, *_extra(self.kind), *alone, optimize, *self.native]
         if self.openmp:
             flags.append(_OPENMP)
         if self.complex_fast:
@@ -102,7 +103,7 @@ class Toolchain:
     @property
     def libraries(self) -> tuple[str, ...]:
         """The libraries to link, after the source."""
-        return _libraries(self.kind)
+        return _libraries(self.kind, self.openmp)
 
     def compile(self, folder: Path, flags: tuple[str, ...]) -> None:
         """Compile `source.c` to `kernel.so`, both in `folder`.
@@ -220,7 +221,7 @@ def _candidate(name: str, command: tuple[str, ...] | None) -> Candidate:
 
 def _fingerprint(command: tuple[str, ...]) -> str:
     """A digest that changes when the compiler, the CPU or our requirements change."""
-    tried = (_BASE, _native_flags(), _jump_flags(), _OPENMP, _COMPLEX, _PROBE)
+    tried = (_BASE, _alone("gcc"), _native_flags(), _jump_flags(), _OPENMP, _COMPLEX, _PROBE)
     facts: list[object] = [cache.ABI, cpu_identity(), command, tried]
     for path in map(shutil.which, command):
         if path is not None:
@@ -311,8 +312,10 @@ def _accepted(
     problem: str | None = None
     for extras in ((_OPENMP, _COMPLEX), (_COMPLEX,), (_OPENMP,), ()):
         # -Werror, because a flag that is ignored with a warning does not work.
-        flags = (*_BASE, *_extra(kind), *native, *extras, "-Werror", "-Wno-unknown-pragmas")
-        problem = cache.in_scratch(partial(_tried, command, flags, _libraries(kind)))
+        accepted = (*_extra(kind), *_alone(kind), *native, *extras)
+        flags = (*_BASE, *accepted, "-Werror", "-Wno-unknown-pragmas")
+        libraries = _libraries(kind, _OPENMP in extras)
+        problem = cache.in_scratch(partial(_tried, command, flags, libraries))
         if problem is None:
             return extras
     return f"it cannot build a library that loads: {problem}"
@@ -344,7 +347,14 @@ def _extra(kind: Kind) -> tuple[str, ...]:
     return ("-nostdlib", "-fno-sanitize=undefined") if kind == "zig" else ()
 
 
-def _libraries(kind: Kind) -> tuple[str, ...]:
+def _alone(kind: Kind) -> tuple[str, ...]:
+    # The C library is in the process already, and reading it is most of linking a small kernel.
+    return ("-nodefaultlibs",) if kind == "gcc" and sys.platform == "linux" else ()
+
+
+def _libraries(kind: Kind, openmp: bool) -> tuple[str, ...]:
+    if _alone(kind):
+        return (*(["-lgomp"] if openmp else []), "-lm", "-lgcc")
     return () if kind == "zig" else ("-lm",)
 
 

@@ -13,13 +13,19 @@ import numpy as np
 from scipy import sparse
 
 from openwork.errors import FormatError
-from openwork.format.formats import BSR, CSC, CSR, DIA, dense
+from openwork.format.formats import BSR, CSC, CSR, DIA, Format, dense
+from openwork.format.levels import Compressed, Dense
+from openwork.format.levels.width import index_dtype
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import differs, to_dense, unpack
 from openwork.tensor.exchange.scipy import to_bsr, to_dia
 from openwork.tensor.exchange.torch import dense_to_torch, sparse_to_torch
+
+_UNSORTED = tuple(
+    Format([Dense, Compressed(ordered=False)], order) for order in (CSR.order, CSC.order)
+)
 
 
 def to_array(storage: Storage) -> Any:
@@ -30,9 +36,9 @@ def to_array(storage: Storage) -> Any:
 
 
 def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
-    """`storage` as a SciPy array of the same kind: CSR, CSC, BSR (with blocks that divide the
-    shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays are copies
-    unless `share`."""
+    """`storage` as a SciPy array of the same kind: CSR, CSC, sorted or not, BSR (with blocks that
+    divide the shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays
+    are copies unless `share`."""
     if len(storage.shape) != 2:
         raise FormatError(
             f"{name} has {len(storage.shape)} modes, but SciPy matrices have two",
@@ -48,11 +54,12 @@ def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
     if storage.format == DIA:
         return to_dia(storage)
     own = storage if share or storage.format.is_dense else storage.copy()
-    if storage.format in (CSR, CSC):
+    if storage.format in (CSR, CSC, *_UNSORTED):
         arrays = own.levels[1]
-        make = sparse.csr_array if storage.format == CSR else sparse.csc_array
+        make = sparse.csr_array if storage.format.order == CSR.order else sparse.csc_array
         matrix = make((own.values, arrays["crd"], arrays["pos"]), shape=storage.shape)
-        matrix.has_canonical_format = True
+        if storage.format not in _UNSORTED:
+            matrix.has_canonical_format = True
         return matrix
     if _is_bsr(storage):
         return to_bsr(own)
@@ -119,5 +126,12 @@ def to_torch(storage: Storage, name: str, share: bool) -> Any:
 
 def to_coo(storage: Storage) -> tuple[Any, Any]:
     """The coordinates and values of all stored entries, copied."""
+    if storage.format in (CSR, CSC, *_UNSORTED):  # in a third of the time
+        (row, column), arrays = storage.format.order, storage.levels[1]
+        dtype = index_dtype(max((*storage.shape, 1)) - 1)
+        coords = np.empty((2, len(storage.values)), dtype)
+        coords[row] = np.repeat(np.arange(storage.shape[row], dtype=dtype), np.diff(arrays["pos"]))
+        coords[column] = arrays["crd"]
+        return coords, storage.values.copy()
     coords, values = unpack(storage)
     return coords, values.copy() if values is storage.values else values

@@ -213,8 +213,12 @@ def _check_runs(plan: Plan, path: Path, known: dict[IndexVar, int], provenance: 
 
 
 def _check_order(path: Path, known: dict[IndexVar, int], provenance: Provenance) -> None:
-    """Unsorted coordinates are neither merged nor cut: no part of them can be searched for."""
-    loose = [a for a in path.accesses if not rises(a.tensor.format)]
+    """Unsorted coordinates are neither merged nor cut: no part of them can be searched for.
+
+    Those of a result are only written: it may be computed in order.
+    """
+    read = (a for a in path.accesses if a != path.assign.lhs)
+    loose = [a for a in read if not rises(a.tensor.format)]
     for n, loop in enumerate(path.loops if loose else ()):
         together = merged(loop, path.loops[:n], provenance)
         if set(together) & set(loose):

@@ -87,6 +87,7 @@ class Names:
     relations: tuple[Relation, ...] = ()
     sizes: dict[IndexVar, Expr] = field(default_factory=dict)  # upper bounds for derived variables
     blocks: tuple[Block, ...] = ()
+    narrow: frozenset[IndexVar] = frozenset()  # variables whose values are known to fit 32 bits
 
     @cached_property
     def tensors(self) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Temporaries: scalars, dense workspaces, and workspaces that keep a list of their keys.
 
 A listing workspace is keyed by the linearised coordinates of its modes. With one mode it has a
-value and a bit for every key; summary bitmaps find the set bits in order. With more modes, or for
-hypersparse keys, a hash table maps a key to its slot, and the keys are sorted before they are
-read. Either way the result is appended in order.
+value and a flag for every key, and a list of the flagged ones. With more modes, or for hypersparse
+keys, a hash table maps a key to its slot. Either way the keys are sorted before they are read, so
+that the result is appended in order, unless nothing depends on their order.
 """
 
 from __future__ import annotations
@@ -88,13 +88,20 @@ class Workspace:
 
     @property
     def keys(self) -> Array:
-        """The keys that were written: 64-bit numbers, or 128-bit ones where 64 bits are too few."""
+        """The keys that were written.
+
+        64-bit numbers, 128-bit ones where 64 bits are too few, or a mode's 32-bit coordinates.
+        """
         type = "int128" if self.tensor.name in self.names.facts.wide_keys else INDEX
+        if not self.hashed and self.vars[0] in self.names.narrow:
+            type = "int32"
         return Array(f"{self.name}_keys", type)
 
     def key(self, coordinates: Sequence[Expr]) -> Expr:
-        """`(i * extent + j) * extent + k`, in the type of keys."""
-        key = converted(coordinates[0], self.keys.type)
+        """`(i * extent + j) * extent + k`, in the type of keys, but not in a narrower one."""
+        key = coordinates[0]
+        if self.keys.type == "int128":
+            key = converted(key, "int128")
         for var, coordinate in zip(self.vars[1:], coordinates[1:], strict=True):
             key = key * self.names.extent(var) + coordinate
         return key
@@ -115,8 +122,13 @@ class Workspace:
         return Array(f"{self.name}_slots", INDEX)
 
     @property
+    def listed(self) -> Array:
+        """A flag for every key that was written, where not hashed."""
+        return Array(f"{self.name}_listed", "uint8")
+
+    @property
     def marks(self) -> Array:
-        """A bit for every key that was written, and summary bitmaps, where not hashed."""
+        """A bitmap of all keys, in which they are sorted; otherwise it is empty."""
         return Array(f"{self.name}_marks", "uint64")
 
     @property
@@ -171,8 +183,9 @@ class Workspace:
         if not self.hashed:
             return [
                 *([Allocate(self.vals, self.size, zeroed=blank)] if valued else []),
-                Allocate(self.marks, Helper("mark_words", (self.size,)), zeroed=True),
-                Allocate(self.keys, self.size),
+                Allocate(self.listed, self.size, zeroed=True),
+                Allocate(self.marks, self.size / 64 + 1, zeroed=True),
+                Allocate(self.keys, self.size + 1),  # one more is written before it is known
                 Declare(self.count, Value(0)),
                 *(self._filled() if valued and not blank else []),
             ]
@@ -211,9 +224,9 @@ class Workspace:
         """`w[coordinates] op= value`, and list the key; without a value: the key alone."""
         key = self.key(coordinates)
         if not self.hashed:
-            mark = Do(Helper("mark", (self.marks, self.size, key)))
+            note = Set(self.count, Helper("note", (self.listed, self.keys, self.count, key)))
             # Values of keys that were not written are the identity.
-            return [mark] if value is None else [mark, self._again(key, value, op)]
+            return [note] if value is None else [note, self._again(key, value, op)]
         slot, at = Name(f"{self.name}_slot"), Name(f"{self.name}_key", self.keys.type)
         find = Helper("find", (self.table, self.mask, self.keys, self.count, at))
         first = block(
@@ -235,26 +248,28 @@ class Workspace:
             value, op = combine(op, Load(self.vals, at), value)
         return Store(self.vals, at, value, op)
 
-    def finish(self) -> list[Stmt]:
-        """Between producer and consumer: sort the keys."""
-        if not self.lists:
+    def finish(self, ordered: bool = True) -> list[Stmt]:
+        """Between producer and consumer: sort the keys, if they must be `ordered`."""
+        if not self.lists or not ordered:
             return []
         if self.hashed:
             return [Do(Helper("sort_pairs", (self.keys, self.slots, self.count)))]
-        listed = Helper("list_keys", (self.marks, self.size, self.keys))
-        return [Set(self.count, listed)]
+        return [Do(Helper("order_keys", (self.keys, self.count, self.marks)))]
 
     def reset(self, valued: bool = True) -> list[Stmt]:
         """After the consumer: empty the list; `valued`: it has values to reset."""
         if not self.lists:
             return []
+        empty = Set(self.count, Value(0))
         if self.hashed:
-            return [Do(Helper("clear", (self.table, self.mask))), Set(self.count, Value(0))]
-        if not valued:
-            return []
+            return [Do(Helper("clear", (self.table, self.mask))), empty]
         at = Name(f"{self.name}_at")
-        forget = Store(self.vals, Load(self.keys, at), self.identity)
-        return [For(at, Value(0), self.count, block(forget), "forget the values")]
+        key = Load(self.keys, at)
+        forget = block(
+            Store(self.vals, key, self.identity) if valued else None,
+            Store(self.listed, key, Value(0, "uint8")),
+        )
+        return [For(at, Value(0), self.count, forget, "an empty workspace"), empty]
 
 
 def is_blank(value: Value) -> bool:

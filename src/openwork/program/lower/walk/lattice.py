@@ -55,8 +55,10 @@ def build(
     `followers` are absent together with an operand. None: there are too many cases.
     """
 
+    together = {access: (access, *followers(access)) for access in sparse}
+
     def left(absent: Iterable[Access]) -> Stmt | None:
-        return restrict(body, [f for a in absent for f in (a, *followers(a))])
+        return restrict(body, frozenset(f for a in absent for f in together[a]))
 
     nothing = Point(frozenset(), left(sparse))
     required: list[Access] = []

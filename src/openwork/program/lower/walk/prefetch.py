@@ -40,6 +40,69 @@ def prefetches(
     return gathers
 
 
+def prefetched_rows(
+    ctx: Context, parts: Sequence[Participant], scope: Scope, walker: Walker
+) -> list[p.Stmt]:
+    """Prefetch the stored rows that the next coordinates of `walker` locate, and then walk.
+
+    First where a row begins, and then its first entries: the processor cannot look ahead past the
+    end of a row, which it rarely predicts.
+    """
+    if ctx.on_gpu or walker.part.access.tensor in ctx.workspaces.table:
+        return []
+    var = walker.part.access.level_vars[walker.level]
+    located = [
+        part.access
+        for part in parts
+        if not part.sparse
+        and part.access.tensor not in ctx.workspaces.table
+        and _row(ctx, part.access, scope.bind(var, p.Name("probe"))) is not None
+    ]
+    if not located:
+        return []
+    later, scope = scope.fresh(f"{ctx.names.variables[var]}_later", lasting=True)
+    ahead, scope = scope.fresh(f"{ctx.names.variables[var]}_ahead", lasting=True)
+    code: list[p.Stmt] = []
+    for access in located:
+        begins, row = (_row(ctx, access, scope.bind(var, name)) for name in (later, ahead))
+        if begins is None or row is None:
+            raise InternalError(f"{access} has no row to prefetch")
+        begin, end, arrays = row
+        entries = p.block(*(p.Prefetch(array, begin) for array in arrays))
+        code += [
+            p.Prefetch(begins[0].array, begins[0].index),
+            p.If(p.compare("<", begin, end), entries),
+        ]
+
+    def coordinate(distance: int) -> p.Expr:
+        position = p.arithmetic("min", walker.position + distance, _last(ctx, walker))
+        return walker.coordinate_at(position)
+
+    return [
+        p.Declare(later, coordinate(2 * _AHEAD), fixed=True),
+        p.Declare(ahead, coordinate(_AHEAD), fixed=True),
+        *code,
+    ]
+
+
+def _row(ctx: Context, access: Access, scope: Scope) -> tuple[p.Load, p.Expr, list[p.Array]] | None:
+    """Where the next row of `access` begins and ends, and the arrays that its entries lie in."""
+    levels = access.tensor.format.levels
+    scope = ctx.reach_further(scope, access)
+    at = len(scope.reached(access))
+    if not 0 < at < len(levels) or levels[at].full or not levels[at].contiguous:
+        return None
+    view, parent = ctx.view(access, at), ctx.parent_place(access, at, scope)
+    begin, end = (f(view, parent.position) for f in (levels[at].begin, levels[at].end))
+    stored = levels[at].coordinate(view, parent.position, begin)
+    if not (isinstance(begin, p.Load) and isinstance(stored, p.Load) and stored.index == begin):
+        return None
+    arrays = [stored.array]
+    if at + 1 == len(levels):
+        arrays.append(ctx.names.values(access.tensor))
+    return begin, end, arrays
+
+
 def asked_for(ctx: Context, loop: Forall, scope: Scope, walker: Walker) -> list[p.Stmt]:
     """The prefetches that the schedule asks for."""
     code: list[p.Stmt] = []

@@ -14,7 +14,7 @@ from openwork.program.lower.walk.balance import balance
 from openwork.program.lower.walk.cases import Cases
 from openwork.program.lower.walk.merge import merge_loop
 from openwork.program.lower.walk.merge_many import merge_many
-from openwork.program.lower.walk.prefetch import asked_for, prefetches
+from openwork.program.lower.walk.prefetch import asked_for, prefetched_rows, prefetches
 from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
 
@@ -106,9 +106,10 @@ class Shape:
         visit = cases.at({driver: None}, [walker], scope)
         # At the end: control flow ahead of them keeps gcc from vectorizing register tiles.
         # Prefetches of the schedule replace the automatic ones.
-        ahead = asked_for(ctx, cases.loop, scope, walker) or prefetches(
-            ctx, cases.parts, cases.scope, walker, var
-        )
+        ahead = asked_for(ctx, cases.loop, scope, walker) or [
+            *prefetches(ctx, cases.parts, cases.scope, walker, var),
+            *prefetched_rows(ctx, cases.parts, cases.scope, walker),
+        ]
         ahead = [] if scope.counting else ahead
         body = block(*recovered, here, visit, *ahead)
         tensor = ctx.names.of(driver.tensor)
