@@ -109,207 +109,209 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA3_end = A_pos3[pA2_end];
   const int64_t p0_end = (pA3_end - pA3_begin + 63) / 64;
   {
-    taken_shares p0_taken[threads];
-    for (int64_t part = 0; part < threads; part++) p0_taken[part].count = 0;
+    taken_shares p0_first_taken[threads];
+    for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
     // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      int64_t p0_turn = 0, p0_share;
-      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
-        const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
-        const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
-        for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
-          if (*stop) break;
-          const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
-          for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-            const int64_t p_lo = pA3_begin + p0 * 64;
-            const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
-            int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_lo);
-            int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
-            int64_t pA3_at = p_lo;
-            // segments of A
-            while (pA3_at < p_hi) {
-              while (pA3_at == A_pos3[pA2 + 1]) {
-                pA2++;
-                while (pA2 == A_pos2[pA1 + 1]) {
-                  pA1++;
-                }
+      int64_t p0_first_turn = 0, p0_first_share;
+      while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
+        const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
+        const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
+        const int64_t p_part_lo = pA3_begin + p0_first * 64;
+        const int64_t p_part_hi = pA3_begin + (p0_limit - 1) * 64 + 64 < pA3_end ? pA3_begin + (p0_limit - 1) * 64 + 64 : pA3_end;
+        int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_part_lo);
+        int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
+        for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
+          if (!(p0 & 511) && *stop) break;
+          const int64_t p_lo = pA3_begin + p0 * 64;
+          const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
+          int64_t pA3_at = p_lo;
+          // segments of A
+          while (pA3_at < p_hi) {
+            while (pA3_at == A_pos3[pA2 + 1]) {
+              pA2++;
+              while (pA2 == A_pos2[pA1 + 1]) {
+                pA1++;
               }
-              const int64_t pA3_stop = A_pos3[A_pos2[pA1 + 1]] < p_hi ? A_pos3[A_pos2[pA1 + 1]] : p_hi;
-              const int64_t i = A_crd1[pA1];
-              const int64_t pA2_first = pA2;
-              int64_t l_tile = 0;
-              // 32 columns in registers
-              while (l_tile + 32 <= l_size) {
-                vector_float64 R_sums32[32 / LANES_float64];
+            }
+            const int64_t pA3_stop = A_pos3[A_pos2[pA1 + 1]] < p_hi ? A_pos3[A_pos2[pA1 + 1]] : p_hi;
+            const int64_t i = A_crd1[pA1];
+            const int64_t pA2_first = pA2;
+            int64_t l_tile = 0;
+            // 32 columns in registers
+            while (l_tile + 32 <= l_size) {
+              vector_float64 R_sums32[32 / LANES_float64];
 #pragma GCC unroll 32
-                for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
-                  R_sums32[l_tile_at / LANES_float64] = (vector_float64){0};
+              for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
+                R_sums32[l_tile_at / LANES_float64] = (vector_float64){0};
+              }
+              pA2 = pA2_first;
+              int64_t pA3_at_2 = pA3_at;
+              while (pA3_at_2 < pA3_stop) {
+                while (pA3_at_2 == A_pos3[pA2 + 1]) {
+                  pA2++;
                 }
-                pA2 = pA2_first;
-                int64_t pA3_at_2 = pA3_at;
-                while (pA3_at_2 < pA3_stop) {
-                  while (pA3_at_2 == A_pos3[pA2 + 1]) {
-                    pA2++;
-                  }
-                  const int64_t pA3_stop_2 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
-                  const int64_t j = A_crd2[pA2];
-                  // stored k of A
-                  for (int64_t pA3_2 = pA3_at_2; pA3_2 < pA3_stop_2; pA3_2++) {
-                    const int64_t k = A_crd3[pA3_2];
-                    const double A_val = A_vals[pA3_2];
-#pragma GCC unroll 32
-                    for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
-                      R_sums32[l_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
-                    }
-                    if (C_far) {
-                      const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
-                      if (k_ahead != k) {
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile]);
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile + 16]);
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile + 24]);
-                      }
-                    }
-                  }
-                  pA3_at_2 = pA3_stop_2;
-                }
-                if (p_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi) {
+                const int64_t pA3_stop_2 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t j = A_crd2[pA2];
+                // stored k of A
+                for (int64_t pA3_2 = pA3_at_2; pA3_2 < pA3_stop_2; pA3_2++) {
+                  const int64_t k = A_crd3[pA3_2];
+                  const double A_val = A_vals[pA3_2];
 #pragma GCC unroll 32
                   for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
-                    *(near_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] += R_sums32[l_tile_at / LANES_float64];
+                    R_sums32[l_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
                   }
-                } else {
-#pragma GCC unroll 32
-                  for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
-#pragma omp atomic
-                    R_vals[i * l_size + l_tile + l_tile_at] += R_sums32[l_tile_at / LANES_float64][l_tile_at % LANES_float64];
+                  if (C_far) {
+                    const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
+                    if (k_ahead != k) {
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile]);
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile + 16]);
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile + 24]);
+                    }
                   }
                 }
-                l_tile += 32;
+                pA3_at_2 = pA3_stop_2;
               }
-              // 16 columns in registers
-              while (l_tile + 16 <= l_size) {
-                vector_float64 R_sums16[16 / LANES_float64];
-#pragma GCC unroll 16
-                for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
-                  R_sums16[l_tile_at / LANES_float64] = (vector_float64){0};
+              if (p_part_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_part_hi) {
+#pragma GCC unroll 32
+                for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at += LANES_float64) {
+                  *(near_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] += R_sums32[l_tile_at / LANES_float64];
                 }
-                pA2 = pA2_first;
-                int64_t pA3_at_3 = pA3_at;
-                while (pA3_at_3 < pA3_stop) {
-                  while (pA3_at_3 == A_pos3[pA2 + 1]) {
-                    pA2++;
-                  }
-                  const int64_t pA3_stop_3 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
-                  const int64_t j = A_crd2[pA2];
-                  // stored k of A
-                  for (int64_t pA3_2 = pA3_at_3; pA3_2 < pA3_stop_3; pA3_2++) {
-                    const int64_t k = A_crd3[pA3_2];
-                    const double A_val_2 = A_vals[pA3_2];
-#pragma GCC unroll 16
-                    for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
-                      R_sums16[l_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
-                    }
-                    if (C_far) {
-                      const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
-                      if (k_ahead != k) {
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile]);
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
-                      }
-                    }
-                  }
-                  pA3_at_3 = pA3_stop_3;
+              } else {
+#pragma GCC unroll 32
+                for (int64_t l_tile_at = 0; l_tile_at < 32; l_tile_at++) {
+#pragma omp atomic
+                  R_vals[i * l_size + l_tile + l_tile_at] += R_sums32[l_tile_at / LANES_float64][l_tile_at % LANES_float64];
                 }
-                if (p_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi) {
+              }
+              l_tile += 32;
+            }
+            // 16 columns in registers
+            while (l_tile + 16 <= l_size) {
+              vector_float64 R_sums16[16 / LANES_float64];
+#pragma GCC unroll 16
+              for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
+                R_sums16[l_tile_at / LANES_float64] = (vector_float64){0};
+              }
+              pA2 = pA2_first;
+              int64_t pA3_at_3 = pA3_at;
+              while (pA3_at_3 < pA3_stop) {
+                while (pA3_at_3 == A_pos3[pA2 + 1]) {
+                  pA2++;
+                }
+                const int64_t pA3_stop_3 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t j = A_crd2[pA2];
+                // stored k of A
+                for (int64_t pA3_2 = pA3_at_3; pA3_2 < pA3_stop_3; pA3_2++) {
+                  const int64_t k = A_crd3[pA3_2];
+                  const double A_val_2 = A_vals[pA3_2];
 #pragma GCC unroll 16
                   for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
-                    *(near_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] += R_sums16[l_tile_at / LANES_float64];
+                    R_sums16[l_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
                   }
-                } else {
-#pragma GCC unroll 16
-                  for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at++) {
-#pragma omp atomic
-                    R_vals[i * l_size + l_tile + l_tile_at] += R_sums16[l_tile_at / LANES_float64][l_tile_at % LANES_float64];
+                  if (C_far) {
+                    const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
+                    if (k_ahead != k) {
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile]);
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
+                    }
                   }
                 }
-                l_tile += 16;
+                pA3_at_3 = pA3_stop_3;
               }
-              // 4 columns in registers
-              while (l_tile + 4 <= l_size) {
-                vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
-#pragma GCC unroll 4
-                for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-                  R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+              if (p_part_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_part_hi) {
+#pragma GCC unroll 16
+                for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at += LANES_float64) {
+                  *(near_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] += R_sums16[l_tile_at / LANES_float64];
                 }
-                pA2 = pA2_first;
-                int64_t pA3_at_4 = pA3_at;
-                while (pA3_at_4 < pA3_stop) {
-                  while (pA3_at_4 == A_pos3[pA2 + 1]) {
-                    pA2++;
-                  }
-                  const int64_t pA3_stop_4 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
-                  const int64_t j = A_crd2[pA2];
-                  // stored k of A
-                  for (int64_t pA3_2 = pA3_at_4; pA3_2 < pA3_stop_4; pA3_2++) {
-                    const int64_t k = A_crd3[pA3_2];
-                    const double A_val_3 = A_vals[pA3_2];
-#pragma GCC unroll 4
-                    for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-                      R_sums4[l_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
-                    }
-                    if (C_far) {
-                      const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
-                      if (k_ahead != k) {
-                        gather_soon(&C_vals[k_ahead * l_size + l_tile]);
-                      }
-                    }
-                  }
-                  pA3_at_4 = pA3_stop_4;
+              } else {
+#pragma GCC unroll 16
+                for (int64_t l_tile_at = 0; l_tile_at < 16; l_tile_at++) {
+#pragma omp atomic
+                  R_vals[i * l_size + l_tile + l_tile_at] += R_sums16[l_tile_at / LANES_float64][l_tile_at % LANES_float64];
                 }
-                if (p_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi) {
+              }
+              l_tile += 16;
+            }
+            // 4 columns in registers
+            while (l_tile + 4 <= l_size) {
+              vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+              }
+              pA2 = pA2_first;
+              int64_t pA3_at_4 = pA3_at;
+              while (pA3_at_4 < pA3_stop) {
+                while (pA3_at_4 == A_pos3[pA2 + 1]) {
+                  pA2++;
+                }
+                const int64_t pA3_stop_4 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t j = A_crd2[pA2];
+                // stored k of A
+                for (int64_t pA3_2 = pA3_at_4; pA3_2 < pA3_stop_4; pA3_2++) {
+                  const int64_t k = A_crd3[pA3_2];
+                  const double A_val_3 = A_vals[pA3_2];
 #pragma GCC unroll 4
                   for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-                    *(near_narrow_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] += R_sums4[l_tile_at / LANES_narrow_float64];
+                    R_sums4[l_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
                   }
-                } else {
+                  if (C_far) {
+                    const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
+                    if (k_ahead != k) {
+                      gather_soon(&C_vals[k_ahead * l_size + l_tile]);
+                    }
+                  }
+                }
+                pA3_at_4 = pA3_stop_4;
+              }
+              if (p_part_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_part_hi) {
 #pragma GCC unroll 4
-                  for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
+                for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                  *(near_narrow_float64 *)&R_vals[i * l_size + l_tile + l_tile_at] += R_sums4[l_tile_at / LANES_narrow_float64];
+                }
+              } else {
+#pragma GCC unroll 4
+                for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at++) {
 #pragma omp atomic
-                    R_vals[i * l_size + l_tile + l_tile_at] += R_sums4[l_tile_at / LANES_narrow_float64][l_tile_at % LANES_narrow_float64];
-                  }
+                  R_vals[i * l_size + l_tile + l_tile_at] += R_sums4[l_tile_at / LANES_narrow_float64][l_tile_at % LANES_narrow_float64];
                 }
-                l_tile += 4;
               }
-              // columns that are left
-              while (l_tile + 1 <= l_size) {
-                double R_sum = 0.0;
-                pA2 = pA2_first;
-                int64_t pA3_at_5 = pA3_at;
-                while (pA3_at_5 < pA3_stop) {
-                  while (pA3_at_5 == A_pos3[pA2 + 1]) {
-                    pA2++;
-                  }
-                  const int64_t pA3_stop_5 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
-                  const int64_t j = A_crd2[pA2];
-                  const double B_val = B_vals[j * l_size + l_tile];
-                  // stored k of A
-                  for (int64_t pA3_2 = pA3_at_5; pA3_2 < pA3_stop_5; pA3_2++) {
-                    const int64_t k = A_crd3[pA3_2];
-                    R_sum += A_vals[pA3_2] * B_val * C_vals[k * l_size + l_tile];
-                  }
-                  pA3_at_5 = pA3_stop_5;
-                }
-                if (p_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi) {
-                  R_vals[i * l_size + l_tile] += R_sum;
-                } else {
-#pragma omp atomic
-                  R_vals[i * l_size + l_tile] += R_sum;
-                }
-                l_tile++;
-              }
-              pA3_at = pA3_stop;
+              l_tile += 4;
             }
+            // columns that are left
+            while (l_tile + 1 <= l_size) {
+              double R_sum = 0.0;
+              pA2 = pA2_first;
+              int64_t pA3_at_5 = pA3_at;
+              while (pA3_at_5 < pA3_stop) {
+                while (pA3_at_5 == A_pos3[pA2 + 1]) {
+                  pA2++;
+                }
+                const int64_t pA3_stop_5 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t j = A_crd2[pA2];
+                const double B_val = B_vals[j * l_size + l_tile];
+                // stored k of A
+                for (int64_t pA3_2 = pA3_at_5; pA3_2 < pA3_stop_5; pA3_2++) {
+                  const int64_t k = A_crd3[pA3_2];
+                  R_sum += A_vals[pA3_2] * B_val * C_vals[k * l_size + l_tile];
+                }
+                pA3_at_5 = pA3_stop_5;
+              }
+              if (p_part_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_part_hi) {
+                R_vals[i * l_size + l_tile] += R_sum;
+              } else {
+#pragma omp atomic
+                R_vals[i * l_size + l_tile] += R_sum;
+              }
+              l_tile++;
+            }
+            if (pA3_stop == A_pos3[A_pos2[pA1 + 1]]) {
+              pA2 = A_pos2[pA1 + 1] - 1;
+            }
+            pA3_at = pA3_stop;
           }
         }
       }

@@ -66,50 +66,59 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA3_end = A_pos3[pA2_end];
   const int64_t p0_end = (pA3_end - pA3_begin + 63) / 64;
   {
-    taken_shares p0_taken[threads];
-    for (int64_t part = 0; part < threads; part++) p0_taken[part].count = 0;
+    taken_shares p0_first_taken[threads];
+    for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
     // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      int64_t p0_turn = 0, p0_share;
-      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
-        const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
-        const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
+      int64_t p0_first_turn = 0, p0_first_share;
+      while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
+        const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
+        const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
+        const int64_t p_part_lo = pA3_begin + p0_first * 64;
+        const int64_t p_part_hi = pA3_begin + (p0_limit - 1) * 64 + 64 < pA3_end ? pA3_begin + (p0_limit - 1) * 64 + 64 : pA3_end;
+        int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_part_lo);
+        int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
         for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
           if (*stop) break;
           const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
           for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
             const int64_t p_lo = pA3_begin + p0 * 64;
             const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
-            int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_lo);
-            int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
-            double R_sum = 0.0;
-            // positions of A
-            for (int64_t pA3 = p_lo; pA3 < p_hi; pA3++) {
-              while (pA3 == A_pos3[pA2 + 1]) {
+            int64_t pA3_at = p_lo;
+            // segments of A
+            while (pA3_at < p_hi) {
+              while (pA3_at == A_pos3[pA2 + 1]) {
                 pA2++;
                 while (pA2 == A_pos2[pA1 + 1]) {
                   pA1++;
                 }
               }
+              const int64_t pA3_stop = A_pos3[A_pos2[pA1 + 1]] < p_hi ? A_pos3[A_pos2[pA1 + 1]] : p_hi;
               const int64_t i = A_crd1[pA1];
-              const int64_t j = A_crd2[pA2];
-              const int64_t k = A_crd3[pA3];
-              R_sum += A_vals[pA3] * B_vals[j] * C_vals[k];
-              if (pA3 + 1 == A_pos3[pA2 + 1] && pA3 + 1 == A_pos3[A_pos2[pA1 + 1]]) {
-                if (p_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi) {
-                  R_vals[i] += R_sum;
-                } else {
-#pragma omp atomic
-                  R_vals[i] += R_sum;
+              double R_sum = 0.0;
+              int64_t pA3_at_2 = pA3_at;
+              while (pA3_at_2 < pA3_stop) {
+                while (pA3_at_2 == A_pos3[pA2 + 1]) {
+                  pA2++;
                 }
-                R_sum = 0.0;
+                const int64_t pA3_stop_2 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t j = A_crd2[pA2];
+                const double B_val = B_vals[j];
+                // stored k of A
+                for (int64_t pA3_2 = pA3_at_2; pA3_2 < pA3_stop_2; pA3_2++) {
+                  const int64_t k = A_crd3[pA3_2];
+                  R_sum += A_vals[pA3_2] * B_val * C_vals[k];
+                }
+                pA3_at_2 = pA3_stop_2;
               }
-            }
-            if (p_lo < p_hi && p_hi != A_pos3[A_pos2[pA1 + 1]]) {
-              const int64_t i = A_crd1[pA1];
+              if (p_part_lo <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_part_hi) {
+                R_vals[i] += R_sum;
+              } else {
 #pragma omp atomic
-              R_vals[i] += R_sum;
+                R_vals[i] += R_sum;
+              }
+              pA3_at = pA3_stop;
             }
           }
         }

@@ -100,161 +100,160 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA2_end = A_pos2[i_size];
   const int64_t p0_end = (pA2_end - pA2_begin + 63) / 64;
   {
-    taken_shares p0_taken[threads];
-    for (int64_t part = 0; part < threads; part++) p0_taken[part].count = 0;
+    taken_shares p0_first_taken[threads];
+    for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
     // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      int64_t p0_turn = 0, p0_share;
-      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
-        const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
-        const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
-        for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 512) {
-          if (*stop) break;
-          const int64_t p0_run_end = p0_run + 512 < p0_runs_end ? p0_run + 512 : p0_runs_end;
-          for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-            const int64_t p_lo = pA2_begin + p0 * 64;
-            const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
-            int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
-            int64_t pA2_at = p_lo;
-            // segments of A
-            while (pA2_at < p_hi) {
-              while (pA2_at == A_pos2[pA1 + 1]) {
-                pA1++;
+      int64_t p0_first_turn = 0, p0_first_share;
+      while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
+        const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
+        const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
+        const int64_t p_part_lo = pA2_begin + p0_first * 64;
+        const int64_t p_part_hi = pA2_begin + (p0_limit - 1) * 64 + 64 < pA2_end ? pA2_begin + (p0_limit - 1) * 64 + 64 : pA2_end;
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_part_lo);
+        for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
+          if (!(p0 & 511) && *stop) break;
+          const int64_t p_lo = pA2_begin + p0 * 64;
+          const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
+          int64_t pA2_at = p_lo;
+          // segments of A
+          while (pA2_at < p_hi) {
+            while (pA2_at == A_pos2[pA1 + 1]) {
+              pA1++;
+            }
+            const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
+            const int64_t i = pA1;
+            int64_t k_tile = 0;
+            // 32 columns in registers
+            while (k_tile + 32 <= k_size) {
+              vector_float64 R_sums32[32 / LANES_float64];
+#pragma GCC unroll 32
+              for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
               }
-              const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
-              const int64_t i = pA1;
-              int64_t k_tile = 0;
-              // 32 columns in registers
-              while (k_tile + 32 <= k_size) {
-                vector_float64 R_sums32[32 / LANES_float64];
+              // stored j of A
+              for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                const int64_t j = A_crd2[pA2_2];
+                const double A_val = A_vals[pA2_2];
 #pragma GCC unroll 32
                 for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-                  R_sums32[k_tile_at / LANES_float64] = (vector_float64){0};
+                  R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
                 }
-                // stored j of A
-                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-                  const int64_t j = A_crd2[pA2_2];
-                  const double A_val = A_vals[pA2_2];
-#pragma GCC unroll 32
-                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-                    R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-                  }
-                  if (B_far) {
-                    const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
-                    if (j_ahead != j) {
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
-                    }
+                if (B_far) {
+                  const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                  if (j_ahead != j) {
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile + 16]);
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile + 24]);
                   }
                 }
-                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-#pragma GCC unroll 32
-                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
-                    *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64];
-                  }
-                } else {
-#pragma GCC unroll 32
-                  for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
-#pragma omp atomic
-                    R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
-                  }
-                }
-                k_tile += 32;
               }
-              // 16 columns in registers
-              while (k_tile + 16 <= k_size) {
-                vector_float64 R_sums16[16 / LANES_float64];
+              if (p_part_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_part_hi) {
+#pragma GCC unroll 32
+                for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at += LANES_float64) {
+                  *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64];
+                }
+              } else {
+#pragma GCC unroll 32
+                for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
+#pragma omp atomic
+                  R_vals[i * k_size + k_tile + k_tile_at] += R_sums32[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
+                }
+              }
+              k_tile += 32;
+            }
+            // 16 columns in registers
+            while (k_tile + 16 <= k_size) {
+              vector_float64 R_sums16[16 / LANES_float64];
+#pragma GCC unroll 16
+              for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
+              }
+              // stored j of A
+              for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                const int64_t j = A_crd2[pA2_2];
+                const double A_val_2 = A_vals[pA2_2];
 #pragma GCC unroll 16
                 for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-                  R_sums16[k_tile_at / LANES_float64] = (vector_float64){0};
+                  R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
                 }
-                // stored j of A
-                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-                  const int64_t j = A_crd2[pA2_2];
-                  const double A_val_2 = A_vals[pA2_2];
-#pragma GCC unroll 16
-                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-                    R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-                  }
-                  if (B_far) {
-                    const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
-                    if (j_ahead != j) {
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
-                    }
+                if (B_far) {
+                  const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                  if (j_ahead != j) {
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile]);
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
                   }
                 }
-                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-#pragma GCC unroll 16
-                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
-                    *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64];
-                  }
-                } else {
-#pragma GCC unroll 16
-                  for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
-#pragma omp atomic
-                    R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
-                  }
-                }
-                k_tile += 16;
               }
-              // 4 columns in registers
-              while (k_tile + 4 <= k_size) {
-                vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+              if (p_part_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_part_hi) {
+#pragma GCC unroll 16
+                for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at += LANES_float64) {
+                  *(near_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64];
+                }
+              } else {
+#pragma GCC unroll 16
+                for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
+#pragma omp atomic
+                  R_vals[i * k_size + k_tile + k_tile_at] += R_sums16[k_tile_at / LANES_float64][k_tile_at % LANES_float64];
+                }
+              }
+              k_tile += 16;
+            }
+            // 4 columns in registers
+            while (k_tile + 4 <= k_size) {
+              vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+#pragma GCC unroll 4
+              for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+              }
+              // stored j of A
+              for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                const int64_t j = A_crd2[pA2_2];
+                const double A_val_3 = A_vals[pA2_2];
 #pragma GCC unroll 4
                 for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-                  R_sums4[k_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
+                  R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
                 }
-                // stored j of A
-                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-                  const int64_t j = A_crd2[pA2_2];
-                  const double A_val_3 = A_vals[pA2_2];
-#pragma GCC unroll 4
-                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-                    R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
-                  }
-                  if (B_far) {
-                    const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
-                    if (j_ahead != j) {
-                      gather_soon(&B_vals[j_ahead * k_size + k_tile]);
-                    }
+                if (B_far) {
+                  const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                  if (j_ahead != j) {
+                    gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                   }
                 }
-                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-#pragma GCC unroll 4
-                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
-                    *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64];
-                  }
-                } else {
-#pragma GCC unroll 4
-                  for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
-#pragma omp atomic
-                    R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64][k_tile_at % LANES_narrow_float64];
-                  }
-                }
-                k_tile += 4;
               }
-              // columns that are left
-              while (k_tile + 1 <= k_size) {
-                double R_sum = 0.0;
-                // stored j of A
-                for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
-                  const int64_t j = A_crd2[pA2_2];
-                  R_sum += A_vals[pA2_2] * B_vals[j * k_size + k_tile];
+              if (p_part_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_part_hi) {
+#pragma GCC unroll 4
+                for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at += LANES_narrow_float64) {
+                  *(near_narrow_float64 *)&R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64];
                 }
-                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-                  R_vals[i * k_size + k_tile] += R_sum;
-                } else {
+              } else {
+#pragma GCC unroll 4
+                for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
 #pragma omp atomic
-                  R_vals[i * k_size + k_tile] += R_sum;
+                  R_vals[i * k_size + k_tile + k_tile_at] += R_sums4[k_tile_at / LANES_narrow_float64][k_tile_at % LANES_narrow_float64];
                 }
-                k_tile++;
               }
-              pA2_at = pA2_stop;
+              k_tile += 4;
             }
+            // columns that are left
+            while (k_tile + 1 <= k_size) {
+              double R_sum = 0.0;
+              // stored j of A
+              for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                const int64_t j = A_crd2[pA2_2];
+                R_sum += A_vals[pA2_2] * B_vals[j * k_size + k_tile];
+              }
+              if (p_part_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_part_hi) {
+                R_vals[i * k_size + k_tile] += R_sum;
+              } else {
+#pragma omp atomic
+                R_vals[i * k_size + k_tile] += R_sum;
+              }
+              k_tile++;
+            }
+            pA2_at = pA2_stop;
           }
         }
       }

@@ -27,27 +27,23 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
   int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, pA2_begin);
-  double R_sum = 0.0;
-  // positions of A
-  for (int64_t pA2_run = pA2_begin, pA2_runs_end = pA2_end; pA2_run < pA2_runs_end; pA2_run += 8192) {
+  int64_t pA2_at = pA2_begin;
+  // segments of A
+  while (pA2_at < pA2_end) {
     if (*stop) break;
-    const int64_t pA2_run_end = pA2_run + 8192 < pA2_runs_end ? pA2_run + 8192 : pA2_runs_end;
-    for (int64_t pA2 = pA2_run; pA2 < pA2_run_end; pA2++) {
-      while (pA2 == A_pos2[pA1 + 1]) {
-        pA1++;
-      }
-      const int64_t i = pA1;
-      const int64_t j = A_crd2[pA2];
-      R_sum += A_vals[pA2] * B_vals[j];
-      if (pA2 + 1 == A_pos2[pA1 + 1]) {
-        R_vals[i] += R_sum;
-        R_sum = 0.0;
-      }
+    while (pA2_at == A_pos2[pA1 + 1]) {
+      pA1++;
     }
-  }
-  if (pA2_begin < pA2_end && pA2_end != A_pos2[pA1 + 1]) {
+    const int64_t pA2_stop = A_pos2[pA1 + 1] < pA2_end ? A_pos2[pA1 + 1] : pA2_end;
     const int64_t i = pA1;
-    R_vals[i] += R_sum;
+    double R_sum = R_vals[i];
+    // stored j of A
+    for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+      const int64_t j = A_crd2[pA2_2];
+      R_sum += A_vals[pA2_2] * B_vals[j];
+    }
+    R_vals[i] = R_sum;
+    pA2_at = pA2_stop;
   }
   return *stop ? 2 : 0;
 }

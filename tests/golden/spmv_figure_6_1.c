@@ -57,45 +57,45 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA2_end = A_pos2[i_size];
   const int64_t p0_end = (pA2_end - pA2_begin + 15) / 16;
   {
-    taken_shares p0_taken[threads];
-    for (int64_t part = 0; part < threads; part++) p0_taken[part].count = 0;
+    taken_shares p0_first_taken[threads];
+    for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
     // threads take contiguous shares
 #pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-      int64_t p0_turn = 0, p0_share;
-      while ((p0_share = next_share(p0_taken, threads, shares, part, &p0_turn)) >= 0) {
-        const int64_t p0_first = cut_even(0, p0_end, p0_share, shares);
-        const int64_t p0_limit = cut_even(0, p0_end, p0_share + 1, shares);
+      int64_t p0_first_turn = 0, p0_first_share;
+      while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
+        const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
+        const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
+        const int64_t p_part_lo = pA2_begin + p0_first * 16;
+        const int64_t p_part_hi = pA2_begin + (p0_limit - 1) * 16 + 16 < pA2_end ? pA2_begin + (p0_limit - 1) * 16 + 16 : pA2_end;
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_part_lo);
         for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
           if (*stop) break;
           const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
           for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
             const int64_t p_lo = pA2_begin + p0 * 16;
             const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
-            int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_lo);
-            double R_sum = 0.0;
-            // positions of A
-            for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
-              while (pA2 == A_pos2[pA1 + 1]) {
+            int64_t pA2_at = p_lo;
+            // segments of A
+            while (pA2_at < p_hi) {
+              while (pA2_at == A_pos2[pA1 + 1]) {
                 pA1++;
               }
+              const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
               const int64_t i = pA1;
-              const int64_t j = A_crd2[pA2];
-              R_sum += A_vals[pA2] * B_vals[j];
-              if (pA2 + 1 == A_pos2[pA1 + 1]) {
-                if (p_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi) {
-                  R_vals[i] += R_sum;
-                } else {
-#pragma omp atomic
-                  R_vals[i] += R_sum;
-                }
-                R_sum = 0.0;
+              double R_sum = 0.0;
+              // stored j of A
+              for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {
+                const int64_t j = A_crd2[pA2_2];
+                R_sum += A_vals[pA2_2] * B_vals[j];
               }
-            }
-            if (p_lo < p_hi && p_hi != A_pos2[pA1 + 1]) {
-              const int64_t i = pA1;
+              if (p_part_lo <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_part_hi) {
+                R_vals[i] += R_sum;
+              } else {
 #pragma omp atomic
-              R_vals[i] += R_sum;
+                R_vals[i] += R_sum;
+              }
+              pA2_at = pA2_stop;
             }
           }
         }

@@ -49,6 +49,37 @@ static inline double gather_float64(const double *from, const int32_t *at, int64
 static inline double sum_masked_float64(double lanes) { return lanes; }
 #endif
 
+#if defined __AVX512F__ && defined __AVX512VL__
+#if defined __clang__ || __GNUC__ >= 12
+#define PICK_float64(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK_float64(a, b, ...) __builtin_shuffle(a, b, (picks_float64){__VA_ARGS__})
+#endif
+typedef double eight_float64 __attribute__((vector_size(8 * sizeof(double))));
+typedef int64_t picks_float64 __attribute__((vector_size(8 * sizeof(double))));
+// The sum of the lanes of each of eight vectors: neighbours, then pairs, then halves.
+static inline void sum_rows_float64(const masked_float64 *rows, double *sums) {
+  eight_float64 pairs[4], fours[2];
+#pragma GCC unroll 4
+  for (int64_t n = 0; n < 4; n++) {
+    const eight_float64 a = rows[2 * n], b = rows[2 * n + 1];
+    pairs[n] = PICK_float64(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+               PICK_float64(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int64_t n = 0; n < 2; n++)
+    fours[n] = PICK_float64(pairs[2 * n], pairs[2 * n + 1], 0, 1, 8, 9, 4, 5, 12, 13) +
+               PICK_float64(pairs[2 * n], pairs[2 * n + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+  const eight_float64 all = PICK_float64(fours[0], fours[1], 0, 1, 2, 3, 8, 9, 10, 11) +
+                          PICK_float64(fours[0], fours[1], 4, 5, 6, 7, 12, 13, 14, 15);
+  __builtin_memcpy(sums, &all, sizeof all);
+}
+#else
+static inline void sum_rows_float64(const masked_float64 *rows, double *sums) {
+  for (int64_t n = 0; n < 8; n++) sums[n] = rows[n];
+}
+#endif
+
 // forall i:
 //   forall j:  [CPUVector, ParallelReduction]
 //     R(i) += A(i,j) * B(j)
@@ -61,20 +92,32 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   // every i
-  for (int64_t i = 0; i < i_size; i++) {
-    if (!(i & 511) && *stop) break;
-    double R_sum = 0.0;
-    // stored j of A
-    {
-      masked_float64 R_sum_lanes = {0};
-      SUM_MASKED_float64(R_sum_lanes)
-      for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2 += LANES_masked_float64) {
-        const int64_t pA2_left = A_pos2[i + 1] - pA2;
-        R_sum_lanes += take_float64(&A_vals[pA2], pA2_left) * gather_float64(B_vals, &A_crd2[pA2], pA2_left);
+  for (int64_t i_run = 0, i_runs_end = i_size; i_run < i_runs_end; i_run += 512) {
+    if (*stop) break;
+    const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+    for (int64_t i_group = i_run; i_group < i_run_end; i_group += 8) {
+      masked_float64 i_rows[8];
+#pragma GCC unroll 8
+      for (int64_t i_row = 0; i_row < 8; i_row++) {
+        masked_float64 R_sum_lanes = {0};
+        if (i_group + i_row < i_run_end) {
+          const int64_t i = i_group + i_row;
+          SUM_MASKED_float64(R_sum_lanes)
+          for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2 += LANES_masked_float64) {
+            const int64_t pA2_left = A_pos2[i + 1] - pA2;
+            R_sum_lanes += take_float64(&A_vals[pA2], pA2_left) * gather_float64(B_vals, &A_crd2[pA2], pA2_left);
+          }
+        }
+        i_rows[i_row] = R_sum_lanes;
       }
-      R_sum += sum_masked_float64(R_sum_lanes);
+      double i_sums[8];
+      sum_rows_float64(i_rows, i_sums);
+      for (int64_t i_row = 0; i_row < 8 && i_group + i_row < i_run_end; i_row++) {
+        const int64_t i = i_group + i_row;
+        const double R_sum = i_sums[i_row];
+        R_vals[i] = R_sum;
+      }
     }
-    R_vals[i] = R_sum;
   }
   return *stop ? 2 : 0;
 }

@@ -85,7 +85,18 @@ def independent(loop: p.For) -> bool:
 
 
 def touched(node: Node, shared: bool = False) -> Touched:
-    """The accesses of `node`; `shared`: threads execute it with different iterations."""
+    """The accesses of `node`; `shared`: threads execute it with different iterations.
+
+    Cached on the node, since every statement around it is asked, too.
+    """
+    key = "_touched_by_many" if shared else "_touched"
+    known: Touched | None = node.__dict__.get(key)
+    if known is None:
+        known = node.__dict__[key] = _touched(node, shared)
+    return known
+
+
+def _touched(node: Node, shared: bool) -> Touched:
     found = Touched()
     if isinstance(node, p.For):
         shared = shared or node.unit in ("warp", "thread") or independent(node)

@@ -132,7 +132,8 @@ class Threads(Node):
     """CPU threads take contiguous ranges of iterations, of equal length or by `balance`.
 
     With a `chunk`, idle threads take the next so many iterations. Each thread first executes
-    `private` (allocations) and finally `cleanup`.
+    `private` (allocations) and finally `cleanup`. With a `limit`, the body is executed once for
+    each range: the loop's variable is where it begins, and `limit` where it ends.
     """
 
     balance: Balance | None = None
@@ -140,6 +141,7 @@ class Threads(Node):
     cleanup: tuple[Stmt, ...] = ()
     copies: tuple[Copy, ...] = ()
     chunk: int | None = None
+    limit: Name | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -126,8 +126,9 @@ def _for(s: p.For) -> list[str]:
 def _shared(by: p.Threads | p.Unit | None) -> list[str]:
     """Who executes the iterations of a loop."""
     match by:
-        case p.Threads(chunk=chunk, balance=balance):
+        case p.Threads(chunk=chunk, balance=balance, limit=limit):
             chunks = [] if chunk is None else [f"chunk {chunk}"]
+            chunks += [] if limit is None else [f"once for each range, up to {limit.name}"]
             return ["parallel", *chunks, *([f"balanced by {balance.pos.name}"] if balance else [])]
         case p.Unit(kind=kind, most=most, count=count, resident=resident, chunk=chunk):
             said = {"at most": most, "units": count, "resident": resident, "chunk": chunk}

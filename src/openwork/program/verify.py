@@ -194,6 +194,8 @@ class Known:
         for stmt in before:
             inner.statement(stmt)
         inner.declare(loop.var, fixed=True)
+        if isinstance(loop.by, p.Threads) and loop.by.limit is not None:
+            inner.declare(loop.by.limit, fixed=True)
         inner.statement(loop.body)
         for stmt in after:
             inner.statement(stmt)
@@ -203,7 +205,7 @@ class Known:
             self.expression(by.balance)
         if any(map(_is_shared, self.loops)):
             raise InternalError(f"the loop over {var} is parallel inside another")
-        if by.chunk is not None and (by.chunk < 1 or by.balance):
+        if by.chunk is not None and (by.chunk < 1 or by.balance or by.limit):
             raise InternalError(f"the loop over {var} has no chunks of {by.chunk}")
 
     def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
+from openwork.runtime.host import calibration
 from openwork.ui import demo, doctor
 
 
@@ -38,6 +39,12 @@ def run_doctor(options: argparse.Namespace) -> int:
     return int(any(finding.fatal for finding in findings))
 
 
+def run_calibrate(options: argparse.Namespace) -> int:
+    """Measure this machine, and show what was found."""
+    print(calibration.calibrate())
+    return 0
+
+
 def run_cache(options: argparse.Namespace) -> int:
     """Show what the kernel cache holds, or empty it."""
     if options.action == "clear":
@@ -54,6 +61,7 @@ def _cache_arguments(parser: argparse.ArgumentParser) -> None:
 COMMANDS: tuple[Command, ...] = (
     Command("demo", "compile five kernels and compare them with SciPy", run_demo, _demo_arguments),
     Command("doctor", "what was found on this machine, and how to fix problems", run_doctor),
+    Command("calibrate", "measure this machine, for default schedules", run_calibrate),
     Command("cache", "show or clear the compiled kernels", run_cache, _cache_arguments),
 )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
+from openwork.runtime.host import calibration
 from openwork.runtime.host.support import support_library
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, Candidate, Toolchain, candidates
@@ -79,6 +80,7 @@ def examine() -> list[Finding]:
         *(_trial(chosen) if chosen is not None else ()),
         *_cache(),
         *_threads(),
+        *_speed(),
         *_extras(),
     ]
 
@@ -169,6 +171,15 @@ def _threads() -> Iterator[Finding]:
         yield Finding("threads", str(thread_count()))
     except OpenworkError as error:
         yield Finding("threads", error.message, error.hint or "")
+
+
+def _speed() -> Iterator[Finding]:
+    try:
+        known = calibration.recall()
+    except OpenworkError:
+        return  # the number of threads is a finding of its own
+    missing = "not measured, so schedules use shipped values; `python -m openwork calibrate` does"
+    yield Finding("speed", missing if known is None else str(known))
 
 
 def _extras() -> Iterator[Finding]:

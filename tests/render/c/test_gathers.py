@@ -12,6 +12,7 @@ from scipy import sparse
 
 import openwork as ow
 from openwork.pipeline import Compiled
+from openwork.runtime.host import launch
 from openwork.runtime.host.library import load
 from openwork.tensor.kernel import machine
 
@@ -116,3 +117,37 @@ def test_formats(format: ow.Format, loader: Any) -> None:
     A = ow.tensor(matrix, name="A").to(format)
     stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty((83,)), A=A, x=ow.tensor(x))
     np.testing.assert_allclose(stmt.compile(loader=loader)().to_numpy(), matrix @ x, rtol=1e-12)
+
+
+STATEMENTS = ["y(i) = A(i,j) * x(j)", "y(i) = A(i,j) * x(j) + z(i)"]
+
+
+@pytest.mark.parametrize("format", [ow.CSR, ow.DCSR], ids=repr)
+@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize("dtype", LANES)
+@pytest.mark.usefixtures("fast_gathers")
+def test_sums_do_not_depend_on_the_number_of_threads(
+    format: ow.Format, text: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are summed up in groups of eight, which begin elsewhere with other threads."""
+    monkeypatch.setattr(launch, "SERIAL_BELOW", -1)
+    matrix, x = rows_of_every_length(dtype), np.linspace(1, 2, 500).astype(dtype)
+    A, X = ow.tensor(matrix, name="A").to(format), ow.tensor(x, name="x")
+    operands = {"y": ow.empty((83,), dtype=dtype), "A": A, "x": X}
+    z = np.arange(83.0).astype(dtype)
+    if "z" in text:
+        operands["z"] = ow.tensor(z, name="z")
+    kernel = ow.parse(text, **operands).compile()
+    merges = format == ow.DCSR and "z" in text
+    assert merges or f"sum_rows_{dtype}(" in kernel.source
+    found = []
+    try:
+        for threads in (1, 2, 3, 7):
+            ow.set_num_threads(threads)
+            found.append(kernel().to_numpy().tobytes())
+    finally:
+        ow.set_num_threads(None)
+    assert len(set(found)) == 1
+    expected = matrix.astype(float) @ x.astype(float) + (z if "z" in text else 0)
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(np.frombuffer(found[0], dtype), expected, rtol=0, atol=1000 * eps)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.absent import restrict
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Stmt, Where, nest_of, relations_of
+from openwork.loops.plan.nest import paths
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Fuse, Pos, Split
+from openwork.loops.relations import Coord, Cut, Divide, Fuse, Pos, Split
 from openwork.tree import walk
 
 
@@ -35,6 +36,8 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
         return None
     if cut_variable(provenance, var) == first:
         return None
+    if isinstance(relation, Divide) and relation.points is not None:
+        return f"the loop over {var} goes from point to point, which are points of all rows"
     if provenance.underived(var) != (first,):
         return f"the outermost loop, over {var}, is not over its first mode, {first}"
     return f"the loop over {var} is not sorted, so that no piece can start inside it"
@@ -43,18 +46,49 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
 def cut_variable(provenance: Provenance, var: IndexVar) -> IndexVar:
     """The variable whose values pieces of a loop over `var` are cut from.
 
-    A loop over fused variables, over positions, or over runs of either, runs anew for the values of
-    the outermost variable that belong to a piece. Others are cut themselves.
+    A loop over fused variables, over positions, over runs of either, or over a number of runs, runs
+    anew for the values of the outermost variable that belong to a piece. Others are cut themselves.
     """
-    relation = provenance.above.get(var)
-    at = relation.parent if isinstance(relation, Split) and relation.outer == var else var
+    relation, at = provenance.above.get(var), var
+    if isinstance(relation, Cut) and relation.outer == var:
+        if isinstance(relation, Divide) and relation.points is not None:
+            return var
+        at = relation.parent
     if at not in provenance.above:
-        return var
+        return at if isinstance(relation, Divide) else var
     if isinstance(relation := provenance.above.get(at), Pos):
         at = relation.parent
     while isinstance(relation := provenance.above.get(at), Fuse):
         at = relation.outer
     return var if at in provenance.above else at
+
+
+def atoms(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
+    """The variables that a fused one stands for, in order; all positions are all coordinates."""
+    var = provenance.unrenamed(var)
+    while isinstance(whole := provenance.above.get(var), (Pos, Coord)):
+        var = provenance.unrenamed(whole.parent)
+    fuse = provenance.above.get(var)
+    if not isinstance(fuse, Fuse):
+        return [var]
+    return [*atoms(fuse.outer, provenance), *atoms(fuse.inner, provenance)]
+
+
+def resumed(plan: Plan, provenance: Provenance) -> frozenset[int]:
+    """The appended levels of the result whose segments a loop may leave and come back to.
+
+    That is so for runs of fused variables: a run may end within a row, which the next continues.
+    """
+    found: set[int] = set()
+    for path in paths(plan.loops):
+        result = path.assign.lhs
+        if result.tensor != plan.result:
+            continue
+        place = {var: n for n, var in enumerate(result.level_vars)}
+        for var in (atom for loop in path.variables for atom in atoms(loop, provenance)):
+            mine = [place[u] for u in provenance.underived(var) if u in place]
+            found |= {n for n in mine[:-1] if not result.tensor.format.levels[n].full}
+    return frozenset(found)
 
 
 def measured(loop: Stmt) -> list[Access]:

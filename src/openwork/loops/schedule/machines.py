@@ -22,6 +22,7 @@ class Cpu:
     column_vector: int = 32  # ... and that must be a multiple of a vector
     least_factored: int = 3  # reduction loops from which factoring beats a tile in registers
     runs: int = 32  # of a merge loop that is cut for threads: several per thread
+    serial_below: int = 20_000  # elements of work, for which starting threads takes too long
     gathers: bool = False  # vectors are gathered with masks, faster than one element at a time
 
 

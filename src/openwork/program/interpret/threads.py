@@ -38,8 +38,12 @@ def parallel(m: Machine, s: p.For, by: p.Threads, stmt: Callable[[p.Stmt], Actio
             with _as_part(m, part):
                 leave = [enter(part) for enter, _ in combine]
                 private()
-                for m.scalars[s.var.name] in shares[part]:
+                if by.limit is not None:
+                    m.scalars[s.var.name], m.scalars[by.limit.name] = _ends(shares[part])
                     body()
+                else:
+                    for m.scalars[s.var.name] in shares[part]:
+                        body()
                 cleanup()
                 for each in leave:
                     each()
@@ -117,6 +121,11 @@ def _shares(m: Machine, by: p.Threads, begin: int, end: int) -> list[list[int]]:
         for start in range(begin, end, by.chunk):
             m.random.choice(shares).extend(range(start, min(start + by.chunk, end)))
     return shares
+
+
+def _ends(share: list[int]) -> tuple[int, int]:
+    """Where a range of iterations begins and ends."""
+    return (share[0], share[-1] + 1) if share else (0, 0)
 
 
 def _cuts(m: Machine, balance: p.Balance | None, begin: int, end: int) -> list[int]:

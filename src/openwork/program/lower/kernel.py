@@ -11,6 +11,7 @@ from openwork.algebra.types import Number, number
 from openwork.index.nodes import IndexVar, TensorVar
 from openwork.loops.nodes import Forall, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan.assembly import Append, accesses_of
+from openwork.loops.plan.pieces import resumed
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Divide
@@ -70,7 +71,9 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     made = plan.assembly if isinstance(plan.assembly, Append) else Append()
     make = maker_of(made) if made.lanes > 1 else Workspace
     workspaces = Workspaces(names, {}, make)
-    appender = Appender(plan.assignment.lhs, names) if isinstance(plan.assembly, Append) else None
+    appender = None
+    if isinstance(plan.assembly, Append):
+        appender = Appender(plan.assignment.lhs, names, resumed=resumed(plan, provenance))
     ctx = Context(plan, names, workspaces, appender)
     recovery = Recovery(ctx, VALUES)
     ctx.recover = recovery.value

@@ -8,7 +8,7 @@ from functools import partial
 from openwork.algebra.types import is_complex, is_float
 from openwork.program import nodes as p
 from openwork.render.c.allocation import may_fail
-from openwork.render.c.gathers import Gathered, gathered
+from openwork.render.c.gathers import Gathered, gathered, summed_rows
 from openwork.render.c.stores import needs_lock
 from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent, remark
@@ -42,6 +42,11 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     masked = gathered(s)
     if masked is not None:
         return [*remark(s.comment), *_masked(w, s, begin, end, masked)]
+    rows = summed_rows(s)
+    if rows is not None and s.polls != 1:
+        loop = partial(rows.loop, w, s.var)
+        body = _in_runs(w, s, begin, end, s.polls, loop) if s.polls else loop(begin, end)
+        return [*remark(s.comment), *body]
     vectors = _simd(w, s) if s.simd else []
     # Compilers accept one pragma or the other.
     pragma = vectors or _unroll(s.unroll)
@@ -55,17 +60,14 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
 def _masked(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, sums: Gathered) -> list[str]:
     """A loop in masked vectors; a long one checks the flag between strips."""
     if s.polls:
-        loop = _in_runs(w, s, begin, end, RUN, partial(_in_masks, w, s, sums))
+        loop = _in_runs(w, s, begin, end, RUN, partial(_in_masks, w, sums))
     else:
-        loop = _in_masks(w, s, sums, begin, end)
+        loop = _in_masks(w, sums, begin, end)
     return ["{", *indent([*sums.begin(w), *loop, *sums.end()]), "}"]
 
 
-def _in_masks(w: CWriter, s: p.For, sums: Gathered, begin: p.Expr, end: p.Expr) -> list[str]:
-    var = s.var.name
-    more = w.text(p.compare("<", s.var, end))
-    head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var} += {sums.step()}) {{"
-    return [sums.pragma(), head, *indent(sums.body(w, end)), "}"]
+def _in_masks(w: CWriter, sums: Gathered, begin: p.Expr, end: p.Expr) -> list[str]:
+    return [sums.pragma(), *sums.loop(w, begin, end)]
 
 
 def _plain(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:

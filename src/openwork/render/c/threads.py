@@ -253,9 +253,12 @@ def _copies(w: CWriter, by: p.Threads) -> list[str]:
 
 def _iterations(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
     """The loop over the iterations of a part, with the thread's private reductions around it."""
-    first, limit = p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
+    first, limit = _range(s, by)
     seen = by.chunk is not None and by.chunk <= s.polls  # the flag is checked before each chunk
-    loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
+    if by.limit is None:
+        loop = for_loop(w, replace(s, polls=0) if seen else s, first, limit)
+    else:
+        loop = w.stmt(s.body)
     if by.chunk is not None:
         chunks_end = p.Name(f"{s.var.name}_chunks_end")
         taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {by.chunk}, __ATOMIC_RELAXED)"
@@ -291,14 +294,21 @@ def _cuts(w: CWriter, s: p.For, by: p.Threads, part: str, parts: str) -> list[st
     else:
         cut = f"{w.use('cut_even', '')}("
     found = []
-    for side, at in (("first", part), ("limit", f"{part} + 1")):
+    for side, at in zip(_range(s, by), (part, f"{part} + 1"), strict=True):
         value = f"{cut}{begin}, {end}, {at}, {parts})"
         if balance is not None and balance.count is not None:
             # The cut between single segments, rounded up to a whole iteration.
             run = f"{cut}0, {w.text(balance.count)}, {at}, {parts})"
             value = f"({run} + {balance.length - 1}) / {balance.length}"
-        found.append(f"const int64_t {s.var.name}_{side} = {value};")
+        found.append(f"const int64_t {side.name} = {value};")
     return found
+
+
+def _range(s: p.For, by: p.Threads) -> tuple[p.Name, p.Name]:
+    """The names of the first iteration of a part, and of one past its last."""
+    if by.limit is not None:
+        return s.var, by.limit
+    return p.Name(f"{s.var.name}_first"), p.Name(f"{s.var.name}_limit")
 
 
 def _taken(s: p.For) -> str:

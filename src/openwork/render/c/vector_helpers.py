@@ -102,6 +102,48 @@ static inline $ctype sum_masked_$type($ctype lanes) { return lanes; }
 #endif
 """
 
+ROWS = 8  # whose lanes are summed up at once
+_SUM_ROWS = """\
+#if defined __AVX512F__ && defined __AVX512VL__
+#if defined __clang__ || __GNUC__ >= 12
+#define PICK_$type(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK_$type(a, b, ...) __builtin_shuffle(a, b, (picks_$type){__VA_ARGS__})
+#endif
+typedef $ctype eight_$type __attribute__((vector_size(8 * sizeof($ctype))));
+typedef $index picks_$type __attribute__((vector_size(8 * sizeof($ctype))));
+// The sum of the lanes of each of eight vectors: neighbours, then pairs, then halves.
+static inline void sum_rows_$type(const masked_$type *rows, $ctype *sums) {
+  eight_$type pairs[4], fours[2];
+#pragma GCC unroll 4
+  for (int64_t n = 0; n < 4; n++) {
+    $fold
+    pairs[n] = PICK_$type(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+               PICK_$type(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int64_t n = 0; n < 2; n++)
+    fours[n] = PICK_$type(pairs[2 * n], pairs[2 * n + 1], 0, 1, 8, 9, 4, 5, 12, 13) +
+               PICK_$type(pairs[2 * n], pairs[2 * n + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+  const eight_$type all = PICK_$type(fours[0], fours[1], 0, 1, 2, 3, 8, 9, 10, 11) +
+                          PICK_$type(fours[0], fours[1], 4, 5, 6, 7, 12, 13, 14, 15);
+  __builtin_memcpy(sums, &all, sizeof all);
+}
+#else
+static inline void sum_rows_$type(const masked_$type *rows, $ctype *sums) {
+  for (int64_t n = 0; n < 8; n++) sums[n] = rows[n];
+}
+#endif
+"""
+# The eight lanes of two rows; of sixteen lanes, those half a vector apart are added first.
+_FOLD = {
+    "float64": "const eight_float64 a = rows[2 * n], b = rows[2 * n + 1];",
+    "float32": """\
+eight_float32 halves[4];
+    __builtin_memcpy(halves, rows + 2 * n, sizeof halves);
+    const eight_float32 a = halves[0] + halves[1], b = halves[2] + halves[3];""",
+}
+
 _MANY_REGISTERS = """\
 // Whether vector registers hold 1024 bytes of sums, and have room to spare.
 static inline _Bool many_registers(void) {
@@ -113,7 +155,7 @@ static inline _Bool many_registers(void) {
 }
 """
 
-VECTOR_HELPERS = ("vector", "masked", "sum", "lanes_min", "lanes_max", "many_registers")
+VECTOR_HELPERS = ("vector", "masked", "sum_rows", "sum", "lanes_min", "lanes_max", "many_registers")
 
 
 def vector_text(name: str, kind: str) -> str:
@@ -130,6 +172,9 @@ def vector_text(name: str, kind: str) -> str:
                 _MASKED, kind, ctype=CTYPES[kind], lanes=str(lanes), mask=mask, suffix=suffix,
                 mode=mode, bits=str(bits), last=last,
             )  # fmt: skip
+        case "sum_rows":
+            index = {"float64": "int64_t", "float32": "int32_t"}[kind]
+            return C.fill(_SUM_ROWS, kind, ctype=CTYPES[kind], index=index, fold=_FOLD[kind])
         case "sum":
             element = _element(kind)
             mode = {"float32": "v4sf", "float64": "v2df"}[element]

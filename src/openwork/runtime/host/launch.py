@@ -11,6 +11,7 @@ import numpy as np
 
 from openwork.algebra.operators import negative_power
 from openwork.errors import InternalError
+from openwork.loops.schedule.machines import ANY_CPU
 from openwork.program.contract import (
     BROKEN_BOUND,
     FIRST_SIZE,
@@ -26,7 +27,7 @@ from openwork.runtime.host.threads import thread_count
 from openwork.runtime.storage import Array
 
 # Below this many elements of work, starting threads costs more than it gains.
-SERIAL_BELOW = 20_000
+SERIAL_BELOW = ANY_CPU.serial_below
 # Above this many iterations a call may take long enough for a user to press Ctrl-C.
 WATCHED_ABOVE = 1_000_000
 
@@ -139,6 +140,12 @@ class Executable:
             memory = _Memory.from_address(arrays[1 + position])
             made.append(np.ndarray(sizes[n], dtype, memory))
         return made
+
+
+def share_from(work: int) -> None:
+    """Start threads for calls that access at least `work` elements: this machine was measured."""
+    global SERIAL_BELOW
+    SERIAL_BELOW = work
 
 
 def threads_for(work: float) -> int:

@@ -53,7 +53,7 @@ def thread_count() -> int:
     # not our variable: like OpenMP itself, we ignore what cannot be parsed.
     listed = os.environ.get("OMP_NUM_THREADS")
     theirs = _positive(listed.split(",")[0]) if listed else None
-    return _available() if theirs is None else _bounded("OMP_NUM_THREADS", theirs)
+    return available_cpus() if theirs is None else _bounded("OMP_NUM_THREADS", theirs)
 
 
 def set_num_threads(count: SupportsIndex | None) -> None:
@@ -77,7 +77,7 @@ def set_num_threads(count: SupportsIndex | None) -> None:
         raise ToolchainError(
             f"set_num_threads was given {number}, but this process may have {most_threads()}",
             code="E605",
-            hint=f"it has {_available()} CPUs; more threads than CPUs only wait for each other",
+            hint=f"it has {available_cpus()} CPUs; more threads than CPUs only wait for each other",
         )
     _chosen = number
 
@@ -124,7 +124,8 @@ _CURRENT = 0.05  # seconds for which the number of CPUs is cached
 _asked: tuple[float, int] = (-inf, 1)  # the time, and the number of CPUs then
 
 
-def _available() -> int:
+def available_cpus() -> int:
+    """The number of CPUs that this process may run on; cached for a moment."""
     global _asked
     when, count = _asked
     now = monotonic()

@@ -84,6 +84,7 @@ class CpuLauncher(Launcher):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        this_cpu()  # which knows from when on threads are worth starting
         self._executables: dict[str, Executable] = {}  # by source
         self._allocating: dict[str, bool] = {}
         if find_toolchain() is None:

@@ -16,7 +16,7 @@ from openwork.runtime.host import launch
 pytestmark = pytest.mark.needs_cc
 
 SHAPE = (7, 5, 6, 4)
-WIDTHS = (1, 5, 37)  # columns that fill no tile, one and a bit, and tiles of several widths
+WIDTHS = (0, 1, 5, 37)  # no columns, less than a tile, one and a bit, tiles of several widths
 ENDS = {
     "serial": "",
     "runs": ", split(p,p0,p1,3)",
@@ -114,7 +114,7 @@ def test_only_shared_rows_are_updated_atomically(order: int, inner: str) -> None
     kernel = stmt.compile()
     np.testing.assert_array_equal(kernel().to_numpy(), want)
     assert "omp atomic" in kernel.source
-    assert " <= p_hi) {" in kernel.source  # the segments that lie within a chunk
+    assert " <= p_part_hi) {" in kernel.source  # the segments that lie within a thread's chunks
     with interpreting(Interpreted):  # which notices races
         stmt.compile(loader=lambda compiled: compiled)()
 
@@ -144,8 +144,18 @@ def test_a_sum_ends_with_its_slice_and_not_with_each_fibre() -> None:
     kernel = ow.parse("y(i) = X(i,k,l)", **tensors).schedule(
         "fuse(k,l,a), fuse(i,a,f), pos(f,p,X)" + ENDS["chunks"]
     ).compile()  # fmt: skip
-    assert "== A_pos3[A_pos2[pA1 + 1]]" in kernel.source
+    assert kernel.source.count("R_vals[i] += R_sum;") == 2  # alone, and atomically
+    assert "pA3_stop = A_pos3[A_pos2[pA1 + 1]]" in kernel.source
     np.testing.assert_array_equal(kernel().to_numpy(), x.sum((1, 2)))
+
+
+def test_parents_are_searched_once_for_all_chunks_of_a_thread() -> None:
+    text, tensors, _ = _mttkrp(3, 5, ow.CSF(3))
+    commands = FUSED[3] + ", split(p,p0,p1,64), parallelize(p0,CPUThread,Atomics)"
+    source = ow.parse(text, **tensors).schedule(commands).compile().source
+    chunks = source.index("for (int64_t p0 = ")
+    assert source.count("= last_at_most_int32(") == 2
+    assert source.rindex("= last_at_most_int32(") < chunks
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -194,7 +194,7 @@ def test_commands_read_back(strategy: str) -> None:
     [
         "assemble(twice)",
         "assemble(append), parallelize(j,CPUThread,NoRaces)",
-        "divide(i,i0,i1,3), assemble(count)",
+        "reorder(j,i), assemble(count)",
     ],
 )
 def test_what_is_refused(schedule: str) -> None:

@@ -13,11 +13,11 @@ from openwork.loops.absent import vanishes
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan.assembly import Append, Shared
 from openwork.loops.plan.nest import Path, completed, paths, provenance_of
-from openwork.loops.plan.pieces import whole
+from openwork.loops.plan.pieces import atoms, whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.sorted import rises
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Coord, Cut, Fuse, Pos
+from openwork.loops.relations import Coord, Cut, Pos
 from openwork.loops.schedule.legality.parallel import check_tags, merged
 from openwork.tree import walk
 
@@ -296,15 +296,15 @@ def _check_append(path: Path, provenance: Provenance) -> None:
     depth = max(n + 1 for n, kind in enumerate(levels) if not kind.full)
     place = {var: n for n, var in enumerate(result.level_vars)}
     latest: tuple[int, ...] = (-1,)
-    for var in (atom for loop in path.variables for atom in _atoms(loop, provenance)):
+    for var in (atom for loop in path.variables for atom in atoms(loop, provenance)):
         mine = tuple(place.get(u, -1) for u in provenance.underived(var))
         if -1 in mine:
             raise _out_of_order(result, f"{var} is reduced around it")
         rises = max(latest) < min(mine) or min(max(latest), min(mine)) >= depth
         if mine != latest and not (rises and mine == tuple(sorted(mine))):
             raise _out_of_order(result, f"{var} comes after a variable further in")
-        cut = len(mine) > 1 and any(not levels[n].full for n in mine[:-1])
-        if cut:
+        again = [n for n in mine[:-1] if not levels[n].full]
+        if any(levels[n + 1].full for n in again):  # else the row is continued
             raise _out_of_order(result, f"{var} may leave a row and come back to it")
         latest = mine
     for relation in provenance.cuts:
@@ -312,17 +312,6 @@ def _check_append(path: Path, provenance: Provenance) -> None:
         inner = _leaves(relation.inner, path, provenance)
         if outer and inner and max(outer) > min(inner):
             raise _out_of_order(result, f"{relation.inner} comes before {relation.outer}")
-
-
-def _atoms(var: IndexVar, provenance: Provenance) -> list[IndexVar]:
-    """The variables that a fused one stands for, in order; all positions are all coordinates."""
-    var = provenance.unrenamed(var)
-    while isinstance(whole := provenance.above.get(var), (Pos, Coord)):
-        var = provenance.unrenamed(whole.parent)
-    fuse = provenance.above.get(var)
-    if not isinstance(fuse, Fuse):
-        return [var]
-    return [*_atoms(fuse.outer, provenance), *_atoms(fuse.inner, provenance)]
 
 
 def _leaves(var: IndexVar, path: Path, provenance: Provenance) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from openwork.algebra.operators import SELECT
 from openwork.algebra.types import number
 from openwork.format.levels import ArrayFact
 from openwork.format.levels.width import INT32_LIMIT
@@ -16,7 +17,9 @@ from openwork.index.nodes import Access
 from openwork.program.contract import OVERFLOWED, ROOM
 from openwork.program.lower.base.names import Names
 from openwork.program.nodes import (
+    INDEX,
     Allocate,
+    Apply,
     Argument,
     Array,
     Declare,
@@ -46,6 +49,7 @@ class Appender:
     names: Names
     gaps: set[int] = field(default_factory=set)  # levels whose parents are not all visited
     tier: int = 0  # on a GPU: which rows it handles, by their number of keys
+    resumed: frozenset[int] = frozenset()  # levels whose last position may be entered again
     counts: ClassVar[bool] = False  # it counts entries, and computes no values
     of_piece: ClassVar[bool] = False  # it assembles one piece of the result
 
@@ -111,21 +115,45 @@ class Appender:
         """Reserve memory for `more` positions of `level`."""
         return [Grow(self.room(level), self.count(level) + more, self.growing(level))]
 
+    def latest(self, level: int) -> Name:
+        """The coordinate of the last position of a `resumed` level; -1 if it has none yet."""
+        return Name(f"R{level + 1}_latest")
+
+    def resume(self, level: int, coordinate: Expr, position: Name) -> list[Stmt]:
+        """Declare the entered position: the last one, if it has this coordinate already."""
+        count, again = self.count(level), compare("==", self.latest(level), coordinate)
+        found = Apply(SELECT, (again, count - 1, count), INDEX)
+        new: list[Stmt] = [
+            Set(self.latest(n), Value(-1)) for n in sorted(self.resumed) if n > level
+        ]
+        code: list[Stmt] = [Declare(position, found, fixed=True)]
+        return [*code, If(compare("==", position, count), block(*new))] if new else code
+
+    def begin_rows(self) -> list[Stmt]:
+        """Declare what is known of the positions that may be entered again."""
+        return [Declare(self.latest(level), Value(-1)) for level in sorted(self.resumed)]
+
     def enter(self, level: int) -> list[Stmt]:
         """Code before the subtree of a new position of `level`, for which there is memory."""
         return self._clear_block(level) if self.below(level) is None else []
 
-    def commit(self, level: int, coordinate: Expr, start: Name | None) -> list[Stmt]:
+    def commit(
+        self, level: int, coordinate: Expr, start: Name | None, position: Expr
+    ) -> list[Stmt]:
         """Keep the entered position, if anything was appended below it since `start`."""
         count, below = self.count(level), self.below(level)
         keep: list[Stmt] = [
-            Store(self.array(level, f), count, coordinate) for f in self.facts(level, "child")
+            Store(self.array(level, f), position, coordinate) for f in self.facts(level, "child")
         ]
-        keep.append(Set(count, count + 1))
+        step = Set(count, count + 1)
         if below is None or start is None:
-            return keep
+            return [*keep, step]
         if below == level + 1:
-            keep[-1:-1] = self.close(below, count)
+            keep += self.close(below, position)
+        if level in self.resumed:
+            keep += [Set(self.latest(level), coordinate), Set(count, position + 1)]
+        else:
+            keep.append(step)
         return [If(compare("<", start, self.count(below)), block(*keep))]
 
     def close(self, level: int, parent: Expr) -> list[Stmt]:
@@ -156,6 +184,7 @@ class Appender:
         for level in self.sparse:
             code += [Declare(self.count(level), Value(0)), Declare(self.room(level), Value(0))]
             code += [Allocate(g.array, Value(0)) for g in self.growing(level)]
+        code += self.begin_rows()
         for level in self.sparse:
             code += self.reserve(level, ROOM)
         for level in self.sparse:

@@ -82,6 +82,17 @@ class Sharing:
 
 
 @dataclass(frozen=True)
+class Part:
+    """The positions of an operand that a thread takes, run by run.
+
+    `parents`: those of the current position, which it advances from one run to the next.
+    """
+
+    window: Range
+    parents: tuple[Expr | None, ...]
+
+
+@dataclass(frozen=True)
 class Taken:
     """Names in use: `here`, in code around this point, and `lasting`, anywhere in the program."""
 
@@ -97,7 +108,8 @@ class Scope:
     initialized. `reducing`: an enclosing loop is over a reduction variable. `depth`: the number of
     enclosing loops. `flags`: the flag to set when a tensor is written. `perhaps`: operands that may
     be absent here, and the condition under which they are present; they have a place only then.
-    `settled`: an assignment that is only reached where it has work. `appender` assembles the
+    `settled`: an assignment that is only reached where it has work. `parts`: the positions that the
+    thread takes before and after the current run. `appender` assembles the
     result, or the current piece of it.
     """
 
@@ -108,6 +120,7 @@ class Scope:
     flags: Mapping[TensorVar, Name] = field(default_factory=dict)
     perhaps: Mapping[Access, Expr] = field(default_factory=dict)
     settled: Stmt | None = None
+    parts: Mapping[Access, Part] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
     sharing: Sharing = field(default_factory=Sharing)
     taken: Taken = field(default_factory=Taken)
@@ -182,6 +195,10 @@ class Scope:
     def enter(self, var: IndexVar, run: Range) -> Scope:
         """With `run` known as the range of the inner variable `var` of a split."""
         return replace(self, bounds=replace(self.bounds, runs=_with(self.bounds.runs, var, run)))
+
+    def taking(self, access: Access, part: Part) -> Scope:
+        """With runs of positions of `access` that follow one another in a thread."""
+        return replace(self, parts=_with(self.parts, access, part))
 
     def complete(self, var: IndexVar) -> Scope:
         """With complete runs for the inner variable `var` of a split."""

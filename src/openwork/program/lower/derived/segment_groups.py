@@ -111,7 +111,7 @@ class SegmentGroups:
             position, first, stop, block(*known, work), by=p.Unit("thread", count=group),
             reductions=(p.Reduction(name, summed.original.op, identity, width),),
         )  # fmt: skip
-        owned = tracked.owned(driver, parents, window, m)
+        owned = tracked.owned(driver, parents, window, m, scope)
         put = segments.put(parents, owned, stop, scope)
         body = block(
             Declare(first, arithmetic("max", begin, window.lo), fixed=True),

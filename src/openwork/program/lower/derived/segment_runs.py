@@ -102,17 +102,18 @@ class SegmentRuns:
         scope = replace(scope, reducing=scope.reducing or cut)
         reached = tracked.ctx.reach_further(scope, lhs)
         sums, below = Accumulators(tracked.ctx, tracked.lower), self._below(parents, run, m)
-        saved: list[p.Stmt] = []
+        saved, done = list[p.Stmt](), list[p.Stmt]()
         if sums.tiles(below, lhs, reached):
             saved, below, scope = self._again(parents, run, scope)
+            done = self._leave(parents, run)
         body = at_each(self.driver.variables[: m + 1], below)
         shared = lhs.tensor in scope.sharing.atomic
         if not shared or not tracked.owns(self.loop, lhs, self.driver):
-            return block(*saved, tracked.lower(body, scope))
-        owned = tracked.owned(self.driver, parents, window, m)
+            return block(*saved, tracked.lower(body, scope), *done)
+        owned = tracked.owned(self.driver, parents, window, m, scope)
         if reached.is_reached(lhs) or sums.tiles(below, lhs, reached):
             held = replace(scope, sharing=replace(scope.sharing, owned=owned))
-            return block(*saved, tracked.lower(body, held))
+            return block(*saved, tracked.lower(body, held), *done)
         alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
         return block(If(owned, tracked.lower(body, alone), tracked.lower(body, scope)))
 
@@ -127,6 +128,22 @@ class SegmentRuns:
                 code.append(Declare(name, parent, fixed=True))
                 back.append(Set(parent, name))
         return code, self._below(parents, run, self.chooser, back), scope
+
+    def _leave(self, parents: list[Expr | None], run: Range) -> list[p.Stmt]:
+        """Go to the last parents of a segment that ends: without columns, nothing else does."""
+        driver, code, m = self.driver, list[p.Stmt](), self.chooser
+        for n in range(m + 1, len(parents)):
+            parent, above = parents[n], parents[n - 1]
+            if not isinstance(parent, Name) or above is None:
+                continue
+            level = driver.first + n
+            kind, view = (
+                driver.access.tensor.format.levels[level],
+                self.tracked.ctx.view(driver.access, level),
+            )
+            code.append(Set(parent, kind.begin(view, above + 1) - 1))
+        ends = compare("==", run.hi, self.tracked.edge(driver, parents, m, 1))
+        return [If(ends, block(*code))] if code else []
 
     def _below(
         self, parents: list[Expr | None], run: Range, n: int, before: Sequence[p.Stmt] = ()

@@ -60,7 +60,7 @@ class Segments:
         work = tracked.where_occupied(driver, parents, position, work)
         comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
-        owned = tracked.owned(driver, parents, window, m)
+        owned = tracked.owned(driver, parents, window, m, scope)
         goes_on = compare("<", at, window.hi)
         put = (self.put(parents, owned, stop, scope), summed.restart(scope))
         apart = self._combines(scope)

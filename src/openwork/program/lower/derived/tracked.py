@@ -70,8 +70,12 @@ class Tracked:
             code, window, scope = positions(self.recovery, whole, scope)
         access = driver.access
         summed = segment_sum(self.ctx, loop.body, driver, scope)
-        runs = None if summed or self.runs is None else self.runs(self, loop, driver)
+        runs = None if self.runs is None else self.runs(self, loop, driver)
         if runs is not None and not runs.serves(scope):
+            runs = None
+        if runs is not None and window.count.fixed is None:
+            summed = None
+        elif summed is not None:
             runs = None
         complete = self.ctx.writes_all_of(written(loop.body), access)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
@@ -81,7 +85,9 @@ class Tracked:
         position, scope = scope.fresh(base, lasting=True)
         apart = summed is not None and self.segments is not None and window.count.fixed is None
         looks_up = not apart and self._looks_up(loop, driver)
-        parents, before, scope = self._first_parents(loop, driver, window, scope, looks_up)
+        parents, before, scope = self.first_parents(
+            loop.body, driver, window, scope, looks_up, self._stored_starts(driver, loop)
+        )
         total: list[p.Stmt] = []
         if summed is not None:
             total, scope = summed.start(self.ctx, scope)
@@ -118,7 +124,10 @@ class Tracked:
         here, after = self.reach_down(driver, chain, scope, chooser)
         if self.neighbours(loop, driver):
             after = replace(after, sharing=replace(after.sharing, last=True))
-        put = block(*here, self._put(summed, driver, after))
+        if access in scope.parts:
+            put = block(*here, self._flush(summed, loop, driver, parents, window, after))
+        else:
+            put = block(*here, self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
 
@@ -172,18 +181,27 @@ class Tracked:
             relation, around = around, provenance.above.get(around.parent)
         return length if isinstance(around, Pos) else 0
 
-    def _first_parents(
-        self, loop: Forall, driver: Driver, window: Range, scope: Scope, looks_up: bool
+    def first_parents(
+        self,
+        body: Stmt,
+        driver: Driver,
+        window: Range,
+        scope: Scope,
+        looks_up: bool = False,
+        length: int = 0,
     ) -> tuple[list[Expr | None], list[p.Stmt], Scope]:
         """A name for the parent at every level above the counted one, at the first position.
 
         None where the parent is not needed, or follows from the position by a formula. Where
-        parents are looked up, none is known before the first position.
+        parents are looked up, none is known before the first position. `length`: of windows whose
+        first rows are cached with the operand, if not 0.
         """
         access = driver.access
+        if access in scope.parts:
+            return list(scope.parts[access].parents), [], scope
         below = range(driver.first + 1, driver.last + 1)
         asked = any(self.asks_for_parent(access, level) for level in below)
-        if not asked and not self._used(loop.body, driver):
+        if not asked and not self._used(body, driver):
             return [None] * (len(driver.variables) - 1), [], scope
         if looks_up:
             names: list[Name] = []
@@ -192,7 +210,6 @@ class Tracked:
                 name, scope = scope.fresh(base, lasting=True)
                 names.append(name)
             return list(names), [Declare(name, Value(0)) for name in names], scope
-        length = self._stored_starts(driver, loop)
         if length:
             base = f"p{self.ctx.names.of(access.tensor)}{driver.last}"
             name, scope = scope.fresh(base, lasting=True)
@@ -403,7 +420,7 @@ class Tracked:
         if lhs.tensor not in scope.sharing.atomic or not self.owns(loop, lhs, driver):
             return self._put(summed, driver, scope)
         alone = replace(scope, sharing=scope.sharing.alone(lhs.tensor))
-        owned = self.owned(driver, parents, window, driver.chooser(lhs))
+        owned = self.owned(driver, parents, window, driver.chooser(lhs), scope)
         only = self.ctx.on_gpu and self.writes_once(lhs, driver, scope)
         put = self._put(summed, driver, alone, only)
         return block(If(owned, put, self._put(summed, driver, scope)))
@@ -457,9 +474,16 @@ class Tracked:
         return True
 
     def owned(
-        self, driver: Driver, parents: list[Expr | None], window: Range, chooser: int
+        self,
+        driver: Driver,
+        parents: list[Expr | None],
+        window: Range,
+        chooser: int,
+        scope: Scope,
     ) -> Expr:
-        """Whether all positions of the current segment lie in `window`."""
+        """Whether all positions of the current segment lie in `window`, or belong to the thread."""
+        if driver.access in scope.parts:
+            window = scope.parts[driver.access].window
         begin = self.edge(driver, parents, chooser, 0)
         end = self.edge(driver, parents, chooser, 1)
         return p.Binary("&&", compare("<=", window.lo, begin), compare("<=", end, window.hi))

@@ -68,10 +68,11 @@ class PieceAppender(Appender):
 
     def begin(self, firsts: list[Expr]) -> list[Stmt]:
         """Declare the counters, which start at `firsts`."""
-        return [
+        counters = [
             Declare(self.count(level), first)
             for level, first in zip(self.sparse, firsts, strict=True)
         ]
+        return [*counters, *self.begin_rows()]
 
 
 @dataclass
@@ -86,12 +87,16 @@ class Counting(PieceAppender):
     def enter(self, level: int) -> list[Stmt]:
         return []
 
-    def commit(self, level: int, coordinate: Expr, start: Name | None) -> list[Stmt]:
+    def commit(
+        self, level: int, coordinate: Expr, start: Name | None, position: Expr
+    ) -> list[Stmt]:
         count, below = self.count(level), self.below(level)
-        keep = Set(count, count + 1)
+        keep: list[Stmt] = [Set(count, position + 1)]
         if below is None or start is None:
-            return [keep]
-        return [If(compare("<", start, self.count(below)), block(keep))]
+            return keep
+        if level in self.resumed:
+            keep.append(Set(self.latest(level), coordinate))
+        return [If(compare("<", start, self.count(below)), block(*keep))]
 
     def close(self, level: int, parent: Expr) -> list[Stmt]:
         return []

@@ -155,7 +155,7 @@ class Pieces:
         """Count each piece, allocate, compute each piece in place."""
         result = self.result
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
-        counting = Counting(result.result, result.names, result.gaps)
+        counting = Counting(result.result, result.names, result.gaps, resumed=result.resumed)
         count = self._over(
             counting,
             cut,
@@ -165,7 +165,9 @@ class Pieces:
             lambda rows: self._keep_counts(counting),
         )
         firsts: list[Expr] = [Load(first_of(level), PIECE) for level in result.sparse]
-        filling = Filling(result.result, result.names, result.gaps, limit=cut.limit)
+        filling = Filling(
+            result.result, result.names, result.gaps, resumed=result.resumed, limit=cut.limit
+        )
         fill = self._over(
             filling,
             cut,
@@ -186,7 +188,7 @@ class Pieces:
         """Compute each piece in private arrays, and copy it to its place."""
         result, names = self.result, self.ctx.names
         zeros: list[Expr] = [Value(0) for _ in result.sparse]
-        own = Owning(result.result, names, result.gaps)
+        own = Owning(result.result, names, result.gaps, resumed=result.resumed)
         compute = self._over(
             own,
             cut,

@@ -200,6 +200,9 @@ class Cases:
         if appender is None:
             raise InternalError(f"{lhs} has no assembly")
         before, position = appender.enter(level), appender.count(level)
+        if level in appender.resumed:
+            position, scope = scope.fresh(f"{position.name}_at")
+            before = [*before, *appender.resume(level, scope.coords[self.var], position)]
         below = appender.below(level)
         start = kept = None
         if below is not None:
@@ -211,7 +214,7 @@ class Cases:
             before = [*before, Declare(kept, Value(False, "bool"))]
         scope = self.ctx.reach_further(scope.reach(lhs, Place(position)), lhs)
         inner = self.lower(body, scope)
-        commit = appender.commit(level, scope.coords[self.var], start)
+        commit = appender.commit(level, scope.coords[self.var], start, position)
         return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:

@@ -18,7 +18,8 @@ from openwork.loops.relations import Cut
 from openwork.program import nodes as p
 from openwork.program.lower.base.header import Header
 from openwork.program.lower.base.ranges import Edges, Range, first_values
-from openwork.program.lower.base.scope import Scope
+from openwork.program.lower.base.scope import Part, Scope
+from openwork.program.lower.derived.driver import Driver, driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import (
     ZERO,
@@ -26,6 +27,7 @@ from openwork.program.lower.derived.recovery import (
     Found,
     Values,
 )
+from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import parents_within
 from openwork.program.lower.walk.balance import balance_runs
 from openwork.program.nodes import Declare, Expr, If, arithmetic, block, compare
@@ -229,25 +231,81 @@ class CutLoops(Loops[Cut]):
         if length is not None and (parent.pos or parent.within) is not None:
             inner = replace(inner, whole=False)  # no entries, no runs
         counted = balance_runs(self.ctx, relation, loop.body, parent) if part is whole else None
+        driver = self._in_order(loop, parent, scope)
+        if driver is not None:
+            return block(*code, self._by_parts(loop, header, driver, parent, inner))
+        if not self._clones(loop, parent):
+            body = self._in_run(loop.body, parent, inner, loop.tag)
+            return block(*code, header.finish(body, counted=counted))
+        if loop.tag is not None:
+            body = self._either(loop, parent, counter, inner)
+            return block(*code, header.finish(body, counted=counted))
+        # The inner loop is cloned: for complete runs its trip count is a constant.
         body = self._in_run(loop.body, parent, inner, loop.tag)
-        clones = (
+        complete = self._in_run(loop.body, parent, inner.complete(relation.inner), loop.tag)
+        limit, _ = scope.fresh(f"{counter.name}_full", lasting=True)
+        some = arithmetic("max", part.lo, arithmetic("min", part.hi, parent.size / (length or 1)))
+        first = replace(header, range=Range(part.lo, limit)).finish(complete, "complete runs")
+        rest = replace(header, range=Range(limit, part.hi)).finish(body, "the rest")
+        return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
+
+    def _clones(self, loop: Forall, parent: Range) -> bool:
+        """Whether complete runs get code of their own."""
+        length = self.relation.length
+        return (
             length is not None
             and bool(parent.count.multiple % length)
             and not parent.missing
             and self._wants_full_runs(length, loop.body)
         )
-        if not clones or length is None:
-            return block(*code, header.finish(body, counted=counted))
-        # The inner loop is cloned: for complete runs its trip count is a constant.
-        complete = self._in_run(loop.body, parent, inner.complete(relation.inner), loop.tag)
-        if loop.tag is not None:
-            whether = compare("<=", parent.lo + (counter + 1) * length, parent.hi)
-            return block(*code, header.finish(block(If(whether, complete, body)), counted=counted))
-        limit, _ = scope.fresh(f"{counter.name}_full", lasting=True)
-        some = arithmetic("max", part.lo, arithmetic("min", part.hi, parent.size / length))
-        first = replace(header, range=Range(part.lo, limit)).finish(complete, "complete runs")
-        rest = replace(header, range=Range(limit, part.hi)).finish(body, "the rest")
-        return block(*code, Declare(limit, some, fixed=True), first, replace(rest, unroll=0))
+
+    def _either(self, loop: Forall, parent: Range, counter: p.Name, scope: Scope) -> p.Block:
+        """The body in a run, with code of its own for complete runs, whose length is a constant."""
+        body = self._in_run(loop.body, parent, scope, loop.tag)
+        complete = self._in_run(loop.body, parent, scope.complete(self.relation.inner), loop.tag)
+        length = self.relation.length or 0
+        whether = compare("<=", parent.lo + (counter + 1) * length, parent.hi)
+        return block(If(whether, complete, body))
+
+    def _in_order(self, loop: Forall, parent: Range, scope: Scope) -> Driver | None:
+        """The operand of which threads take runs of positions, each once and in order."""
+        tag, inner, pos = loop.tag, loop.body, parent.pos
+        if tag is None or tag.unit is not ParallelUnit.CPUThread or tag.chunk is not None:
+            return None
+        if not isinstance(inner, Forall) or inner.var != self.relation.inner or pos is None:
+            return None
+        origin = self.ctx.provenance.origin(pos)
+        driver = driver_of(self.ctx, inner.body, origin, parent, scope)
+        several = driver is not None and len(driver.variables) > 1
+        return driver if driver is not None and several and not driver.scattered else None
+
+    def _by_parts(
+        self, loop: Forall, header: Header, driver: Driver, parent: Range, scope: Scope
+    ) -> p.Stmt:
+        """Runs of positions, whose parents a thread tracks from one run to the next.
+
+        Only the first and the last segment of all its runs may be another thread's as well.
+        """
+        counter = header.counter
+        first, scope = scope.fresh(f"{counter.name}_first", lasting=True)
+        limit, scope = scope.fresh(f"{counter.name}_limit", lasting=True)
+        lo, hi, scope = scope.fresh_ends(f"{self.ctx.names.variables[self.relation.parent]}_part")
+        begin, end = (self._values.run_at(parent, at, scope) for at in (first, limit - 1))
+        taken = parent.part(lo, hi)
+        tracked = Tracked(self.recovery, self.iteration.lower)
+        parents, before, scope = tracked.first_parents(loop.body, driver, taken, scope)
+        scope = scope.taking(driver.access, Part(taken, tuple(parents)))
+        if self._clones(loop, parent):
+            body = self._either(loop, parent, counter, scope)
+        else:
+            body = self._in_run(loop.body, parent, scope, loop.tag)
+        made = header.finish(body)
+        if not isinstance(made.by, p.Threads):
+            raise InternalError(f"{loop.var} is not for threads")
+        ends = (Declare(lo, begin.lo, fixed=True), Declare(hi, end.hi, fixed=True))
+        serial = replace(made, begin=first, end=limit, by=None, reductions=())
+        by = replace(made.by, limit=limit)
+        return replace(made, var=first, body=block(*ends, *before, serial), by=by, unroll=0)
 
     def _in_run(self, body: Stmt, parent: Range, scope: Scope, tag: Tag | None) -> p.Block:
         """The body within a run; the run's ends are computed here rather than further in."""
