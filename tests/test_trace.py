@@ -17,7 +17,7 @@ import openwork as ow
 from openwork.tensor.eager import KERNELS
 
 FRONT = ["statement.txt", "explicit.txt", "loops.txt", "scheduled.txt"]
-STAGES = [*FRONT, "lowered.c", "extents.c", "simplified.c", "vectorized.c", "kernel.c"]
+STAGES = [*FRONT, "lowered.c", "extents.c", "simplified.c", "vectorized.c", "tidied.c", "kernel.c"]
 STAGES_OF_A_GPU = [
     *FRONT,
     "lowered.c",
@@ -29,6 +29,7 @@ STAGES_OF_A_GPU = [
     "statuses.c",
     "streamed.c",
     "wide.c",
+    "tidied.c",
     "kernel.cu",
 ]
 THREADS = "split(i,i0,i1,32), parallelize(i0,CPUThread,NoRaces)"
@@ -44,7 +45,7 @@ def test_a_dump_has_every_stage_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     files = sorted(path.name for path in (tmp_path / "dump").iterdir())
     assert files == [f"{n:02d}-{stage}" for n, stage in enumerate(STAGES, 1)]
     assert "forall" in (tmp_path / "dump" / "03-loops.txt").read_text()
-    assert "int32_t kernel(" in (tmp_path / "dump" / "09-kernel.c").read_text()
+    assert "int32_t kernel(" in (tmp_path / "dump" / "10-kernel.c").read_text()
 
 
 @pytest.mark.parametrize(

@@ -263,8 +263,20 @@ MUTATIONS = (
     Mutation(
         "hoist-what-changes",
         "simplifier",
-        "and not (_names(load) & changed)",
-        "and not (_names(load) <= changed)",
+        "and changed.isdisjoint(names[load])",
+        "and not names[load] <= changed",
+    ),
+    Mutation(
+        "name-what-changes",
+        "simplifier",
+        "return name in self.fixed",
+        "return True",
+    ),
+    Mutation(
+        "prove-one-off",
+        "simplifier",
+        "- known[1] * less + times - 1",
+        "- known[1] * less + times",
     ),
     Mutation(
         "fold-less",

@@ -20,6 +20,7 @@ from openwork.loops.schedule.statistics import Statistics
 from openwork.loops.verify import verify_loops
 from openwork.program.device.block_copies import with_block_copies
 from openwork.program.device.host import on_device, with_statuses, without_unread
+from openwork.program.device.tidied import tidied
 from openwork.program.device.verify import verify_device
 from openwork.program.device.wide_loads import with_streamed_loads, with_wide_loads
 from openwork.program.gpu_nodes import DeviceProgram
@@ -29,6 +30,7 @@ from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
 from openwork.program.show import show_device, show_program
 from openwork.program.simplify import simplify, with_promised_extents
+from openwork.program.tidy import tidy
 from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
 from openwork.recipes.choose import choose
@@ -147,6 +149,7 @@ def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program,
     """A program to its final form, and to C."""
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("vectorized.c", vectorize, program, trace)
+    program = _pass("tidied.c", tidy, program, trace)
     return program, trace.run("kernel.c", lambda: render(program, name))
 
 
@@ -178,6 +181,7 @@ def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DevicePr
     device = _device_pass("streamed.c", with_streamed_loads, device, trace)
     if aligned:
         device = _device_pass("wide.c", with_wide_loads, device, trace)
+    device = _device_pass("tidied.c", tidied, device, trace)
     for note in device.notes:
         trace.decide(note)
     return device

@@ -1,6 +1,10 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The first position in [begin, end) that holds `value` or more, else `end`.
 static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t end,
                            int64_t value) {
@@ -45,7 +49,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t j0_end = (j_size + 3) / 4;
     for (int64_t j0 = 0; j0 < j0_end; j0++) {
       const int64_t j_lo = j0 * 4;
-      const int64_t j_hi = j0 * 4 + 4 < j_size ? j0 * 4 + 4 : j_size;
+      const int64_t j_hi = lesser(j_lo + 4, j_size);
       int64_t pA2 = lower_bound_int32(A_crd2, A_pos2[i], A_pos2[i + 1], j_lo);
       const int64_t pA2_end = lower_bound_int32(A_crd2, pA2, A_pos2[i + 1], j_hi);
       int64_t pB2 = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_lo);

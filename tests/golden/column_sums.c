@@ -143,6 +143,10 @@ static void order_keys_int32(int32_t *keys, int64_t count, uint64_t *marks) {
   for (int64_t n = 0; n < count; n++) keys[n] = from[n];
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall i:
 //   R(i) = W(i)
 // where
@@ -200,9 +204,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (status) goto done;
   }
   // stored i of W
-  for (int64_t pW1_run = 0, pW1_runs_end = W_count; pW1_run < pW1_runs_end; pW1_run += 8192) {
+  for (int64_t pW1_run = 0; pW1_run < W_count; pW1_run += 8192) {
     if (*stop) break;
-    const int64_t pW1_run_end = pW1_run + 8192 < pW1_runs_end ? pW1_run + 8192 : pW1_runs_end;
+    const int64_t pW1_run_end = lesser(pW1_run + 8192, W_count);
     for (int64_t pW1 = pW1_run; pW1 < pW1_run_end; pW1++) {
       const int64_t i = W_keys[pW1];
       R_vals[nR1] = W_vals[W_keys[pW1]];
@@ -216,7 +220,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     W_listed[W_keys[W_at]] = 0;
   }
   W_count = 0;
-  if (2147483647 < nR1) {
+  if (nR1 > 2147483647) {
     status = 3;
     goto done;
   }

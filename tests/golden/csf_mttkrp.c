@@ -29,6 +29,10 @@ typedef double vector_narrow_float64 __attribute__((vector_size(LANES_narrow_flo
 // The same anywhere in an array.
 typedef vector_narrow_float64 near_narrow_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // Bring memory closer that will be needed soon.
 static inline void ask_for(const void *at) {
 #ifdef __aarch64__
@@ -83,9 +87,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
-  const _Bool C_far = 4194304 < k_size * 4 * 8;
+  const _Bool C_far = k_size * 4 * 8 > 4194304;
   const int64_t A2_size = A_pos2[A_pos1[1]];
-  const _Bool B_far = 4194304 < j_size * 4 * 8;
+  const _Bool B_far = j_size * 4 * 8 > 4194304;
   {
     taken_shares pA1_taken[threads];
     for (int64_t part = 0; part < threads; part++) pA1_taken[part].count = 0;
@@ -94,8 +98,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     for (int64_t part = 0; part < threads; part++) {
       int64_t pA1_turn = 0, pA1_share;
       while ((pA1_share = next_share(pA1_taken, threads, shares, part, &pA1_turn)) >= 0) {
-        const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share, shares);
-        const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share + 1, shares);
+        const int64_t pA1_first = cut_int32(A_pos2, 0, A_pos1[1], pA1_share, shares);
+        const int64_t pA1_limit = cut_int32(A_pos2, 0, A_pos1[1], pA1_share + 1, shares);
         // stored i of A
         for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
           if (*stop) break;
@@ -118,14 +122,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums4[l_tile_at / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
               }
               if (C_far) {
-                const int64_t k_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                const int64_t k_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
                 if (k_ahead != k) {
                   gather_soon(&C_vals[k_ahead * 4 + l_tile]);
                 }
               }
             }
             if (B_far) {
-              const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+              const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
               if (j_ahead != j) {
                 gather_soon(&B_vals[j_ahead * 4 + l_tile]);
               }

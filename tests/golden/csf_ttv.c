@@ -57,8 +57,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     for (int64_t part = 0; part < threads; part++) {
       int64_t pA1_turn = 0, pA1_share;
       while ((pA1_share = next_share(pA1_taken, threads, shares, part, &pA1_turn)) >= 0) {
-        const int64_t pA1_first = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share, shares);
-        const int64_t pA1_limit = cut_int32(A_pos2, A_pos1[0], A_pos1[1], pA1_share + 1, shares);
+        const int64_t pA1_first = cut_int32(A_pos2, 0, A_pos1[1], pA1_share, shares);
+        const int64_t pA1_limit = cut_int32(A_pos2, 0, A_pos1[1], pA1_share + 1, shares);
         // stored i of A
         for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
           if (*stop) break;

@@ -2,6 +2,14 @@ typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __SIZE_TYPE__ size_t;
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static inline int64_t greater(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
 #ifdef __linux__
 int madvise(void *, size_t, int);
 #endif
@@ -132,9 +140,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int32_t failed = 0;
   const int64_t A2_size = A_pos2[i_size];
   const int64_t B2_size = B_pos2[i_size];
-  const int64_t pieces_near = room * 12 / 262144 < threads * 1024 - 1024 ? room * 12 / 262144 : threads * 1024 - 1024;
-  const int64_t pieces_most = pieces_near > threads * 32 - 32 ? pieces_near : threads * 32 - 32;
-  const int64_t pieces = (i_size < pieces_most ? i_size : pieces_most) > 1 ? (i_size < pieces_most ? i_size : pieces_most) : 1;
+  const int64_t pieces_near = lesser(room * 12 / 262144, threads * 1024 - 1024);
+  const int64_t pieces_most = greater(pieces_near, threads * 32 - 32);
+  const int64_t pieces = greater(i_size < pieces_most ? i_size : pieces_most, 1);
   R2_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R_pos2 = room_for(i_size + 1, sizeof(int32_t), &status);
   if (status) goto done;
@@ -151,7 +159,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     goto done;
   }
   int64_t R2_room = 0;
-  if (1 < pieces) {
+  if (pieces > 1) {
     if (room + 1 > R2_room) {
       R2_room = larger(R2_room, room + 1);
       R_crd2 = resize(R_crd2, R2_room, sizeof(int32_t), &status);
@@ -179,7 +187,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       for (;;) {
         const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
         if (piece_first >= piece_chunks_end || *stop) break;
-        const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+        const int64_t piece_limit = lesser(piece_first + 1, piece_chunks_end);
         // compute each piece into arrays of its own
         for (int64_t piece = piece_first; piece < piece_limit; piece++) {
           const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
@@ -192,10 +200,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             if (status) goto leave_1;
           }
           const int64_t own_soon = own_end + (piece - own_placed) * own_each;
-          const int64_t i_lo = piece_lo;
-          const int64_t i_hi = piece_hi;
           // i of this run
-          for (int64_t i = i_lo; i < i_hi; i++) {
+          for (int64_t i = piece_lo; i < piece_hi; i++) {
             if (!(i & 511) && *stop) break;
             int64_t pA2 = A_pos2[i];
             const int64_t pA2_end = A_pos2[i + 1];
@@ -291,7 +297,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           }
           R2_first[piece + 1] = own2;
           const int64_t R_known = in_turn(R_turns, piece, 1, (int64_t *[]){R2_first});
-          if (0 < R_known && R2_first[piece + 1] < R2_room) {
+          if (R_known > 0 && R2_first[piece + 1] < R2_room) {
 #pragma omp simd
             for (int64_t R_at = piece_lo; R_at < piece_hi; R_at++) {
               R_pos2[R_at + 1] += R2_first[piece];
@@ -329,7 +335,7 @@ leave_1:;
     }
   }
   const int64_t nR2 = R2_first[pieces];
-  if (2147483647 < nR2) {
+  if (nR2 > 2147483647) {
     status = 3;
     goto done;
   }
@@ -354,10 +360,10 @@ leave_1:;
         for (;;) {
           const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
           if (piece_first >= piece_chunks_end || *stop) break;
-          const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+          const int64_t piece_limit = lesser(piece_first + 1, piece_chunks_end);
           // put the others into place
           for (int64_t piece = piece_first; piece < piece_limit; piece++) {
-            if (0 < R_turns[piece]) {
+            if (R_turns[piece] > 0) {
               const int64_t piece_lo = cut_int32(A_pos2, 0, i_size, piece, pieces);
               const int64_t piece_hi = cut_int32(A_pos2, 0, i_size, piece + 1, pieces);
               int32_t *own_crd2 = own_crd2_shelf[piece];

@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The position of `key` in the sorted run [begin, end), or -1.
 static int64_t search_int32(const int32_t *crd, int64_t begin, int64_t end, int64_t key) {
   const int64_t stop = end;
@@ -59,12 +63,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         const int64_t i_first = cut_even(0, i_size, i_share, shares);
         const int64_t i_limit = cut_even(0, i_size, i_share + 1, shares);
         // every i
-        for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 8192) {
+        for (int64_t i_run = i_first; i_run < i_limit; i_run += 8192) {
           if (*stop) break;
-          const int64_t i_run_end = i_run + 8192 < i_runs_end ? i_run + 8192 : i_runs_end;
+          const int64_t i_run_end = lesser(i_run + 8192, i_limit);
           for (int64_t i = i_run; i < i_run_end; i++) {
             const int64_t pA2 = search_int32(A_crd2, A_pos2[i], A_pos2[i + 1], i);
-            if (0 <= pA2) {
+            if (pA2 >= 0) {
               R_vals[i] = A_vals[pA2];
             }
           }

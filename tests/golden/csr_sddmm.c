@@ -53,6 +53,10 @@ static inline double sum_float64(const vector_float64 *vectors, int64_t count) {
 #endif
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // Bring some lines of 64 bytes closer; asking for what is not there does no harm.
 static inline void ask_for_lines(const void *at, int32_t lines) {
 #ifdef __aarch64__
@@ -128,7 +132,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               X_vals[X_at / LANES_float64] = -(vector_float64){0};
             }
             const int64_t k0_end = (k_size + 7) / 8;
-            const int64_t k0_full = 0 > (k0_end < k_size / 8 ? k0_end : k_size / 8) ? 0 : (k0_end < k_size / 8 ? k0_end : k_size / 8);
+            const int64_t k0_full = k_size / 8;
             // complete runs
             for (int64_t k0 = 0; k0 < k0_full; k0++) {
               const int64_t k_lo_2 = k0 * 8;
@@ -142,19 +146,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             // the rest
             for (int64_t k0 = k0_full; k0 < k0_end; k0++) {
               const int64_t k_lo = k0 * 8;
-              const int64_t k_hi = k0 * 8 + 8 < k_size ? k0 * 8 + 8 : k_size;
               // k of this run
 #pragma GCC unroll 8
               for (int64_t k_at = 0; k_at < 8; k_at++) {
                 const int64_t k = k_lo + k_at;
-                if (k < k_hi) {
+                if (k < k_size) {
                   X_vals[k_at / LANES_float64][k_at % LANES_float64] += B_vals[i * k_size + k] * C_vals[j * k_size + k];
                 }
               }
             }
             W_sum += sum_float64(X_vals, 8 / LANES_float64);
             R_vals[pA2] = W_sum * A_vals[pA2];
-            const int64_t j_ahead = A_crd2[pA2 + 6 < A2_size - 1 ? pA2 + 6 : A2_size - 1];
+            const int64_t j_ahead = A_crd2[lesser(pA2 + 6, A2_size - 1)];
             ask_for_lines(&C_vals[j_ahead * k_size], 4);
           }
         }

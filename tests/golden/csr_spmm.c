@@ -31,6 +31,10 @@ typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(
 // The same anywhere in an array.
 typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // Bring memory closer that will be needed soon.
 static inline void ask_for(const void *at) {
 #ifdef __aarch64__
@@ -89,7 +93,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
-  const _Bool B_far = 4194304 < j_size * k_size * 8;
+  const _Bool B_far = j_size * k_size * 8 > 4194304;
   {
     taken_shares i_taken[threads];
     for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
@@ -120,7 +124,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
               }
               if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+                const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
                 if (j_ahead != j) {
                   gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                   gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -151,7 +155,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
               }
               if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+                const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
                 if (j_ahead != j) {
                   gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                   gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -180,7 +184,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
               }
               if (B_far) {
-                const int64_t j_ahead = A_crd2[pA2 + 8 < A2_size - 1 ? pA2 + 8 : A2_size - 1];
+                const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
                 if (j_ahead != j) {
                   gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                 }
@@ -193,7 +197,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             k_tile += 4;
           }
           // columns that are left
-          while (k_tile + 1 <= k_size) {
+          while (k_tile < k_size) {
             double R_sum = 0.0;
             // stored j of A
             for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

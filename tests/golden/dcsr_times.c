@@ -2,6 +2,14 @@ typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __SIZE_TYPE__ size_t;
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static inline int64_t greater(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
 #ifdef __linux__
 int madvise(void *, size_t, int);
 #endif
@@ -145,9 +153,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int32_t failed = 0;
   const int64_t A2_size = A_pos2[A_pos1[1]];
   const int64_t B2_size = B_pos2[B_pos1[1]];
-  const int64_t pieces_near = room * 12 / 262144 < threads * 1024 - 1024 ? room * 12 / 262144 : threads * 1024 - 1024;
-  const int64_t pieces_most = pieces_near > threads * 32 - 32 ? pieces_near : threads * 32 - 32;
-  const int64_t pieces = (i_size < pieces_most ? i_size : pieces_most) > 1 ? (i_size < pieces_most ? i_size : pieces_most) : 1;
+  const int64_t pieces_near = lesser(room * 12 / 262144, threads * 1024 - 1024);
+  const int64_t pieces_most = greater(pieces_near, threads * 32 - 32);
+  const int64_t pieces = greater(i_size < pieces_most ? i_size : pieces_most, 1);
   R1_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R2_first = room_for(pieces + 1, sizeof(int64_t), &status);
   R_pos1 = room_for(2, sizeof(int32_t), &status);
@@ -178,7 +186,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   }
   int64_t R1_room = 0;
   int64_t R2_room = 0;
-  if (1 < pieces) {
+  if (pieces > 1) {
     if (room + 1 > R1_room) {
       R1_room = larger(R1_room, room + 1);
       R_crd1 = resize(R_crd1, R1_room, sizeof(int32_t), &status);
@@ -216,20 +224,20 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       for (;;) {
         const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
         if (piece_first >= piece_chunks_end || *stop) break;
-        const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+        const int64_t piece_limit = lesser(piece_first + 1, piece_chunks_end);
         // compute each piece into arrays of its own
         for (int64_t piece = piece_first; piece < piece_limit; piece++) {
           int64_t piece_lo = 0;
           int64_t piece_hi = i_size;
-          if (0 < piece) {
-            const int64_t piece_lo_at = cut_int32(A_pos2, A_pos1[0], A_pos1[1], piece, pieces);
+          if (piece > 0) {
+            const int64_t piece_lo_at = cut_int32(A_pos2, 0, A_pos1[1], piece, pieces);
             piece_lo = i_size;
             if (piece_lo_at < A_pos1[1]) {
               piece_lo = A_crd1[piece_lo_at];
             }
           }
           if (piece + 1 < pieces) {
-            const int64_t piece_hi_at = cut_int32(A_pos2, A_pos1[0], A_pos1[1], piece + 1, pieces);
+            const int64_t piece_hi_at = cut_int32(A_pos2, 0, A_pos1[1], piece + 1, pieces);
             piece_hi = i_size;
             if (piece_hi_at < A_pos1[1]) {
               piece_hi = A_crd1[piece_hi_at];
@@ -253,9 +261,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t own_soon = own_end + (piece - own_placed) * own_each;
           const int64_t i_lo = piece_lo;
           const int64_t i_hi = piece_hi;
-          int64_t pA1 = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_lo);
+          int64_t pA1 = lower_bound_int32(A_crd1, 0, A_pos1[1], i_lo);
           const int64_t pA1_end = lower_bound_int32(A_crd1, pA1, A_pos1[1], i_hi);
-          int64_t pB1 = lower_bound_int32(B_crd1, B_pos1[0], B_pos1[1], i_lo);
+          int64_t pB1 = lower_bound_int32(B_crd1, 0, B_pos1[1], i_lo);
           const int64_t pB1_end = lower_bound_int32(B_crd1, pB1, B_pos1[1], i_hi);
           if (own1 + (pA1_end - pA1) + (pB1_end - pB1) > own1_room) {
             own1_room = larger(own1_room, own1 + (pA1_end - pA1) + (pB1_end - pB1));
@@ -269,7 +277,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             const int64_t iA = A_crd1[pA1];
             const int64_t iB = B_crd1[pB1];
             if (iA == iB) {
-              const int64_t i = iA;
               const int64_t nR2_start = own2;
               int64_t pA2 = A_pos2[pA1];
               const int64_t pA2_end = A_pos2[pA1 + 1];
@@ -299,7 +306,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   } else {
                     const int32_t jA_next = A_crd2[pA2 + 1];
                     const int32_t jB_next = B_crd2[pB2 + 1];
-                    const int64_t j = jA < jB ? jA : jB;
                     pA2 += jA < jB;
                     pB2 += jB < jA;
                     const int32_t jA_then = jA < jB ? jA_next : jA;
@@ -313,9 +319,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   const int64_t jA = A_crd2[pA2];
                   const int64_t jB = B_crd2[pB2];
                   if (jA == jB) {
-                    const int64_t j = jA;
                     own_vals[own2] = A_vals[pA2] * B_vals[pB2];
-                    own_crd2[own2] = j;
+                    own_crd2[own2] = jA;
                     own2++;
                     pA2++;
                     pB2++;
@@ -327,7 +332,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 }
               }
               if (nR2_start < own2) {
-                own_crd1[own1] = i;
+                own_crd1[own1] = iA;
                 own_pos2[own1 + 1] = own2;
                 if (own_soon + own2 < R2_room) {
                   write_soon(&R_crd2[own_soon + own2], 1);
@@ -346,7 +351,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           R1_first[piece + 1] = own1;
           R2_first[piece + 1] = own2;
           const int64_t R_known = in_turn(R_turns, piece, 2, (int64_t *[]){R1_first, R2_first});
-          if (0 < R_known && R1_first[piece + 1] < R1_room && R2_first[piece + 1] < R2_room) {
+          if (R_known > 0 && R1_first[piece + 1] < R1_room && R2_first[piece + 1] < R2_room) {
             put_at_int32(R_crd1, R1_first[piece], own_crd1, R1_first[piece + 1] - R1_first[piece]);
 #pragma omp simd
             for (int64_t R_at = 0; R_at < R1_first[piece + 1] - R1_first[piece]; R_at++) {
@@ -393,11 +398,11 @@ leave_1:;
   }
   const int64_t nR1 = R1_first[pieces];
   const int64_t nR2 = R2_first[pieces];
-  if (2147483647 < nR1) {
+  if (nR1 > 2147483647) {
     status = 3;
     goto done;
   }
-  if (2147483647 < nR2) {
+  if (nR2 > 2147483647) {
     status = 3;
     goto done;
   }
@@ -433,10 +438,10 @@ leave_1:;
         for (;;) {
           const int64_t piece_first = __atomic_fetch_add(&piece_next_chunk, 1, __ATOMIC_RELAXED);
           if (piece_first >= piece_chunks_end || *stop) break;
-          const int64_t piece_limit = piece_first + 1 < piece_chunks_end ? piece_first + 1 : piece_chunks_end;
+          const int64_t piece_limit = lesser(piece_first + 1, piece_chunks_end);
           // put the others into place
           for (int64_t piece = piece_first; piece < piece_limit; piece++) {
-            if (0 < R_turns[piece]) {
+            if (R_turns[piece] > 0) {
               int32_t *own_crd1 = own_crd1_shelf[piece];
               own_crd1_shelf[piece] = 0;
               int32_t *own_pos2 = own_pos2_shelf[piece];

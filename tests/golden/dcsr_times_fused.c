@@ -83,9 +83,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   }
   R_pos1[0] = 0;
   R_pos2[0] = 0;
-  int64_t pA1 = A_pos1[0];
+  int64_t pA1 = 0;
   const int64_t pA1_end = A_pos1[1];
-  int64_t pB1 = B_pos1[0];
+  int64_t pB1 = 0;
   const int64_t pB1_end = B_pos1[1];
   if (nR1 + (pA1_end - pA1) + (pB1_end - pB1) > R1_room) {
     R1_room = larger(R1_room, nR1 + (pA1_end - pA1) + (pB1_end - pB1));
@@ -98,7 +98,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t iA = A_crd1[pA1];
     const int64_t iB = B_crd1[pB1];
     if (iA == iB) {
-      const int64_t i = iA;
       const int64_t nR2_start = nR2;
       int64_t pA2 = A_pos2[pA1];
       const int64_t pA2_end = A_pos2[pA1 + 1];
@@ -128,7 +127,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           } else {
             const int32_t jA_next = A_crd2[pA2 + 1];
             const int32_t jB_next = B_crd2[pB2 + 1];
-            const int64_t j = jA < jB ? jA : jB;
             pA2 += jA < jB;
             pB2 += jB < jA;
             const int32_t jA_then = jA < jB ? jA_next : jA;
@@ -142,9 +140,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t jA = A_crd2[pA2];
           const int64_t jB = B_crd2[pB2];
           if (jA == jB) {
-            const int64_t j = jA;
             R_vals[nR2] = A_vals[pA2] * B_vals[pB2];
-            R_crd2[nR2] = j;
+            R_crd2[nR2] = jA;
             nR2++;
             pA2++;
             pB2++;
@@ -156,7 +153,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         }
       }
       if (nR2_start < nR2) {
-        R_crd1[nR1] = i;
+        R_crd1[nR1] = iA;
         R_pos2[nR1 + 1] = nR2;
         nR1++;
       }
@@ -168,11 +165,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       pB1 += iB == i;
     }
   }
-  if (2147483647 < nR1) {
+  if (nR1 > 2147483647) {
     status = 3;
     goto done;
   }
-  if (2147483647 < nR2) {
+  if (nR2 > 2147483647) {
     status = 3;
     goto done;
   }

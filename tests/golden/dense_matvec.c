@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // As many elements as the processor has lanes for: 64, 32 or 16 bytes.
 #if defined __AVX512F__
 #define LANES_float64 (64 / (int64_t)sizeof(double))
@@ -89,9 +93,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         const int64_t i_first = cut_even(0, i_size, i_share, shares);
         const int64_t i_limit = cut_even(0, i_size, i_share + 1, shares);
         // every i
-        for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
+        for (int64_t i_run = i_first; i_run < i_limit; i_run += 512) {
           if (*stop) break;
-          const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+          const int64_t i_run_end = lesser(i_run + 512, i_limit);
           for (int64_t i = i_run; i < i_run_end; i++) {
             vector_float64 W_vals[8 / LANES_float64];
             // clear
@@ -100,7 +104,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               W_vals[W_at / LANES_float64] = -(vector_float64){0};
             }
             const int64_t j0_end = (j_size + 7) / 8;
-            const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
+            const int64_t j0_full = j_size / 8;
             // complete runs
             for (int64_t j0 = 0; j0 < j0_full; j0++) {
               const int64_t j_lo_2 = j0 * 8;
@@ -114,12 +118,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             // the rest
             for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
               const int64_t j_lo = j0 * 8;
-              const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
               // j of this run
 #pragma GCC unroll 8
               for (int64_t j_at = 0; j_at < 8; j_at++) {
                 const int64_t j = j_lo + j_at;
-                if (j < j_hi) {
+                if (j < j_size) {
                   W_vals[j_at / LANES_float64][j_at % LANES_float64] += A_vals[i * j_size + j] * B_vals[j];
                 }
               }

@@ -219,9 +219,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   R_pos2[0] = 0;
   R_pos3[0] = 0;
   R_pos4[0] = 0;
-  int64_t pA1 = A_pos1[0];
+  int64_t pA1 = 0;
   const int64_t pA1_end = A_pos1[1];
-  int64_t pB1 = B_pos1[0];
+  int64_t pB1 = 0;
   const int64_t pB1_end = B_pos1[1];
   // m of A and B, in order
   while (pA1 < pA1_end && pB1 < pB1_end) {
@@ -229,7 +229,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t mA = A_crd1[pA1];
     const int64_t mB = B_crd1[pB1];
     if (mA == mB) {
-      const int64_t m = mA;
       // stored i of A
       for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
         const int64_t i = A_crd2[pA2];
@@ -365,19 +364,19 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   }
   clear(W_table, W_mask);
   W_count = 0;
-  if (2147483647 < nR1) {
+  if (nR1 > 2147483647) {
     status = 3;
     goto done;
   }
-  if (2147483647 < nR2) {
+  if (nR2 > 2147483647) {
     status = 3;
     goto done;
   }
-  if (2147483647 < nR3) {
+  if (nR3 > 2147483647) {
     status = 3;
     goto done;
   }
-  if (2147483647 < nR4) {
+  if (nR4 > 2147483647) {
     status = 3;
     goto done;
   }

@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // NaN wins, as in NumPy.
 static inline double min_float64(double a, double b) {
   return a < b || a != a ? a : b;
@@ -63,9 +67,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         const int64_t i_first = cut_int32(A_pos2, 0, i_size, i_share, shares);
         const int64_t i_limit = cut_int32(A_pos2, 0, i_size, i_share + 1, shares);
         // every i
-        for (int64_t i_run = i_first, i_runs_end = i_limit; i_run < i_runs_end; i_run += 512) {
+        for (int64_t i_run = i_first; i_run < i_limit; i_run += 512) {
           if (*stop) break;
-          const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+          const int64_t i_run_end = lesser(i_run + 512, i_limit);
           for (int64_t i = i_run; i < i_run_end; i++) {
             double R_sum = __builtin_inf();
             // stored j of A

@@ -12,6 +12,10 @@ static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin
   return begin;
 }
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
 // Neighbouring elements that are loaded and stored at once.
 constexpr int alignment(int bytes) { return (bytes & -bytes) < 16 ? bytes & -bytes : 16; }
 template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
@@ -55,18 +59,12 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     int32_t *__restrict__ A_tiles2_of3_2048,
     const int32_t *__restrict__ A_pos3
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles2_of3_2048_at_run = blockIdx.x;
-    if (A_tiles2_of3_2048_at_run < ((A3_size + 2047) / 2048 + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles2_of3_2048_at = A_tiles2_of3_2048_at_run * 256 + lane;
-        if (A_tiles2_of3_2048_at < (A_tiles2_of3_2048_at_run * 256 + 256 < (A3_size + 2047) / 2048 + 1 ? A_tiles2_of3_2048_at_run * 256 + 256 : (A3_size + 2047) / 2048 + 1)) {
-          A_tiles2_of3_2048[A_tiles2_of3_2048_at] = last_at_most_int32(A_pos3, 0, A2_size, A_tiles2_of3_2048_at * 2048);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles2_of3_2048_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles2_of3_2048_at = A_tiles2_of3_2048_at_run * 256 + lane;
+  if (A_tiles2_of3_2048_at < (A3_size + 2047) / 2048 + 1) {
+    A_tiles2_of3_2048[A_tiles2_of3_2048_at] = last_at_most_int32(A_pos3, 0, A2_size, A_tiles2_of3_2048_at * 2048);
   }
 }
 
@@ -77,18 +75,12 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_tiles2_of3_2048
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles1_of3_2048_at_run = blockIdx.x;
-    if (A_tiles1_of3_2048_at_run < ((A3_size + 2047) / 2048 + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles1_of3_2048_at = A_tiles1_of3_2048_at_run * 256 + lane;
-        if (A_tiles1_of3_2048_at < (A_tiles1_of3_2048_at_run * 256 + 256 < (A3_size + 2047) / 2048 + 1 ? A_tiles1_of3_2048_at_run * 256 + 256 : (A3_size + 2047) / 2048 + 1)) {
-          A_tiles1_of3_2048[A_tiles1_of3_2048_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles2_of3_2048[A_tiles1_of3_2048_at]);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles1_of3_2048_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles1_of3_2048_at = A_tiles1_of3_2048_at_run * 256 + lane;
+  if (A_tiles1_of3_2048_at < (A3_size + 2047) / 2048 + 1) {
+    A_tiles1_of3_2048[A_tiles1_of3_2048_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles2_of3_2048[A_tiles1_of3_2048_at]);
   }
 }
 
@@ -98,24 +90,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_3(
     int32_t *__restrict__ A_tiles2_of3_1,
     const int32_t *__restrict__ A_pos3
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles2_of3_1_at_run = blockIdx.x;
-    if (A_tiles2_of3_1_at_run < (A3_size + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles2_of3_1_at = A_tiles2_of3_1_at_run * 256 + lane;
-        if (A_tiles2_of3_1_at < (A_tiles2_of3_1_at_run * 256 + 256 < A3_size + 1 ? A_tiles2_of3_1_at_run * 256 + 256 : A3_size + 1)) {
-          A_tiles2_of3_1[A_tiles2_of3_1_at] = last_at_most_int32(A_pos3, 0, A2_size, A_tiles2_of3_1_at);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles2_of3_1_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles2_of3_1_at = A_tiles2_of3_1_at_run * 256 + lane;
+  if (A_tiles2_of3_1_at < A3_size + 1) {
+    A_tiles2_of3_1[A_tiles2_of3_1_at] = last_at_most_int32(A_pos3, 0, A2_size, A_tiles2_of3_1_at);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) kernel_4(
-    const index_t p0_end,
-    const index_t pA3_begin,
     const index_t pA3_end,
     const index_t A1_size,
     const int32_t *__restrict__ A_tiles2_of3_2048,
@@ -133,82 +117,70 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(
 ) {
   const index_t warp = threadIdx.x / 4;
   const index_t lane = threadIdx.x % 4;
-  {
-    const index_t p0 = blockIdx.x;
-    if (p0 < p0_end) {
-      const index_t p_lo = pA3_begin + p0 * 2048;
-      const index_t p_hi = pA3_begin + p0 * 2048 + 2048 < pA3_end ? pA3_begin + p0 * 2048 + 2048 : pA3_end;
-      const index_t pA2_from = A_tiles2_of3_2048[p0];
-      const index_t pA2_to = A_tiles2_of3_2048[p0 + 1];
-      const index_t pA1_from = A_tiles1_of3_2048[p0];
-      const index_t pA1_to = A_tiles1_of3_2048[p0 + 1];
-      const index_t p1_end = p_hi - p_lo;
-      const index_t p10_end = (p1_end + 31) / 32;
-      {
-        const index_t p10 = warp;
-        if (p10 < p10_end) {
-          const index_t p1_lo = p10 * 32;
-          const index_t p1_hi = p10 * 32 + 32 < p1_end ? p10 * 32 + 32 : p1_end;
-          {
-            const index_t l_20 = lane;
-            if (l_20 < 4) {
-              const index_t p_lo_2 = p_lo + p1_lo;
-              const index_t p_hi_2 = p_lo + p1_hi < p_hi ? p_lo + p1_hi : p_hi;
-              index_t pA2 = last_at_most_int32(A_pos3, pA2_from, pA2_to + 1, p_lo_2);
-              index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, pA2);
-              double R_sum[2];
+  const index_t p0 = blockIdx.x;
+  const index_t p_lo = p0 * 2048;
+  const index_t p_hi = lesser(p_lo + 2048, pA3_end);
+  const index_t pA2_from = A_tiles2_of3_2048[p0];
+  const index_t pA2_to = A_tiles2_of3_2048[p0 + 1];
+  const index_t pA1_from = A_tiles1_of3_2048[p0];
+  const index_t pA1_to = A_tiles1_of3_2048[p0 + 1];
+  const index_t p1_end = p_hi - p_lo;
+  const index_t p10_end = (p1_end + 31) / 32;
+  const index_t p10 = warp;
+  if (p10 < p10_end) {
+    const index_t p1_lo = p10 * 32;
+    const index_t p1_hi = lesser(p1_lo + 32, p1_end);
+    const index_t l_20 = lane;
+    const index_t p_lo_2 = p_lo + p1_lo;
+    const index_t p_hi_2 = p_lo + p1_hi;
+    index_t pA2 = last_at_most_int32(A_pos3, pA2_from, pA2_to + 1, p_lo_2);
+    index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, pA2);
+    double R_sum[2];
 #pragma unroll
-              for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
-                R_sum[l_21_at] = 0.0;
-              }
-              index_t pA3_at = p_lo_2;
-              while (pA3_at < p_hi_2) {
-                const index_t pA3_stop = A_pos3[A_pos2[pA1 + 1]] < p_hi_2 ? A_pos3[A_pos2[pA1 + 1]] : p_hi_2;
-                // positions of A that add to one entry
+    for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
+      R_sum[l_21_at] = 0.0;
+    }
+    index_t pA3_at = p_lo_2;
+    while (pA3_at < p_hi_2) {
+      const index_t pA3_stop = lesser(A_pos3[A_pos2[pA1 + 1]], p_hi_2);
+      // positions of A that add to one entry
 #pragma unroll 4
-                for (index_t pA3 = pA3_at; pA3 < pA3_stop; pA3++) {
-                  pA2 = A_tiles2_of3_1[pA3];
-                  const index_t j = A_crd2[pA2];
-                  const index_t k = A_crd3[pA3];
-                  const double A_val = A_vals[pA3];
-                  const Vector<double, 2> B_vector = *(const Vector<double, 2> *)&B_vals[j * 8 + l_20 * 2];
-                  const Vector<double, 2> C_vector = *(const Vector<double, 2> *)&C_vals[k * 8 + l_20 * 2];
+      for (index_t pA3 = pA3_at; pA3 < pA3_stop; pA3++) {
+        pA2 = A_tiles2_of3_1[pA3];
+        const index_t j = A_crd2[pA2];
+        const index_t k = A_crd3[pA3];
+        const double A_val = A_vals[pA3];
+        const Vector<double, 2> B_vector = *(const Vector<double, 2> *)&B_vals[j * 8 + l_20 * 2];
+        const Vector<double, 2> C_vector = *(const Vector<double, 2> *)&C_vals[k * 8 + l_20 * 2];
 #pragma unroll
-                  for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
-                    R_sum[l_21_at] += A_val * B_vector.of[l_21_at] * C_vector.of[l_21_at];
-                  }
-                }
-                const index_t i = A_crd1[pA1];
-                if (p_lo_2 <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi_2) {
-                  Vector<double, 2> R_vector;
+        for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
+          R_sum[l_21_at] += A_val * B_vector.of[l_21_at] * C_vector.of[l_21_at];
+        }
+      }
+      const index_t i = A_crd1[pA1];
+      if (p_lo_2 <= A_pos3[A_pos2[pA1]] && A_pos3[A_pos2[pA1 + 1]] <= p_hi_2) {
+        Vector<double, 2> R_vector;
 #pragma unroll
-                  for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
-                    R_vector.of[l_21_at] = R_sum[l_21_at];
-                  }
-                  *(Vector<double, 2> *)&R_vals[i * 8 + l_20 * 2] = R_vector;
-                } else {
+        for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
+          R_vector.of[l_21_at] = R_sum[l_21_at];
+        }
+        *(Vector<double, 2> *)&R_vals[i * 8 + l_20 * 2] = R_vector;
+      } else {
 #pragma unroll
-                  for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
-                    const index_t l_21 = l_21_at;
-                    const index_t l_2 = l_20 * 2 + l_21;
-                    const index_t l = l_2;
-                    atomicAdd(&R_vals[i * 8 + l], R_sum[l_21_at]);
-                  }
-                }
+        for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
+          const index_t l = l_20 * 2 + l_21_at;
+          atomicAdd(&R_vals[i * 8 + l], R_sum[l_21_at]);
+        }
+      }
 #pragma unroll
-                for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
-                  R_sum[l_21_at] = 0.0;
-                }
-                pA3_at = pA3_stop;
-                if (pA3_at < p_hi_2) {
-                  pA2 = A_tiles2_of3_1[pA3_at];
-                  if (pA2 == A_pos2[pA1 + 1]) {
-                    pA1 = gallop_int32(A_pos2, pA1 + 2, A1_size + 1, pA2 + 1) - 1;
-                  }
-                }
-              }
-            }
-          }
+      for (index_t l_21_at = 0; l_21_at < 2; l_21_at++) {
+        R_sum[l_21_at] = 0.0;
+      }
+      pA3_at = pA3_stop;
+      if (pA3_at < p_hi_2) {
+        pA2 = A_tiles2_of3_1[pA3_at];
+        if (pA2 == A_pos2[pA1 + 1]) {
+          pA1 = gallop_int32(A_pos2, pA1 + 2, A1_size + 1, pA2 + 1) - 1;
         }
       }
     }

@@ -44,6 +44,10 @@ static void *room_for(int64_t count, size_t size, int32_t *status) {
   return huge(array, bytes);
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The first position in [begin, end) that holds `value` or more, else `end`.
 static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t end,
                            int64_t value) {
@@ -108,7 +112,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int32_t status = 0;
   int32_t failed = 0;
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
-  const _Bool C_far = 4194304 < l_size * k_size * 8;
+  const _Bool C_far = l_size * k_size * 8 > 4194304;
   const int64_t i0_end = (i_size + 31) / 32;
   {
     taken_shares i0_taken[threads];
@@ -126,8 +130,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
             if (*stop) break;
             const int64_t i_lo = i0 * 32;
-            const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
-            int64_t pA1_lo = lower_bound_int32(A_crd1, A_pos1[0], A_pos1[1], i_lo);
+            const int64_t i_hi = lesser(i_lo + 32, i_size);
+            int64_t pA1_lo = lower_bound_int32(A_crd1, 0, A_pos1[1], i_lo);
             const int64_t pA1_hi = lower_bound_int32(A_crd1, pA1_lo, A_pos1[1], i_hi);
             // stored i of A
             for (int64_t pA1 = pA1_lo; pA1 < pA1_hi; pA1++) {
@@ -154,7 +158,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                       W_any = 1;
                     }
                     if (C_far) {
-                      const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                      const int64_t l_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
                       if (l_ahead != l) {
                         gather_soon(&C_vals[l_ahead * k_size + k_tile]);
                         gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
@@ -186,7 +190,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                       W_any = 1;
                     }
                     if (C_far) {
-                      const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                      const int64_t l_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
                       if (l_ahead != l) {
                         gather_soon(&C_vals[l_ahead * k_size + k_tile]);
                         gather_soon(&C_vals[l_ahead * k_size + k_tile + 8]);
@@ -216,7 +220,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                       W_any = 1;
                     }
                     if (C_far) {
-                      const int64_t l_ahead = A_crd3[pA3 + 8 < A3_size - 1 ? pA3 + 8 : A3_size - 1];
+                      const int64_t l_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
                       if (l_ahead != l) {
                         gather_soon(&C_vals[l_ahead * k_size + k_tile]);
                       }
@@ -229,7 +233,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   k_tile += 4;
                 }
                 // columns that are left
-                while (k_tile + 1 <= k_size) {
+                while (k_tile < k_size) {
                   double W_sum = 0.0;
                   // stored l of A
                   for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {

@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -100,14 +104,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
   const int64_t A3_size = A_pos3[A_pos2[A_pos1[1]]];
-  const _Bool C_far = 4194304 < k_size * l_size * 8;
-  const int64_t pA1_begin = A_pos1[0];
+  const _Bool C_far = k_size * l_size * 8 > 4194304;
   const int64_t pA1_end = A_pos1[1];
-  const int64_t pA2_begin = A_pos2[pA1_begin];
   const int64_t pA2_end = A_pos2[pA1_end];
-  const int64_t pA3_begin = A_pos3[pA2_begin];
   const int64_t pA3_end = A_pos3[pA2_end];
-  const int64_t p0_end = (pA3_end - pA3_begin + 63) / 64;
+  const int64_t p0_end = (pA3_end + 63) / 64;
   {
     taken_shares p0_first_taken[threads];
     for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
@@ -118,14 +119,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
         const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
         const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
-        const int64_t p_part_lo = pA3_begin + p0_first * 64;
-        const int64_t p_part_hi = pA3_begin + (p0_limit - 1) * 64 + 64 < pA3_end ? pA3_begin + (p0_limit - 1) * 64 + 64 : pA3_end;
-        int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_part_lo);
-        int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
+        const int64_t p_part_lo = p0_first * 64;
+        const int64_t p_part_hi = lesser((p0_limit - 1) * 64 + 64, pA3_end);
+        int64_t pA2 = last_at_most_int32(A_pos3, 0, pA2_end, p_part_lo);
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, pA1_end, pA2);
         for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
           if (!(p0 & 511) && *stop) break;
-          const int64_t p_lo = pA3_begin + p0 * 64;
-          const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
+          const int64_t p_lo = p0 * 64;
+          const int64_t p_hi = lesser(p_lo + 64, pA3_end);
           int64_t pA3_at = p_lo;
           // segments of A
           while (pA3_at < p_hi) {
@@ -135,7 +136,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 pA1++;
               }
             }
-            const int64_t pA3_stop = A_pos3[A_pos2[pA1 + 1]] < p_hi ? A_pos3[A_pos2[pA1 + 1]] : p_hi;
+            const int64_t pA3_stop = lesser(A_pos3[A_pos2[pA1 + 1]], p_hi);
             const int64_t i = A_crd1[pA1];
             const int64_t pA2_first = pA2;
             int64_t l_tile = 0;
@@ -152,7 +153,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 while (pA3_at_2 == A_pos3[pA2 + 1]) {
                   pA2++;
                 }
-                const int64_t pA3_stop_2 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t pA3_stop_2 = lesser(A_pos3[pA2 + 1], pA3_stop);
                 const int64_t j = A_crd2[pA2];
                 // stored k of A
                 for (int64_t pA3_2 = pA3_at_2; pA3_2 < pA3_stop_2; pA3_2++) {
@@ -163,7 +164,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                     R_sums32[l_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
                   }
                   if (C_far) {
-                    const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
+                    const int64_t k_ahead = A_crd3[lesser(pA3_2 + 8, A3_size - 1)];
                     if (k_ahead != k) {
                       gather_soon(&C_vals[k_ahead * l_size + l_tile]);
                       gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
@@ -201,7 +202,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 while (pA3_at_3 == A_pos3[pA2 + 1]) {
                   pA2++;
                 }
-                const int64_t pA3_stop_3 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t pA3_stop_3 = lesser(A_pos3[pA2 + 1], pA3_stop);
                 const int64_t j = A_crd2[pA2];
                 // stored k of A
                 for (int64_t pA3_2 = pA3_at_3; pA3_2 < pA3_stop_3; pA3_2++) {
@@ -212,7 +213,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                     R_sums16[l_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
                   }
                   if (C_far) {
-                    const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
+                    const int64_t k_ahead = A_crd3[lesser(pA3_2 + 8, A3_size - 1)];
                     if (k_ahead != k) {
                       gather_soon(&C_vals[k_ahead * l_size + l_tile]);
                       gather_soon(&C_vals[k_ahead * l_size + l_tile + 8]);
@@ -248,7 +249,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 while (pA3_at_4 == A_pos3[pA2 + 1]) {
                   pA2++;
                 }
-                const int64_t pA3_stop_4 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t pA3_stop_4 = lesser(A_pos3[pA2 + 1], pA3_stop);
                 const int64_t j = A_crd2[pA2];
                 // stored k of A
                 for (int64_t pA3_2 = pA3_at_4; pA3_2 < pA3_stop_4; pA3_2++) {
@@ -259,7 +260,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                     R_sums4[l_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * l_size + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * l_size + l_tile + l_tile_at];
                   }
                   if (C_far) {
-                    const int64_t k_ahead = A_crd3[pA3_2 + 8 < A3_size - 1 ? pA3_2 + 8 : A3_size - 1];
+                    const int64_t k_ahead = A_crd3[lesser(pA3_2 + 8, A3_size - 1)];
                     if (k_ahead != k) {
                       gather_soon(&C_vals[k_ahead * l_size + l_tile]);
                     }
@@ -282,7 +283,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               l_tile += 4;
             }
             // columns that are left
-            while (l_tile + 1 <= l_size) {
+            while (l_tile < l_size) {
               double R_sum = 0.0;
               pA2 = pA2_first;
               int64_t pA3_at_5 = pA3_at;
@@ -290,7 +291,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 while (pA3_at_5 == A_pos3[pA2 + 1]) {
                   pA2++;
                 }
-                const int64_t pA3_stop_5 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t pA3_stop_5 = lesser(A_pos3[pA2 + 1], pA3_stop);
                 const int64_t j = A_crd2[pA2];
                 const double B_val = B_vals[j * l_size + l_tile];
                 // stored k of A

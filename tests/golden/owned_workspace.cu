@@ -11,7 +11,6 @@ typedef int index_t;
 // such that bound(j, j_2, 32, MaxExact),
 //   precompute(j_2, j_2_2)
 extern "C" __global__ void __launch_bounds__(32) kernel_1(
-    const index_t i_size,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
     const float *__restrict__ A_vals,
@@ -19,37 +18,20 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(
     float *__restrict__ R_vals
 ) {
   __shared__ __align__(16) float W_vals[32];
-  const index_t lane = threadIdx.x % 32;
+  const index_t lane = threadIdx.x;
   // every i
-  {
-    const index_t i = blockIdx.x;
-    if (i < i_size) {
-      // clear
-      {
-        const index_t W_at = lane;
-        if (W_at < 32) {
-          W_vals[W_at] = 0.0f;
-        }
-      }
-      // stored k of A
-      for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-        const index_t k = A_crd2[pA2];
-        const float A_val = A_vals[pA2];
-        // every j
-        {
-          const index_t j = lane;
-          if (j < 32) {
-            W_vals[j] += A_val * B_vals[k * 32 + j];
-          }
-        }
-      }
-      // every j
-      {
-        const index_t j = lane;
-        if (j < 32) {
-          R_vals[i * 32 + j] = W_vals[j];
-        }
-      }
-    }
+  const index_t i = blockIdx.x;
+  // clear
+  const index_t W_at = lane;
+  W_vals[W_at] = 0.0f;
+  // stored k of A
+  for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+    const index_t k = A_crd2[pA2];
+    const float A_val = A_vals[pA2];
+    // every j
+    const index_t j = lane;
+    W_vals[j] += A_val * B_vals[k * 32 + j];
   }
+  // every j
+  R_vals[i * 32 + lane] = W_vals[lane];
 }

@@ -12,6 +12,10 @@ static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin
   return begin;
 }
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
 // Neighbouring elements that are loaded and stored at once.
 constexpr int alignment(int bytes) { return (bytes & -bytes) < 16 ? bytes & -bytes : 16; }
 template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
@@ -71,24 +75,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     int32_t *__restrict__ A_tiles1_of2_1,
     const int32_t *__restrict__ A_pos2
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles1_of2_1_at_run = blockIdx.x;
-    if (A_tiles1_of2_1_at_run < (A2_size + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles1_of2_1_at = A_tiles1_of2_1_at_run * 256 + lane;
-        if (A_tiles1_of2_1_at < (A_tiles1_of2_1_at_run * 256 + 256 < A2_size + 1 ? A_tiles1_of2_1_at_run * 256 + 256 : A2_size + 1)) {
-          A_tiles1_of2_1[A_tiles1_of2_1_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_1_at);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles1_of2_1_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles1_of2_1_at = A_tiles1_of2_1_at_run * 256 + lane;
+  if (A_tiles1_of2_1_at < A2_size + 1) {
+    A_tiles1_of2_1[A_tiles1_of2_1_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_1_at);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(128) kernel_2(
-    const index_t p0_end,
-    const index_t pA2_begin,
     const index_t pA2_end,
     const int32_t *__restrict__ A_tiles1_of2_1,
     const int32_t *__restrict__ A_crd2,
@@ -99,54 +95,40 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(
 ) {
   const index_t warp = threadIdx.x / 2;
   const index_t lane = threadIdx.x % 2;
-  {
-    const index_t p0 = blockIdx.x;
-    if (p0 < p0_end) {
-      const index_t p_lo = pA2_begin + p0 * 256;
-      const index_t p_hi = pA2_begin + p0 * 256 + 256 < pA2_end ? pA2_begin + p0 * 256 + 256 : pA2_end;
-      const index_t p1_end = p_hi - p_lo;
-      const index_t p10_end = (p1_end + 3) / 4;
-      {
-        const index_t p10 = warp;
-        if (p10 < p10_end) {
-          const index_t p1_lo = p10 * 4;
-          const index_t p1_hi = p10 * 4 + 4 < p1_end ? p10 * 4 + 4 : p1_end;
-          const index_t p_lo_2 = p_lo + p1_lo;
-          const index_t p_hi_2 = p_lo + p1_hi < p_hi ? p_lo + p1_hi : p_hi;
-          index_t pA1 = 0;
-          // positions of A
-          for (index_t pA2 = p_lo_2; pA2 < p_hi_2; pA2++) {
-            pA1 = A_tiles1_of2_1[pA2];
-            const index_t i = pA1;
-            const index_t j = A_crd2[pA2];
-            double R_sum = 0.0;
-            const double A_val = A_vals[pA2];
-            double R_sum_own = 0.0;
-            {
-              const index_t k_201 = lane;
-              if (k_201 < 2) {
+  const index_t p0 = blockIdx.x;
+  const index_t p_lo = p0 * 256;
+  const index_t p_hi = lesser(p_lo + 256, pA2_end);
+  const index_t p1_end = p_hi - p_lo;
+  const index_t p10_end = (p1_end + 3) / 4;
+  const index_t p10 = warp;
+  if (p10 < p10_end) {
+    const index_t p1_lo = p10 * 4;
+    const index_t p1_hi = lesser(p1_lo + 4, p1_end);
+    const index_t p_lo_2 = p_lo + p1_lo;
+    const index_t p_hi_2 = p_lo + p1_hi;
+    index_t pA1 = 0;
+    // positions of A
+    for (index_t pA2 = p_lo_2; pA2 < p_hi_2; pA2++) {
+      pA1 = A_tiles1_of2_1[pA2];
+      const index_t i = pA1;
+      const index_t j = A_crd2[pA2];
+      double R_sum = 0.0;
+      const double A_val = A_vals[pA2];
+      const index_t k_201 = lane;
 #pragma unroll
-                for (index_t k_200 = 0; k_200 < 2; k_200++) {
-                  if (k_200 * 2 + k_201 < 4) {
-                    const index_t k_20 = k_200 * 2 + k_201;
-                    const Vector<double, 2> B_vector = *(const Vector<double, 2> *)&B_vals[i * 8 + k_20 * 2];
-                    const Vector<double, 2> C_vector = *(const Vector<double, 2> *)&C_vals[j * 8 + k_20 * 2];
-                    // k of this run
+      for (index_t k_200 = 0; k_200 < 2; k_200++) {
+        const index_t k_20 = k_200 * 2 + k_201;
+        const Vector<double, 2> B_vector = *(const Vector<double, 2> *)&B_vals[i * 8 + k_20 * 2];
+        const Vector<double, 2> C_vector = *(const Vector<double, 2> *)&C_vals[j * 8 + k_20 * 2];
+        // k of this run
 #pragma unroll
-                    for (index_t k_at = 0; k_at < 2; k_at++) {
-                      R_sum_own += A_val * B_vector.of[k_at] * C_vector.of[k_at];
-                    }
-                  }
-                }
-              }
-            }
-            R_sum_own = of_lanes<add_of_float64, 2>(R_sum_own, 0x3u << (threadIdx.x & 30));
-            R_sum += R_sum_own;
-            if (lane == 0) {
-              R_vals[pA2] = R_sum;
-            }
-          }
+        for (index_t k_at = 0; k_at < 2; k_at++) {
+          R_sum += A_val * B_vector.of[k_at] * C_vector.of[k_at];
         }
+      }
+      R_sum = of_lanes<add_of_float64, 2>(R_sum, 0x3u << (threadIdx.x & 30));
+      if (lane == 0) {
+        R_vals[pA2] = R_sum;
       }
     }
   }

@@ -1,6 +1,14 @@
 typedef int int32_t;
 typedef int index_t;
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
+static __device__ index_t greater(index_t a, index_t b) {
+  return a > b ? a : b;
+}
+
 struct add_of_float32 {
   static __device__ float of(float a, float b) { return (float)(a + b); }
 };
@@ -55,7 +63,6 @@ static __device__ inline bool of_parallel(T &value, index_t &index, unsigned mas
 //   pos(k, p, A[i, k]),
 //   split(p, p0, p1, 32)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
-    const index_t f0_end,
     const index_t f_end,
     const index_t j_size,
     const int32_t *__restrict__ A_pos2,
@@ -66,58 +73,44 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
 ) {
   const index_t warp = threadIdx.x / 32;
   const index_t lane = threadIdx.x % 32;
-  {
-    const index_t f0 = blockIdx.x;
-    if (f0 < f0_end) {
-      const index_t f_lo = f0 * 16;
-      const index_t f_hi = f0 * 16 + 16 < f_end ? f0 * 16 + 16 : f_end;
-      const index_t f1_end = f_hi - f_lo;
-      const index_t f10_end = (f1_end + 1) / 2;
-      {
-        const index_t f10 = warp;
-        if (f10 < f10_end) {
-          const index_t f1_lo = f10 * 2;
-          const index_t f1_hi = f10 * 2 + 2 < f1_end ? f10 * 2 + 2 : f1_end;
-          const index_t f_lo_2 = f_lo + f1_lo;
-          const index_t f_hi_2 = f_lo + f1_hi < f_hi ? f_lo + f1_hi : f_hi;
-          const index_t i_lo = f_lo_2 / (j_size > 1 ? j_size : 1);
-          const index_t i_hi = (f_hi_2 + (j_size > 1 ? j_size : 1) - 1) / (j_size > 1 ? j_size : 1);
-          // i of this run
-          for (index_t i = i_lo; i < i_hi; i++) {
-            const index_t j_lo = f_lo_2 - i * j_size > 0 ? f_lo_2 - i * j_size : 0;
-            const index_t j_hi = f_hi_2 - i * j_size < j_size ? f_hi_2 - i * j_size : j_size;
-            // j of this run
-            for (index_t j = j_lo; j < j_hi; j++) {
-              const index_t pA2_begin = A_pos2[i];
-              const index_t pA2_end = A_pos2[i + 1];
-              {
-                const index_t p1_base = 0;
-                if (p1_base < 32) {
-                  const bool in_range = p1_base + lane < 32;
-                  const index_t p1 = p1_base + lane < 31 ? p1_base + lane : 31;
-                  float R_sum = 0.0f;
-                  const index_t p0_end = (pA2_end - pA2_begin + 31) / 32;
-                  for (index_t p0 = 0; p0 < p0_end; p0++) {
-                    if (in_range && pA2_begin + p0 * 32 + p1 < pA2_end) {
-                      const index_t p = pA2_begin + p0 * 32 + p1;
-                      const index_t k = A_crd2[p];
-                      R_sum += A_vals[p] * B_vals[k * j_size + j];
-                    }
-                  }
-                  index_t R_vals_place = -1;
-                  float R_vals_part = 0.0f;
-                  if (in_range) {
-                    R_vals_place = i * j_size + j;
-                    R_vals_part = R_sum;
-                  }
-                  const bool R_vals_part_mine = of_parallel<add_of_float32, 8>(R_vals_part, R_vals_place, 0xffu << (threadIdx.x & 24));
-                  if (R_vals_part_mine) {
-                    atomicAdd(&R_vals[R_vals_place], R_vals_part);
-                  }
-                }
-              }
-            }
+  const index_t f0 = blockIdx.x;
+  const index_t f_lo = f0 * 16;
+  const index_t f_hi = lesser(f_lo + 16, f_end);
+  const index_t f1_end = f_hi - f_lo;
+  const index_t f10_end = (f1_end + 1) / 2;
+  const index_t f10 = warp;
+  if (f10 < f10_end) {
+    const index_t f1_lo = f10 * 2;
+    const index_t f1_hi = lesser(f1_lo + 2, f1_end);
+    const index_t f_lo_2 = f_lo + f1_lo;
+    const index_t f_hi_2 = f_lo + f1_hi;
+    const index_t i_lo = f_lo_2 / (j_size > 1 ? j_size : 1);
+    const index_t i_hi = (f_hi_2 + (j_size > 1 ? j_size : 1) - 1) / (j_size > 1 ? j_size : 1);
+    // i of this run
+    for (index_t i = i_lo; i < i_hi; i++) {
+      const index_t j_lo = greater(f_lo_2 - i * j_size, 0);
+      const index_t j_hi = lesser(f_hi_2 - i * j_size, j_size);
+      // j of this run
+      for (index_t j = j_lo; j < j_hi; j++) {
+        const index_t pA2_begin = A_pos2[i];
+        const index_t pA2_end = A_pos2[i + 1];
+        const index_t p1 = lane;
+        float R_sum = 0.0f;
+        const index_t p0_end = (pA2_end - pA2_begin + 31) / 32;
+        for (index_t p0 = 0; p0 < p0_end; p0++) {
+          const index_t p = pA2_begin + p0 * 32 + p1;
+          if (p < pA2_end) {
+            const index_t k = A_crd2[p];
+            R_sum += A_vals[p] * B_vals[k * j_size + j];
           }
+        }
+        index_t R_vals_place = -1;
+        float R_vals_part = 0.0f;
+        R_vals_place = i * j_size + j;
+        R_vals_part = R_sum;
+        const bool R_vals_part_mine = of_parallel<add_of_float32, 8>(R_vals_part, R_vals_place, 0xffu << (threadIdx.x & 24));
+        if (R_vals_part_mine) {
+          atomicAdd(&R_vals[R_vals_place], R_vals_part);
         }
       }
     }

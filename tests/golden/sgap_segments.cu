@@ -12,6 +12,10 @@ static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin
   return begin;
 }
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
 struct add_of_float32 {
   static __device__ float of(float a, float b) { return (float)(a + b); }
 };
@@ -68,24 +72,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     int32_t *__restrict__ A_tiles1_of2_128,
     const int32_t *__restrict__ A_pos2
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles1_of2_128_at_run = blockIdx.x;
-    if (A_tiles1_of2_128_at_run < ((A2_size + 127) / 128 + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles1_of2_128_at = A_tiles1_of2_128_at_run * 256 + lane;
-        if (A_tiles1_of2_128_at < (A_tiles1_of2_128_at_run * 256 + 256 < (A2_size + 127) / 128 + 1 ? A_tiles1_of2_128_at_run * 256 + 256 : (A2_size + 127) / 128 + 1)) {
-          A_tiles1_of2_128[A_tiles1_of2_128_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_128_at * 128);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles1_of2_128_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles1_of2_128_at = A_tiles1_of2_128_at_run * 256 + lane;
+  if (A_tiles1_of2_128_at < (A2_size + 127) / 128 + 1) {
+    A_tiles1_of2_128[A_tiles1_of2_128_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_128_at * 128);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) kernel_2(
-    const index_t p0_end,
-    const index_t pA2_begin,
     const index_t pA2_end,
     const index_t k_size,
     const int32_t *__restrict__ A_tiles1_of2_128,
@@ -97,45 +93,32 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
 ) {
   const index_t warp = threadIdx.x / 128;
   const index_t lane = threadIdx.x % 128;
-  {
-    const index_t p0 = blockIdx.x;
-    if (p0 < p0_end) {
-      const index_t p_lo = pA2_begin + p0 * 128;
-      const index_t p_hi = pA2_begin + p0 * 128 + 128 < pA2_end ? pA2_begin + p0 * 128 + 128 : pA2_end;
-      const index_t pA1_from = A_tiles1_of2_128[p0];
-      const index_t pA1_to = A_tiles1_of2_128[p0 + 1];
-      {
-        const index_t k0 = warp;
-        if (k0 < 2) {
-          const index_t k_lo = k0 * 16;
-          const index_t k_hi = k0 * 16 + 16 < k_size ? k0 * 16 + 16 : k_size;
-          // k of this run
-          for (index_t k = k_lo; k < k_hi; k++) {
-            const index_t p1_end = p_hi - p_lo;
-            {
-              const index_t p1_at_base = 0;
-              if (p1_at_base < p1_end) {
-                const bool in_range = p1_at_base + lane < p1_end;
-                const index_t p1_at = p1_at_base + lane < p1_end - 1 ? p1_at_base + lane : p1_end - 1;
-                const index_t p1 = p1_at;
-                index_t R_vals_place = -1;
-                float R_vals_part = 0.0f;
-                if (in_range && pA2_begin + p0 * 128 + p1 < pA2_end) {
-                  const index_t p = pA2_begin + p0 * 128 + p1;
-                  const index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
-                  const index_t i = pA1;
-                  const index_t j = A_crd2[p];
-                  R_vals_place = i * k_size + k;
-                  R_vals_part = A_vals[p] * B_vals[j * k_size + k];
-                }
-                const bool R_vals_part_mine = of_segment<add_of_float32, 32>(R_vals_part, R_vals_place, 0xffffffffu);
-                if (R_vals_part_mine) {
-                  atomicAdd(&R_vals[R_vals_place], R_vals_part);
-                }
-              }
-            }
-          }
-        }
+  const index_t p0 = blockIdx.x;
+  const index_t p_lo = p0 * 128;
+  const index_t p_hi = lesser(p_lo + 128, pA2_end);
+  const index_t pA1_from = A_tiles1_of2_128[p0];
+  const index_t pA1_to = A_tiles1_of2_128[p0 + 1];
+  const index_t k0 = warp;
+  const index_t k_lo = k0 * 16;
+  const index_t k_hi = lesser(k_lo + 16, k_size);
+  // k of this run
+  for (index_t k = k_lo; k < k_hi; k++) {
+    const index_t p1_end = p_hi - p_lo;
+    if (p1_end > 0) {
+      const bool in_range = lane < p1_end;
+      const index_t p1 = lesser(lane, p1_end - 1);
+      index_t R_vals_place = -1;
+      float R_vals_part = 0.0f;
+      const index_t p = p_lo + p1;
+      if (in_range) {
+        const index_t i = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
+        const index_t j = A_crd2[p];
+        R_vals_place = i * k_size + k;
+        R_vals_part = A_vals[p] * B_vals[j * k_size + k];
+      }
+      const bool R_vals_part_mine = of_segment<add_of_float32, 32>(R_vals_part, R_vals_place, 0xffffffffu);
+      if (R_vals_part_mine) {
+        atomicAdd(&R_vals[R_vals_place], R_vals_part);
       }
     }
   }

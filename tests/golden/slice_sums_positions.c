@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -58,13 +62,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[8];
   const double *restrict C_vals = arrays[9];
   double *restrict R_vals = arrays[10];
-  const int64_t pA1_begin = A_pos1[0];
   const int64_t pA1_end = A_pos1[1];
-  const int64_t pA2_begin = A_pos2[pA1_begin];
   const int64_t pA2_end = A_pos2[pA1_end];
-  const int64_t pA3_begin = A_pos3[pA2_begin];
   const int64_t pA3_end = A_pos3[pA2_end];
-  const int64_t p0_end = (pA3_end - pA3_begin + 63) / 64;
+  const int64_t p0_end = (pA3_end + 63) / 64;
   {
     taken_shares p0_first_taken[threads];
     for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
@@ -75,16 +76,16 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
         const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
         const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
-        const int64_t p_part_lo = pA3_begin + p0_first * 64;
-        const int64_t p_part_hi = pA3_begin + (p0_limit - 1) * 64 + 64 < pA3_end ? pA3_begin + (p0_limit - 1) * 64 + 64 : pA3_end;
-        int64_t pA2 = last_at_most_int32(A_pos3, pA2_begin, pA2_end, p_part_lo);
-        int64_t pA1 = last_at_most_int32(A_pos2, pA1_begin, pA1_end, pA2);
-        for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
+        const int64_t p_part_lo = p0_first * 64;
+        const int64_t p_part_hi = lesser((p0_limit - 1) * 64 + 64, pA3_end);
+        int64_t pA2 = last_at_most_int32(A_pos3, 0, pA2_end, p_part_lo);
+        int64_t pA1 = last_at_most_int32(A_pos2, 0, pA1_end, pA2);
+        for (int64_t p0_run = p0_first; p0_run < p0_limit; p0_run += 8192) {
           if (*stop) break;
-          const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
+          const int64_t p0_run_end = lesser(p0_run + 8192, p0_limit);
           for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-            const int64_t p_lo = pA3_begin + p0 * 64;
-            const int64_t p_hi = pA3_begin + p0 * 64 + 64 < pA3_end ? pA3_begin + p0 * 64 + 64 : pA3_end;
+            const int64_t p_lo = p0 * 64;
+            const int64_t p_hi = lesser(p_lo + 64, pA3_end);
             int64_t pA3_at = p_lo;
             // segments of A
             while (pA3_at < p_hi) {
@@ -94,7 +95,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   pA1++;
                 }
               }
-              const int64_t pA3_stop = A_pos3[A_pos2[pA1 + 1]] < p_hi ? A_pos3[A_pos2[pA1 + 1]] : p_hi;
+              const int64_t pA3_stop = lesser(A_pos3[A_pos2[pA1 + 1]], p_hi);
               const int64_t i = A_crd1[pA1];
               double R_sum = 0.0;
               int64_t pA3_at_2 = pA3_at;
@@ -102,7 +103,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 while (pA3_at_2 == A_pos3[pA2 + 1]) {
                   pA2++;
                 }
-                const int64_t pA3_stop_2 = A_pos3[pA2 + 1] < pA3_stop ? A_pos3[pA2 + 1] : pA3_stop;
+                const int64_t pA3_stop_2 = lesser(A_pos3[pA2 + 1], pA3_stop);
                 const int64_t j = A_crd2[pA2];
                 const double B_val = B_vals[j];
                 // stored k of A

@@ -42,6 +42,10 @@ static __device__ uint64_t min_uint64(uint64_t a, uint64_t b) {
   return a < b || a != a ? a : b;
 }
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
 // How many slots a table of so many keys has: a power of two, a quarter of which stay free.
 static __device__ inline index_t table_slots(index_t keys) {
   index_t slots = 32;
@@ -289,6 +293,10 @@ static __device__ inline void sort_keys(K *keys, index_t count, unsigned mask) {
   sort_in_place<L>(keys, count, mask);
 }
 
+static __device__ index_t greater(index_t a, index_t b) {
+  return a > b ? a : b;
+}
+
 // forall i:
 //   forall j:
 //     R(i,j) = W(j)
@@ -314,86 +322,70 @@ extern "C" __global__ void __launch_bounds__(64) kernel_1(
   __shared__ __align__(16) int32_t W_tally[4];
   const index_t warp = threadIdx.x / 16;
   const index_t lane = threadIdx.x % 16;
+  const index_t W_set_begin = warp * 128;
+  const index_t W_tally_begin = warp;
   // count each piece
-  {
-    const index_t piece_run = blockIdx.x;
-    if (piece_run < (pieces + 3) / 4) {
-      uint64_t W_bound = 0u;
-      index_t W_used = 0;
-      index_t W_count = 0;
-      {
-        const index_t piece = piece_run * 4 + warp;
-        if (piece < (piece_run * 4 + 4 < pieces ? piece_run * 4 + 4 : pieces)) {
-          const index_t piece_lo = piece;
-          const index_t piece_hi = piece_lo + 1 < i_size ? piece_lo + 1 : i_size;
-          index_t piece_tier = 0;
-          index_t own2 = 0;
-          const index_t i_lo = piece_lo;
-          const index_t i_hi = piece_hi;
-          // i of this run
-          for (index_t i = i_lo; i < i_hi; i++) {
-            W_bound = 0u;
-            uint64_t W_bound_own = 0u;
-            for (index_t pA2_of_bound = A_pos2[i] + lane; pA2_of_bound < A_pos2[i + 1]; pA2_of_bound += 16) {
-              const index_t k_of_bound = A_crd2[pA2_of_bound];
-              W_bound_own = W_bound_own + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] > 0 ? B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] : 0);
-            }
-            W_bound_own = of_lanes<add_of_uint64, 16>(W_bound_own, 0xffffu << (threadIdx.x & 16));
-            W_bound = W_bound + W_bound_own;
-            W_used = table_slots((int64_t)min_uint64(W_bound, 536870912u) < j_size ? (int64_t)min_uint64(W_bound, 536870912u) : j_size);
-            if (W_bound <= 1024u && W_used <= 128) {
-              // an empty table
-              for (index_t W_at = lane; W_at < W_used; W_at += 16) {
-                W_set[warp * 128 + W_at] = -1;
-              }
-              __syncwarp(0xffffu << (threadIdx.x & 16));
-              // stored k of A
-              for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-                const index_t k = A_crd2[pA2];
-                // stored j of B
-                for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-                  const index_t j = B_crd2[pB2];
-                  const index_t W_key = j;
-                  claim(&W_set[warp * 128], W_used, W_key);
-                }
-                __syncwarp(0xffffu << (threadIdx.x & 16));
-              }
-              __syncwarp(0xffffu << (threadIdx.x & 16));
-              W_count = tally<16>(&W_set[warp * 128], W_used, &W_tally[warp], 0xffffu << (threadIdx.x & 16));
-              own2 += W_count > 0 ? W_count : 0;
-            } else {
-              if (W_used <= 2048) {
-                piece_tier = piece_tier > 1 ? piece_tier : 1;
-              } else {
-                piece_tier = 2;
-                if (lane == 0) {
-                  atomicMax(&pieces_noted[0], (int32_t)((int64_t)min_uint64(W_bound, 536870912u) < j_size ? (int64_t)min_uint64(W_bound, 536870912u) : j_size));
-                }
-              }
-            }
-            __syncwarp(0xffffu << (threadIdx.x & 16));
+  const index_t piece_run = blockIdx.x;
+  uint64_t W_bound = 0u;
+  index_t W_used = 0;
+  index_t W_count = 0;
+  const index_t piece = piece_run * 4 + warp;
+  if (piece < pieces) {
+    index_t piece_tier = 0;
+    index_t own2 = 0;
+    // i of this run
+    if (piece < i_size) {
+      W_bound = 0u;
+      for (index_t pA2_of_bound = A_pos2[piece] + lane; pA2_of_bound < A_pos2[piece + 1]; pA2_of_bound += 16) {
+        const index_t k_of_bound = A_crd2[pA2_of_bound];
+        W_bound = W_bound + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound]);
+      }
+      W_bound = of_lanes<add_of_uint64, 16>(W_bound, 0xffffu << (threadIdx.x & 16));
+      W_used = table_slots(lesser((int64_t)min_uint64(W_bound, 536870912u), j_size));
+      if (W_bound <= 1024u && W_used <= 128) {
+        // an empty table
+        for (index_t W_at = lane; W_at < W_used; W_at += 16) {
+          W_set[W_set_begin + W_at] = -1;
+        }
+        __syncwarp(0xffffu << (threadIdx.x & 16));
+        // stored k of A
+        for (index_t pA2 = A_pos2[piece]; pA2 < A_pos2[piece + 1]; pA2++) {
+          const index_t k = A_crd2[pA2];
+          // stored j of B
+          for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
+            const index_t W_key = B_crd2[pB2];
+            claim(&W_set[W_set_begin], W_used, W_key);
           }
+          __syncwarp(0xffffu << (threadIdx.x & 16));
+        }
+        __syncwarp(0xffffu << (threadIdx.x & 16));
+        W_count = tally<16>(&W_set[W_set_begin], W_used, &W_tally[W_tally_begin], 0xffffu << (threadIdx.x & 16));
+        own2 += W_count > 0 ? W_count : 0;
+      } else {
+        if (W_used <= 2048) {
+          piece_tier = piece_tier > 1 ? piece_tier : 1;
+        } else {
+          piece_tier = 2;
           if (lane == 0) {
-            R2_first[piece + 1] = own2;
-          }
-          if (piece_tier == 1) {
-            if (lane == 0) {
-              append(pieces_long, &pieces_noted[1], piece);
-            }
-          }
-          if (piece_tier == 2) {
-            if (lane == 0) {
-              append(pieces_far, &pieces_noted[2], piece);
-            }
+            atomicMax(&pieces_noted[0], (int32_t)lesser((int64_t)min_uint64(W_bound, 536870912u), j_size));
           }
         }
       }
+      __syncwarp(0xffffu << (threadIdx.x & 16));
+    }
+    if (lane == 0) {
+      R2_first[piece + 1] = own2;
+    }
+    if (piece_tier == 1 && lane == 0) {
+      append(pieces_long, &pieces_noted[1], piece);
+    }
+    if (piece_tier == 2 && lane == 0) {
+      append(pieces_far, &pieces_noted[2], piece);
     }
   }
 }
 
 extern "C" __global__ void __launch_bounds__(1024) kernel_2(
-    const index_t long_pieces,
     const index_t i_size,
     const index_t j_size,
     const int64_t *__restrict__ pieces_long,
@@ -403,7 +395,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_2(
     const int32_t *__restrict__ B_crd2,
     int64_t *__restrict__ R2_first
 ) {
-  __shared__ uint64_t W_bound_own_sums[64];
+  __shared__ uint64_t W_bound_sums[64];
   __shared__ __align__(16) int32_t W_set[2048];
   __shared__ __align__(16) int32_t W_keys[1536];
   __shared__ __align__(16) int32_t W_tally[1];
@@ -413,59 +405,48 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_2(
   index_t W_used = 0;
   index_t W_count = 0;
   // count each piece that is long
-  {
-    const index_t piece_at = blockIdx.x;
-    if (piece_at < long_pieces) {
-      const index_t piece = pieces_long[piece_at];
-      const index_t piece_lo = piece;
-      const index_t piece_hi = piece_lo + 1 < i_size ? piece_lo + 1 : i_size;
-      index_t own2 = 0;
-      const index_t i_lo_2 = piece_lo;
-      const index_t i_hi_2 = piece_hi;
-      // i of this run
-      for (index_t i = i_lo_2; i < i_hi_2; i++) {
-        W_bound = 0u;
-        uint64_t W_bound_own = 0u;
-        for (index_t pA2_of_bound = A_pos2[i] + threadIdx.x; pA2_of_bound < A_pos2[i + 1]; pA2_of_bound += 1024) {
-          const index_t k_of_bound = A_crd2[pA2_of_bound];
-          W_bound_own = W_bound_own + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] > 0 ? B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] : 0);
-        }
-        W_bound_own = of_lanes<add_of_uint64, 16>(W_bound_own, 0xffffu << (threadIdx.x & 16));
-        W_bound_own = across_units<add_of_uint64, 64, 16>(W_bound_own, W_bound_own_sums);
-        W_bound = W_bound + W_bound_own;
-        W_used = table_slots((int64_t)min_uint64(W_bound, 536870912u) < j_size ? (int64_t)min_uint64(W_bound, 536870912u) : j_size);
-        // an empty table
-        for (index_t W_at = threadIdx.x; W_at < W_used; W_at += 1024) {
-          W_set[W_at] = -1;
-        }
-        __syncthreads();
-        // stored k of A
-        for (index_t pA2 = A_pos2[i] + warp; pA2 < A_pos2[i + 1]; pA2 += 64) {
-          const index_t k = A_crd2[pA2];
-          // stored j of B
-          for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-            const index_t j = B_crd2[pB2];
-            const index_t W_key = j;
-            claim(W_set, W_used, W_key);
-          }
-          __syncwarp(0xffffu << (threadIdx.x & 16));
-        }
-        __syncthreads();
-        W_count = tally<0>(W_set, W_used, W_tally, 1u);
-        own2 += W_count > 0 ? W_count : 0;
-        __syncthreads();
-      }
-      if (threadIdx.x == 0) {
-        R2_first[piece + 1] = own2;
-      }
+  const index_t piece_at = blockIdx.x;
+  const index_t piece = pieces_long[piece_at];
+  index_t own2 = 0;
+  // i of this run
+  if (piece < i_size) {
+    W_bound = 0u;
+    for (index_t pA2_of_bound = A_pos2[piece] + threadIdx.x; pA2_of_bound < A_pos2[piece + 1]; pA2_of_bound += 1024) {
+      const index_t k_of_bound = A_crd2[pA2_of_bound];
+      W_bound = W_bound + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound]);
     }
+    W_bound = of_lanes<add_of_uint64, 16>(W_bound, 0xffffu << (threadIdx.x & 16));
+    W_bound = across_units<add_of_uint64, 64, 16>(W_bound, W_bound_sums);
+    W_used = table_slots(lesser((int64_t)min_uint64(W_bound, 536870912u), j_size));
+    // an empty table
+    for (index_t W_at = threadIdx.x; W_at < W_used; W_at += 1024) {
+      W_set[W_at] = -1;
+    }
+    __syncthreads();
+    // stored k of A
+    for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
+      const index_t k = A_crd2[pA2];
+      // stored j of B
+      for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
+        const index_t W_key = B_crd2[pB2];
+        claim(W_set, W_used, W_key);
+      }
+      __syncwarp(0xffffu << (threadIdx.x & 16));
+    }
+    __syncthreads();
+    W_count = tally<0>(W_set, W_used, W_tally, 1u);
+    own2 += W_count > 0 ? W_count : 0;
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    R2_first[piece + 1] = own2;
   }
 }
 
 extern "C" __global__ void __launch_bounds__(1024) kernel_3(
+    const index_t j_size,
     const index_t far_pieces,
     const index_t i_size,
-    const index_t j_size,
     const index_t far_keys,
     const int64_t *__restrict__ pieces_far,
     const int32_t *__restrict__ A_pos2,
@@ -478,30 +459,26 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_3(
   __shared__ __align__(16) int32_t W_tally[32];
   const index_t warp = threadIdx.x / 16;
   const index_t lane = threadIdx.x % 16;
+  const index_t W_bits_begin = blockIdx.x * ((j_size + 31) / 32);
   index_t W_count = 0;
   // count each piece that is far
   for (index_t piece_at = blockIdx.x; piece_at < far_pieces; piece_at += gridDim.x) {
     const index_t piece = pieces_far[piece_at];
-    const index_t piece_lo = piece;
-    const index_t piece_hi = piece_lo + 1 < i_size ? piece_lo + 1 : i_size;
     index_t own2 = 0;
-    const index_t i_lo_3 = piece_lo;
-    const index_t i_hi_3 = piece_hi;
     // i of this run
-    for (index_t i = i_lo_3; i < i_hi_3; i++) {
+    if (piece < i_size) {
       // stored k of A
-      for (index_t pA2 = A_pos2[i] + warp; pA2 < A_pos2[i + 1]; pA2 += 64) {
+      for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
         const index_t k = A_crd2[pA2];
         // stored j of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-          const index_t j = B_crd2[pB2];
-          const index_t W_key = j;
-          mark_bit(&W_bits[(blockIdx.y * gridDim.x + blockIdx.x) * ((j_size + 31) / 32)], W_key);
+          const index_t W_key = B_crd2[pB2];
+          mark_bit(&W_bits[W_bits_begin], W_key);
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
       }
       __syncthreads();
-      W_count = tally_bits<0>(&W_bits[(blockIdx.y * gridDim.x + blockIdx.x) * ((j_size + 31) / 32)], (j_size + 31) / 32, W_tally, 1u);
+      W_count = tally_bits<0>(&W_bits[W_bits_begin], (j_size + 31) / 32, W_tally, 1u);
       own2 += W_count > 0 ? W_count : 0;
       __syncthreads();
     }
@@ -539,81 +516,70 @@ extern "C" __global__ void __launch_bounds__(64) kernel_5(
   __shared__ __align__(16) int32_t W_tally[4];
   const index_t warp = threadIdx.x / 16;
   const index_t lane = threadIdx.x % 16;
+  const index_t W_set_begin = warp * 128;
+  const index_t W_keys_begin = warp * 96;
+  const index_t W_tally_begin = warp;
   // compute each piece into its place
-  {
-    const index_t piece_run = blockIdx.x;
-    if (piece_run < (pieces + 3) / 4) {
-      uint64_t W_bound = 0u;
-      index_t W_used = 0;
-      index_t W_count = 0;
-      {
-        const index_t piece = piece_run * 4 + warp;
-        if (piece < (piece_run * 4 + 4 < pieces ? piece_run * 4 + 4 : pieces)) {
-          const index_t piece_lo = piece;
-          const index_t piece_hi = piece_lo + 1 < i_size ? piece_lo + 1 : i_size;
-          index_t own2 = R2_first[piece];
-          const index_t i_lo_4 = piece_lo;
-          const index_t i_hi_4 = piece_hi;
-          // i of this run
-          for (index_t i = i_lo_4; i < i_hi_4; i++) {
-            W_bound = 0u;
-            uint64_t W_bound_own = 0u;
-            for (index_t pA2_of_bound = A_pos2[i] + lane; pA2_of_bound < A_pos2[i + 1]; pA2_of_bound += 16) {
-              const index_t k_of_bound = A_crd2[pA2_of_bound];
-              W_bound_own = W_bound_own + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] > 0 ? B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] : 0);
-            }
-            W_bound_own = of_lanes<add_of_uint64, 16>(W_bound_own, 0xffffu << (threadIdx.x & 16));
-            W_bound = W_bound + W_bound_own;
-            W_used = table_slots((int64_t)min_uint64(W_bound, 536870912u) < j_size ? (int64_t)min_uint64(W_bound, 536870912u) : j_size);
-            if (W_bound <= 1024u && W_used <= 128) {
-              // an empty table
-              for (index_t W_at = lane; W_at < W_used; W_at += 16) {
-                W_set[warp * 128 + W_at] = -1;
-              }
-              __syncwarp(0xffffu << (threadIdx.x & 16));
-              // stored k of A
-              for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-                const index_t k = A_crd2[pA2];
-                const double A_val = A_vals[pA2];
-                // stored j of B
-                for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-                  const index_t j = B_crd2[pB2];
-                  const index_t W_key = j;
-                  const index_t W_slot = claim(&W_set[warp * 128], W_used, W_key);
-                  if (W_slot < 0) {
-                    W_vals[warp * 128 + (-1 - W_slot)] = A_val * B_vals[pB2];
-                  } else {
-                    W_vals[warp * 128 + W_slot] += A_val * B_vals[pB2];
-                  }
-                }
-                __syncwarp(0xffffu << (threadIdx.x & 16));
-              }
-              __syncwarp(0xffffu << (threadIdx.x & 16));
-              W_count = collect<16>(&W_set[warp * 128], W_used, &W_tally[warp], &W_keys[warp * 96], 0xffffu << (threadIdx.x & 16));
-              __syncwarp(0xffffu << (threadIdx.x & 16));
-              sort_keys<16>(&W_keys[warp * 96], W_count, 0xffffu << (threadIdx.x & 16));
-              __syncwarp(0xffffu << (threadIdx.x & 16));
-              // stored j of W
-              for (index_t pW1 = lane; pW1 < W_count; pW1 += 16) {
-                const index_t j = W_keys[warp * 96 + pW1];
-                R_vals[own2 + pW1] = W_vals[warp * 128 + slot_of(&W_set[warp * 128], W_used, W_keys[warp * 96 + pW1])];
-                R_crd2[own2 + pW1] = j;
-              }
-              own2 += W_count > 0 ? W_count : 0;
-            }
-            if (lane == 0) {
-              R_pos2[i + 1] = own2;
-            }
-            __syncwarp(0xffffu << (threadIdx.x & 16));
-          }
-        }
+  const index_t piece_run = blockIdx.x;
+  uint64_t W_bound = 0u;
+  index_t W_used = 0;
+  index_t W_count = 0;
+  const index_t piece = piece_run * 4 + warp;
+  if (piece < pieces) {
+    index_t own2 = R2_first[piece];
+    // i of this run
+    if (piece < i_size) {
+      W_bound = 0u;
+      for (index_t pA2_of_bound = A_pos2[piece] + lane; pA2_of_bound < A_pos2[piece + 1]; pA2_of_bound += 16) {
+        const index_t k_of_bound = A_crd2[pA2_of_bound];
+        W_bound = W_bound + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound]);
       }
+      W_bound = of_lanes<add_of_uint64, 16>(W_bound, 0xffffu << (threadIdx.x & 16));
+      W_used = table_slots(lesser((int64_t)min_uint64(W_bound, 536870912u), j_size));
+      if (W_bound <= 1024u && W_used <= 128) {
+        // an empty table
+        for (index_t W_at = lane; W_at < W_used; W_at += 16) {
+          W_set[W_set_begin + W_at] = -1;
+        }
+        __syncwarp(0xffffu << (threadIdx.x & 16));
+        // stored k of A
+        for (index_t pA2 = A_pos2[piece]; pA2 < A_pos2[piece + 1]; pA2++) {
+          const index_t k = A_crd2[pA2];
+          const double A_val = A_vals[pA2];
+          // stored j of B
+          for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
+            const index_t j = B_crd2[pB2];
+            const index_t W_slot = claim(&W_set[W_set_begin], W_used, j);
+            if (W_slot < 0) {
+              W_vals[W_set_begin + (-1 - W_slot)] = A_val * B_vals[pB2];
+            } else {
+              W_vals[W_set_begin + W_slot] += A_val * B_vals[pB2];
+            }
+          }
+          __syncwarp(0xffffu << (threadIdx.x & 16));
+        }
+        __syncwarp(0xffffu << (threadIdx.x & 16));
+        W_count = collect<16>(&W_set[W_set_begin], W_used, &W_tally[W_tally_begin], &W_keys[W_keys_begin], 0xffffu << (threadIdx.x & 16));
+        __syncwarp(0xffffu << (threadIdx.x & 16));
+        sort_keys<16>(&W_keys[W_keys_begin], W_count, 0xffffu << (threadIdx.x & 16));
+        __syncwarp(0xffffu << (threadIdx.x & 16));
+        // stored j of W
+        for (index_t pW1 = lane; pW1 < W_count; pW1 += 16) {
+          const index_t j = W_keys[W_keys_begin + pW1];
+          R_vals[own2 + pW1] = W_vals[W_set_begin + slot_of(&W_set[W_set_begin], W_used, W_keys[W_keys_begin + pW1])];
+          R_crd2[own2 + pW1] = j;
+        }
+        own2 += W_count > 0 ? W_count : 0;
+      }
+      if (lane == 0) {
+        R_pos2[piece + 1] = own2;
+      }
+      __syncwarp(0xffffu << (threadIdx.x & 16));
     }
   }
 }
 
 extern "C" __global__ void __launch_bounds__(1024) kernel_6(
-    const index_t long_pieces,
     const index_t i_size,
     const index_t j_size,
     const int64_t *__restrict__ pieces_long,
@@ -628,7 +594,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
     int32_t *__restrict__ R_crd2,
     int32_t *__restrict__ R_pos2
 ) {
-  __shared__ uint64_t W_bound_own_sums[64];
+  __shared__ uint64_t W_bound_sums[64];
   __shared__ __align__(16) int32_t W_set[2048];
   __shared__ __align__(16) double W_vals[2048];
   __shared__ __align__(16) int32_t W_keys[1536];
@@ -639,72 +605,61 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
   index_t W_used = 0;
   index_t W_count = 0;
   // compute each piece into its place that is long
-  {
-    const index_t piece_at = blockIdx.x;
-    if (piece_at < long_pieces) {
-      const index_t piece = pieces_long[piece_at];
-      const index_t piece_lo = piece;
-      const index_t piece_hi = piece_lo + 1 < i_size ? piece_lo + 1 : i_size;
-      index_t own2 = R2_first[piece];
-      const index_t i_lo_5 = piece_lo;
-      const index_t i_hi_5 = piece_hi;
-      // i of this run
-      for (index_t i = i_lo_5; i < i_hi_5; i++) {
-        W_bound = 0u;
-        uint64_t W_bound_own = 0u;
-        for (index_t pA2_of_bound = A_pos2[i] + threadIdx.x; pA2_of_bound < A_pos2[i + 1]; pA2_of_bound += 1024) {
-          const index_t k_of_bound = A_crd2[pA2_of_bound];
-          W_bound_own = W_bound_own + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] > 0 ? B_pos2[k_of_bound + 1] - B_pos2[k_of_bound] : 0);
-        }
-        W_bound_own = of_lanes<add_of_uint64, 16>(W_bound_own, 0xffffu << (threadIdx.x & 16));
-        W_bound_own = across_units<add_of_uint64, 64, 16>(W_bound_own, W_bound_own_sums);
-        W_bound = W_bound + W_bound_own;
-        W_used = table_slots((int64_t)min_uint64(W_bound, 536870912u) < j_size ? (int64_t)min_uint64(W_bound, 536870912u) : j_size);
-        // an empty table
-        for (index_t W_at = threadIdx.x; W_at < W_used; W_at += 1024) {
-          W_set[W_at] = -1;
-          W_vals[W_at] = 0.0;
-        }
-        __syncthreads();
-        // stored k of A
-        for (index_t pA2 = A_pos2[i] + warp; pA2 < A_pos2[i + 1]; pA2 += 64) {
-          const index_t k = A_crd2[pA2];
-          const double A_val_2 = A_vals[pA2];
-          // stored j of B
-          for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
-            const index_t j = B_crd2[pB2];
-            const index_t W_key = j;
-            const index_t W_slot = claim(W_set, W_used, W_key);
-            atomicAdd(&W_vals[W_slot > -1 - W_slot ? W_slot : -1 - W_slot], A_val_2 * B_vals[pB2]);
-          }
-          __syncwarp(0xffffu << (threadIdx.x & 16));
-        }
-        __syncthreads();
-        W_count = collect<0>(W_set, W_used, W_tally, W_keys, 1u);
-        __syncthreads();
-        sort_keys<0>(W_keys, W_count, 1u);
-        __syncthreads();
-        // stored j of W
-        for (index_t pW1 = threadIdx.x; pW1 < W_count; pW1 += 1024) {
-          const index_t j = W_keys[pW1];
-          R_vals[own2 + pW1] = W_vals[slot_of(W_set, W_used, W_keys[pW1])];
-          R_crd2[own2 + pW1] = j;
-        }
-        own2 += W_count > 0 ? W_count : 0;
-        if (threadIdx.x == 0) {
-          R_pos2[i + 1] = own2;
-        }
-        __syncthreads();
-      }
+  const index_t piece_at = blockIdx.x;
+  const index_t piece = pieces_long[piece_at];
+  index_t own2 = R2_first[piece];
+  // i of this run
+  if (piece < i_size) {
+    W_bound = 0u;
+    for (index_t pA2_of_bound = A_pos2[piece] + threadIdx.x; pA2_of_bound < A_pos2[piece + 1]; pA2_of_bound += 1024) {
+      const index_t k_of_bound = A_crd2[pA2_of_bound];
+      W_bound = W_bound + (uint64_t)(B_pos2[k_of_bound + 1] - B_pos2[k_of_bound]);
     }
+    W_bound = of_lanes<add_of_uint64, 16>(W_bound, 0xffffu << (threadIdx.x & 16));
+    W_bound = across_units<add_of_uint64, 64, 16>(W_bound, W_bound_sums);
+    W_used = table_slots(lesser((int64_t)min_uint64(W_bound, 536870912u), j_size));
+    // an empty table
+    for (index_t W_at = threadIdx.x; W_at < W_used; W_at += 1024) {
+      W_set[W_at] = -1;
+      W_vals[W_at] = 0.0;
+    }
+    __syncthreads();
+    // stored k of A
+    for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
+      const index_t k = A_crd2[pA2];
+      const double A_val_2 = A_vals[pA2];
+      // stored j of B
+      for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
+        const index_t j = B_crd2[pB2];
+        const index_t W_slot = claim(W_set, W_used, j);
+        atomicAdd(&W_vals[greater(W_slot, -1 - W_slot)], A_val_2 * B_vals[pB2]);
+      }
+      __syncwarp(0xffffu << (threadIdx.x & 16));
+    }
+    __syncthreads();
+    W_count = collect<0>(W_set, W_used, W_tally, W_keys, 1u);
+    __syncthreads();
+    sort_keys<0>(W_keys, W_count, 1u);
+    __syncthreads();
+    // stored j of W
+    for (index_t pW1 = threadIdx.x; pW1 < W_count; pW1 += 1024) {
+      const index_t j = W_keys[pW1];
+      R_vals[own2 + pW1] = W_vals[slot_of(W_set, W_used, W_keys[pW1])];
+      R_crd2[own2 + pW1] = j;
+    }
+    own2 += W_count > 0 ? W_count : 0;
+    if (threadIdx.x == 0) {
+      R_pos2[piece + 1] = own2;
+    }
+    __syncthreads();
   }
 }
 
 extern "C" __global__ void __launch_bounds__(1024) kernel_7(
-    const index_t far_pieces,
-    const index_t i_size,
     const index_t j_size,
     const index_t far_keys,
+    const index_t far_pieces,
+    const index_t i_size,
     const int64_t *__restrict__ pieces_far,
     const int64_t *__restrict__ R2_first,
     const int32_t *__restrict__ A_pos2,
@@ -723,47 +678,45 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_7(
   __shared__ __align__(16) int32_t W_tally[32];
   const index_t warp = threadIdx.x / 16;
   const index_t lane = threadIdx.x % 16;
+  const index_t W_vals_begin = blockIdx.x * j_size;
+  const index_t W_bits_begin = blockIdx.x * ((j_size + 31) / 32);
+  const index_t W_keys_begin = blockIdx.x * (far_keys > 2048 ? far_keys : 2048);
   index_t W_count = 0;
   // compute each piece into its place that is far
   for (index_t piece_at = blockIdx.x; piece_at < far_pieces; piece_at += gridDim.x) {
     const index_t piece = pieces_far[piece_at];
-    const index_t piece_lo = piece;
-    const index_t piece_hi = piece_lo + 1 < i_size ? piece_lo + 1 : i_size;
     index_t own2 = R2_first[piece];
-    const index_t i_lo_6 = piece_lo;
-    const index_t i_hi_6 = piece_hi;
     // i of this run
-    for (index_t i = i_lo_6; i < i_hi_6; i++) {
+    if (piece < i_size) {
       // stored k of A
-      for (index_t pA2 = A_pos2[i] + warp; pA2 < A_pos2[i + 1]; pA2 += 64) {
+      for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
         const index_t k = A_crd2[pA2];
         const double A_val_3 = A_vals[pA2];
         // stored j of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
           const index_t j = B_crd2[pB2];
-          const index_t W_key = j;
-          mark_bit(&W_bits[(blockIdx.y * gridDim.x + blockIdx.x) * ((j_size + 31) / 32)], W_key);
-          atomicAdd(&W_vals[(blockIdx.y * gridDim.x + blockIdx.x) * j_size + W_key], A_val_3 * B_vals[pB2]);
+          mark_bit(&W_bits[W_bits_begin], j);
+          atomicAdd(&W_vals[W_vals_begin + j], A_val_3 * B_vals[pB2]);
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
       }
       __syncthreads();
-      W_count = list_bits<0>(&W_bits[(blockIdx.y * gridDim.x + blockIdx.x) * ((j_size + 31) / 32)], (j_size + 31) / 32, W_tally, &W_keys[(blockIdx.y * gridDim.x + blockIdx.x) * (far_keys > 2048 ? far_keys : 2048)], 1u);
+      W_count = list_bits<0>(&W_bits[W_bits_begin], (j_size + 31) / 32, W_tally, &W_keys[W_keys_begin], 1u);
       __syncthreads();
       // stored j of W
       for (index_t pW1 = threadIdx.x; pW1 < W_count; pW1 += 1024) {
-        const index_t j = W_keys[(blockIdx.y * gridDim.x + blockIdx.x) * (far_keys > 2048 ? far_keys : 2048) + pW1];
-        R_vals[own2 + pW1] = W_vals[(blockIdx.y * gridDim.x + blockIdx.x) * j_size + W_keys[(blockIdx.y * gridDim.x + blockIdx.x) * (far_keys > 2048 ? far_keys : 2048) + pW1]];
+        const index_t j = W_keys[W_keys_begin + pW1];
+        R_vals[own2 + pW1] = W_vals[W_vals_begin + W_keys[W_keys_begin + pW1]];
         R_crd2[own2 + pW1] = j;
       }
       own2 += W_count > 0 ? W_count : 0;
       __syncthreads();
       // forget the values
       for (index_t W_at = threadIdx.x; W_at < W_count; W_at += 1024) {
-        W_vals[(blockIdx.y * gridDim.x + blockIdx.x) * j_size + W_keys[(blockIdx.y * gridDim.x + blockIdx.x) * (far_keys > 2048 ? far_keys : 2048) + W_at]] = 0.0;
+        W_vals[W_vals_begin + W_keys[W_keys_begin + W_at]] = 0.0;
       }
       if (threadIdx.x == 0) {
-        R_pos2[i + 1] = own2;
+        R_pos2[piece + 1] = own2;
       }
       __syncthreads();
     }

@@ -1,6 +1,10 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall i:
 //   forall p0:
 //     forall k:
@@ -25,7 +29,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t p0_end = (pA2_end - pA2_begin + 1) / 2;
     for (int64_t p0 = 0; p0 < p0_end; p0++) {
       const int64_t p_lo = pA2_begin + p0 * 2;
-      const int64_t p_hi = pA2_begin + p0 * 2 + 2 < pA2_end ? pA2_begin + p0 * 2 + 2 : pA2_end;
+      const int64_t p_hi = lesser(p_lo + 2, pA2_end);
       // every k
       for (int64_t k = 0; k < k_size; k++) {
         double R_sum = R_vals[i * k_size + k];

@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
                          int64_t parts) {
@@ -54,7 +58,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 7) / 8;
   {
     taken_shares i0_taken[threads];
     for (int64_t part = 0; part < threads; part++) i0_taken[part].count = 0;
@@ -68,13 +71,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         for (int64_t i0 = i0_first; i0 < i0_limit; i0++) {
           if (*stop) break;
           const int64_t i_lo = i0 * 8;
-          const int64_t i_hi = i0 * 8 + 8 < i_size ? i0 * 8 + 8 : i_size;
+          const int64_t i_hi = lesser(i_lo + 8, i_size);
           // i of this run
           for (int64_t i = i_lo; i < i_hi; i++) {
             const int64_t pA2_begin = A_pos2[i];
             const int64_t pA2_end = A_pos2[i + 1];
             const int64_t p0_end = (pA2_end - pA2_begin + 7) / 8;
-            const int64_t p0_full = 0 > (p0_end < (pA2_end - pA2_begin) / 8 ? p0_end : (pA2_end - pA2_begin) / 8) ? 0 : (p0_end < (pA2_end - pA2_begin) / 8 ? p0_end : (pA2_end - pA2_begin) / 8);
+            const int64_t p0_full = (pA2_end - pA2_begin) / 8;
             // complete runs
             for (int64_t p0 = 0; p0 < p0_full; p0++) {
               const int64_t p_lo_2 = pA2_begin + p0 * 8;
@@ -94,13 +97,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             // the rest
             for (int64_t p0 = p0_full; p0 < p0_end; p0++) {
               const int64_t p_lo = pA2_begin + p0 * 8;
-              const int64_t p_hi = pA2_begin + p0 * 8 + 8 < pA2_end ? pA2_begin + p0 * 8 + 8 : pA2_end;
               // every k
 #pragma omp simd
               for (int64_t k = 0; k < k_size; k++) {
                 double R_sum = R_vals[i * k_size + k];
                 // stored j of A
-                for (int64_t pA2 = p_lo; pA2 < p_hi; pA2++) {
+                for (int64_t pA2 = p_lo; pA2 < pA2_end; pA2++) {
                   const int64_t j = A_crd2[pA2];
                   R_sum += A_vals[pA2] * B_vals[j * k_size + k];
                 }

@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -95,10 +99,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   const int64_t A2_size = A_pos2[i_size];
-  const _Bool B_far = 4194304 < j_size * k_size * 8;
-  const int64_t pA2_begin = A_pos2[0];
-  const int64_t pA2_end = A_pos2[i_size];
-  const int64_t p0_end = (pA2_end - pA2_begin + 63) / 64;
+  const _Bool B_far = j_size * k_size * 8 > 4194304;
+  const int64_t p0_end = (A2_size + 63) / 64;
   {
     taken_shares p0_first_taken[threads];
     for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
@@ -109,20 +111,20 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
         const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
         const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
-        const int64_t p_part_lo = pA2_begin + p0_first * 64;
-        const int64_t p_part_hi = pA2_begin + (p0_limit - 1) * 64 + 64 < pA2_end ? pA2_begin + (p0_limit - 1) * 64 + 64 : pA2_end;
+        const int64_t p_part_lo = p0_first * 64;
+        const int64_t p_part_hi = lesser((p0_limit - 1) * 64 + 64, A2_size);
         int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_part_lo);
         for (int64_t p0 = p0_first; p0 < p0_limit; p0++) {
           if (!(p0 & 511) && *stop) break;
-          const int64_t p_lo = pA2_begin + p0 * 64;
-          const int64_t p_hi = pA2_begin + p0 * 64 + 64 < pA2_end ? pA2_begin + p0 * 64 + 64 : pA2_end;
+          const int64_t p_lo = p0 * 64;
+          const int64_t p_hi = lesser(p_lo + 64, A2_size);
           int64_t pA2_at = p_lo;
           // segments of A
           while (pA2_at < p_hi) {
             while (pA2_at == A_pos2[pA1 + 1]) {
               pA1++;
             }
-            const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
+            const int64_t pA2_stop = lesser(A_pos2[pA1 + 1], p_hi);
             const int64_t i = pA1;
             int64_t k_tile = 0;
             // 32 columns in registers
@@ -141,7 +143,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   R_sums32[k_tile_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
                 }
                 if (B_far) {
-                  const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                  const int64_t j_ahead = A_crd2[lesser(pA2_2 + 8, A2_size - 1)];
                   if (j_ahead != j) {
                     gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                     gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -180,7 +182,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   R_sums16[k_tile_at / LANES_float64] += A_val_2 * *(const near_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
                 }
                 if (B_far) {
-                  const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                  const int64_t j_ahead = A_crd2[lesser(pA2_2 + 8, A2_size - 1)];
                   if (j_ahead != j) {
                     gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                     gather_soon(&B_vals[j_ahead * k_size + k_tile + 8]);
@@ -217,7 +219,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   R_sums4[k_tile_at / LANES_narrow_float64] += A_val_3 * *(const near_narrow_float64 *)&B_vals[j * k_size + k_tile + k_tile_at];
                 }
                 if (B_far) {
-                  const int64_t j_ahead = A_crd2[pA2_2 + 8 < A2_size - 1 ? pA2_2 + 8 : A2_size - 1];
+                  const int64_t j_ahead = A_crd2[lesser(pA2_2 + 8, A2_size - 1)];
                   if (j_ahead != j) {
                     gather_soon(&B_vals[j_ahead * k_size + k_tile]);
                   }
@@ -238,7 +240,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               k_tile += 4;
             }
             // columns that are left
-            while (k_tile + 1 <= k_size) {
+            while (k_tile < k_size) {
               double R_sum = 0.0;
               // stored j of A
               for (int64_t pA2_2 = pA2_at; pA2_2 < pA2_stop; pA2_2++) {

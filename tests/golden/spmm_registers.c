@@ -81,7 +81,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         for (int64_t i = i_first; i < i_limit; i++) {
           if (*stop) break;
           const int64_t j0_end = (j_size + 7) / 8;
-          const int64_t j0_full = 0 > (j0_end < j_size / 8 ? j0_end : j_size / 8) ? 0 : (j0_end < j_size / 8 ? j0_end : j_size / 8);
+          const int64_t j0_full = j_size / 8;
           // complete runs
           for (int64_t j0 = 0; j0 < j0_full; j0++) {
             const int64_t j_lo_2 = j0 * 8;
@@ -112,7 +112,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           // the rest
           for (int64_t j0 = j0_full; j0 < j0_end; j0++) {
             const int64_t j_lo = j0 * 8;
-            const int64_t j_hi = j0 * 8 + 8 < j_size ? j0 * 8 + 8 : j_size;
             vector_float64 W_vals[8 / LANES_float64];
             // clear
 #pragma GCC unroll 8
@@ -127,7 +126,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
 #pragma GCC unroll 8
               for (int64_t j_at = 0; j_at < 8; j_at++) {
                 const int64_t j = j_lo + j_at;
-                if (j < j_hi) {
+                if (j < j_size) {
                   W_vals[j_at / LANES_float64][j_at % LANES_float64] += A_val_2 * B_vals[k * j_size + j];
                 }
               }
@@ -136,7 +135,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
 #pragma GCC unroll 8
             for (int64_t j_at = 0; j_at < 8; j_at++) {
               const int64_t j = j_lo + j_at;
-              if (j < j_hi) {
+              if (j < j_size) {
                 R_vals[i * j_size + j] = W_vals[j_at / LANES_float64][j_at % LANES_float64];
               }
             }

@@ -21,7 +21,6 @@ template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
 //   split(i, i0, i1, 32),
 //   precompute(j_21, j_21_2)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
-    const index_t i0_end,
     const index_t i_size,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
@@ -31,50 +30,37 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
 ) {
   const index_t warp = threadIdx.x / 8;
   const index_t lane = threadIdx.x % 8;
-  {
-    const index_t i0 = blockIdx.x;
-    if (i0 < i0_end) {
-      const index_t i_lo = i0 * 32;
-      const index_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
-      // i of this run
-      {
-        const index_t i = i_lo + warp;
-        if (i < i_hi) {
-          {
-            const index_t j_20 = lane;
-            if (j_20 < 8) {
-              const index_t j_2_lo = j_20 * 4;
-              float W_vals[4];
-              Vector<float, 4> W_vector;
-              // clear
+  const index_t i0 = blockIdx.x;
+  const index_t i_lo = i0 * 32;
+  // i of this run
+  const index_t i = i_lo + warp;
+  if (i < i_size) {
+    const index_t j_20 = lane;
+    const index_t j_2_lo = j_20 * 4;
+    float W_vals[4];
+    // clear
 #pragma unroll
-              for (index_t W_at = 0; W_at < 4; W_at++) {
-                W_vector.of[W_at] = 0.0f;
-              }
-              *(Vector<float, 4> *)&W_vals[0] = W_vector;
-              // stored k of A
+    for (index_t W_at = 0; W_at < 4; W_at++) {
+      W_vals[W_at] = 0.0f;
+    }
+    // stored k of A
 #pragma unroll 4
-              for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
-                const index_t k = A_crd2[pA2];
-                const float A_val = A_vals[pA2];
-                const Vector<float, 4> B_vector = *(const Vector<float, 4> *)&B_vals[k * 32 + j_2_lo];
-                // j of this run
+    for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
+      const index_t k = A_crd2[pA2];
+      const float A_val = A_vals[pA2];
+      const Vector<float, 4> B_vector = *(const Vector<float, 4> *)&B_vals[k * 32 + j_2_lo];
+      // j of this run
 #pragma unroll
-                for (index_t j_at = 0; j_at < 4; j_at++) {
-                  W_vals[j_at] += A_val * B_vector.of[j_at];
-                }
-              }
-              Vector<float, 4> R_vector;
-              // j of this run
-#pragma unroll
-              for (index_t j_at = 0; j_at < 4; j_at++) {
-                R_vector.of[j_at] = W_vals[j_at];
-              }
-              *(Vector<float, 4> *)&R_vals[i * 32 + j_2_lo] = R_vector;
-            }
-          }
-        }
+      for (index_t j_at = 0; j_at < 4; j_at++) {
+        W_vals[j_at] += A_val * B_vector.of[j_at];
       }
     }
+    Vector<float, 4> R_vector;
+    // j of this run
+#pragma unroll
+    for (index_t j_at = 0; j_at < 4; j_at++) {
+      R_vector.of[j_at] = W_vals[j_at];
+    }
+    *(Vector<float, 4> *)&R_vals[i * 32 + j_2_lo] = R_vector;
   }
 }

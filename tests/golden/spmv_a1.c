@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
 static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
                          int64_t parts) {
@@ -49,7 +53,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t i0_end = (i_size + 31) / 32;
   {
     taken_shares i0_taken[threads];
     for (int64_t part = 0; part < threads; part++) i0_taken[part].count = 0;
@@ -60,12 +63,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((i0_share = next_share(i0_taken, threads, shares, part, &i0_turn)) >= 0) {
         const int64_t i0_first = (cut_int32(A_pos2, 0, i_size, i0_share, shares) + 31) / 32;
         const int64_t i0_limit = (cut_int32(A_pos2, 0, i_size, i0_share + 1, shares) + 31) / 32;
-        for (int64_t i0_run = i0_first, i0_runs_end = i0_limit; i0_run < i0_runs_end; i0_run += 512) {
+        for (int64_t i0_run = i0_first; i0_run < i0_limit; i0_run += 512) {
           if (*stop) break;
-          const int64_t i0_run_end = i0_run + 512 < i0_runs_end ? i0_run + 512 : i0_runs_end;
+          const int64_t i0_run_end = lesser(i0_run + 512, i0_limit);
           for (int64_t i0 = i0_run; i0 < i0_run_end; i0++) {
             const int64_t i_lo = i0 * 32;
-            const int64_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
+            const int64_t i_hi = lesser(i_lo + 32, i_size);
             // i of this run
             for (int64_t i = i_lo; i < i_hi; i++) {
               double R_sum = 0.0;

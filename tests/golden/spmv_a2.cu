@@ -12,6 +12,10 @@ static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin
   return begin;
 }
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
 // The first position in [begin, end) that holds `value` or more, else `end`; near ones are
 // found soonest.
 static __device__ index_t gallop_int32(const int32_t *array, index_t begin, index_t end, index_t value) {
@@ -90,24 +94,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     int32_t *__restrict__ A_tiles1_of2_3584,
     const int32_t *__restrict__ A_pos2
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles1_of2_3584_at_run = blockIdx.x;
-    if (A_tiles1_of2_3584_at_run < ((A2_size + 3583) / 3584 + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles1_of2_3584_at = A_tiles1_of2_3584_at_run * 256 + lane;
-        if (A_tiles1_of2_3584_at < (A_tiles1_of2_3584_at_run * 256 + 256 < (A2_size + 3583) / 3584 + 1 ? A_tiles1_of2_3584_at_run * 256 + 256 : (A2_size + 3583) / 3584 + 1)) {
-          A_tiles1_of2_3584[A_tiles1_of2_3584_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_3584_at * 3584);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles1_of2_3584_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles1_of2_3584_at = A_tiles1_of2_3584_at_run * 256 + lane;
+  if (A_tiles1_of2_3584_at < (A2_size + 3583) / 3584 + 1) {
+    A_tiles1_of2_3584[A_tiles1_of2_3584_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_3584_at * 3584);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(512) kernel_2(
-    const index_t p0_end,
-    const index_t pA2_begin,
     const index_t pA2_end,
     const index_t A1_size,
     const int32_t *__restrict__ A_tiles1_of2_3584,
@@ -119,125 +115,111 @@ extern "C" __global__ void __launch_bounds__(512) kernel_2(
 ) {
   const index_t warp = threadIdx.x / 32;
   const index_t lane = threadIdx.x % 32;
-  {
-    const index_t p0 = blockIdx.x;
-    if (p0 < p0_end) {
-      const index_t p_lo = pA2_begin + p0 * 3584;
-      const index_t p_hi = pA2_begin + p0 * 3584 + 3584 < pA2_end ? pA2_begin + p0 * 3584 + 3584 : pA2_end;
-      const index_t pA1_from = A_tiles1_of2_3584[p0];
-      const index_t pA1_to = A_tiles1_of2_3584[p0 + 1];
-      const index_t p1_end = p_hi - p_lo;
-      const index_t p10_end = (p1_end + 223) / 224;
-      {
-        const index_t p10 = warp;
-        if (p10 < p10_end) {
-          const index_t p1_lo = p10 * 224;
-          const index_t p1_hi = p10 * 224 + 224 < p1_end ? p10 * 224 + 224 : p1_end;
-          const index_t p11_end = p1_hi - p1_lo;
-          const index_t p110_end = (p11_end + 6) / 7;
-          index_t R_vals_place = -1;
-          double R_vals_part = 0.0;
-          {
-            const index_t p110 = lane;
-            if (p110 < p110_end) {
-              if ((p110 + 1) * 7 <= p11_end) {
-                const index_t p11_lo_2 = p110 * 7;
-                double W_vals[7];
-                const index_t p1_lo_4 = p1_lo + p11_lo_2;
-                const index_t p_lo_4 = p_lo + p1_lo_4;
-                // positions of A
+  const index_t p0 = blockIdx.x;
+  const index_t p_lo = p0 * 3584;
+  const index_t p_hi = lesser(p_lo + 3584, pA2_end);
+  const index_t pA1_from = A_tiles1_of2_3584[p0];
+  const index_t pA1_to = A_tiles1_of2_3584[p0 + 1];
+  const index_t p1_end = p_hi - p_lo;
+  const index_t p10_end = (p1_end + 223) / 224;
+  const index_t p10 = warp;
+  if (p10 < p10_end) {
+    const index_t p1_lo = p10 * 224;
+    const index_t p1_hi = lesser(p1_lo + 224, p1_end);
+    const index_t p11_end = p1_hi - p1_lo;
+    const index_t p110_end = (p11_end + 6) / 7;
+    index_t R_vals_place = -1;
+    double R_vals_part = 0.0;
+    const index_t p110 = lane;
+    if (p110 < p110_end) {
+      if ((p110 + 1) * 7 <= p11_end) {
+        const index_t p11_lo_2 = p110 * 7;
+        double W_vals[7];
+        const index_t p1_lo_4 = p1_lo + p11_lo_2;
+        const index_t p_lo_4 = p_lo + p1_lo_4;
+        // positions of A
 #pragma unroll
-                for (index_t p111_2 = 0; p111_2 < 7; p111_2++) {
-                  const index_t pA2_3 = p_lo_4 + p111_2;
-                  const index_t j = A_crd2[pA2_3];
-                  W_vals[pA2_3 - p_lo - p1_lo - p11_lo_2] = A_vals[pA2_3] * B_vals[j];
-                }
-                const index_t p1_lo_5 = p1_lo + p11_lo_2;
-                const index_t p_lo_5 = p_lo + p1_lo_5;
-                const index_t p_hi_5 = p_lo_5 + 7;
-                index_t pA1_2 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_5);
-                double R_sum_2 = 0.0;
-                // positions of A
-                for (index_t p111 = 0; p111 < 7; p111++) {
-                  const index_t pA2_4 = p_lo_5 + p111;
-                  if (pA2_4 == A_pos2[pA1_2 + 1]) {
-                    pA1_2 = gallop_int32(A_pos2, pA1_2 + 2, A1_size + 1, pA2_4 + 1) - 1;
-                  }
-                  const index_t i = pA1_2;
-                  R_sum_2 += W_vals[pA2_4 - p_lo - p1_lo - p11_lo_2];
-                  if (pA2_4 + 1 == A_pos2[pA1_2 + 1]) {
-                    if (p_lo_5 <= A_pos2[pA1_2] && A_pos2[pA1_2 + 1] <= p_hi_5) {
-                      R_vals[i] = R_sum_2;
-                    } else {
-                      atomicAdd(&R_vals[i], R_sum_2);
-                    }
-                    R_sum_2 = 0.0;
-                  }
-                }
-                if (p_lo_5 < p_hi_5 && p_hi_5 != A_pos2[pA1_2 + 1]) {
-                  const index_t i = pA1_2;
-                  R_vals_place = i;
-                  R_vals_part = R_sum_2;
-                }
-              } else {
-                const index_t p11_lo = p110 * 7;
-                const index_t p11_hi = p110 * 7 + 7 < p11_end ? p110 * 7 + 7 : p11_end;
-                double W_vals[7];
-                const index_t p1_lo_2 = p1_lo + p11_lo;
-                const index_t p1_hi_2 = p1_lo + p11_hi < p1_hi ? p1_lo + p11_hi : p1_hi;
-                const index_t p_lo_2 = p_lo + p1_lo_2;
-                const index_t p_hi_2 = p_lo + p1_hi_2 < p_hi ? p_lo + p1_hi_2 : p_hi;
-                // positions of A
+        for (index_t p111_2 = 0; p111_2 < 7; p111_2++) {
+          const index_t pA2_3 = p_lo_4 + p111_2;
+          const index_t j = A_crd2[pA2_3];
+          W_vals[pA2_3 - p_lo - p1_lo - p11_lo_2] = A_vals[pA2_3] * B_vals[j];
+        }
+        const index_t p_hi_5 = p_lo_4 + 7;
+        index_t pA1_2 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_4);
+        double R_sum_2 = 0.0;
+        // positions of A
+        for (index_t p111 = 0; p111 < 7; p111++) {
+          const index_t pA2_4 = p_lo_4 + p111;
+          if (pA2_4 == A_pos2[pA1_2 + 1]) {
+            pA1_2 = gallop_int32(A_pos2, pA1_2 + 2, A1_size + 1, pA2_4 + 1) - 1;
+          }
+          const index_t i = pA1_2;
+          R_sum_2 += W_vals[pA2_4 - p_lo - p1_lo - p11_lo_2];
+          if (pA2_4 + 1 == A_pos2[pA1_2 + 1]) {
+            if (p_lo_4 <= A_pos2[pA1_2] && A_pos2[pA1_2 + 1] <= p_hi_5) {
+              R_vals[i] = R_sum_2;
+            } else {
+              atomicAdd(&R_vals[i], R_sum_2);
+            }
+            R_sum_2 = 0.0;
+          }
+        }
+        if (p_hi_5 != A_pos2[pA1_2 + 1]) {
+          const index_t i = pA1_2;
+          R_vals_place = i;
+          R_vals_part = R_sum_2;
+        }
+      } else {
+        const index_t p11_lo = p110 * 7;
+        const index_t p11_hi = lesser(p11_lo + 7, p11_end);
+        double W_vals[7];
+        const index_t p1_lo_2 = p1_lo + p11_lo;
+        const index_t p1_hi_2 = p1_lo + p11_hi;
+        const index_t p_lo_2 = p_lo + p1_lo_2;
+        const index_t p_hi_2 = p_lo + p1_hi_2;
+        // positions of A
 #pragma unroll 7
-                for (index_t pA2 = p_lo_2; pA2 < p_hi_2; pA2++) {
-                  const index_t j = A_crd2[pA2];
-                  W_vals[pA2 - p_lo - p1_lo - p11_lo] = A_vals[pA2] * B_vals[j];
-                }
-                const index_t p1_lo_3 = p1_lo + p11_lo;
-                const index_t p1_hi_3 = p1_lo + p11_hi < p1_hi ? p1_lo + p11_hi : p1_hi;
-                const index_t p_lo_3 = p_lo + p1_lo_3;
-                const index_t p_hi_3 = p_lo + p1_hi_3 < p_hi ? p_lo + p1_hi_3 : p_hi;
-                index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_3);
-                double R_sum = 0.0;
-                index_t pA2_2_at = p_lo_3;
-                while (pA2_2_at < p_hi_3) {
-                  const index_t pA2_2_stop = A_pos2[pA1 + 1] < p_hi_3 ? A_pos2[pA1 + 1] : p_hi_3;
-                  // positions of A that add to one entry
-                  for (index_t pA2_2 = pA2_2_at; pA2_2 < pA2_2_stop; pA2_2++) {
-                    R_sum += W_vals[pA2_2 - p_lo - p1_lo - p11_lo];
-                  }
-                  pA2_2_at = pA2_2_stop;
-                  if (pA2_2_at < p_hi_3) {
-                    const index_t i = pA1;
-                    if (p_lo_3 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_3) {
-                      R_vals[i] = R_sum;
-                    } else {
-                      atomicAdd(&R_vals[i], R_sum);
-                    }
-                    R_sum = 0.0;
-                    if (pA2_2_at == A_pos2[pA1 + 1]) {
-                      pA1 = gallop_int32(A_pos2, pA1 + 2, A1_size + 1, pA2_2_at + 1) - 1;
-                    }
-                  }
-                }
-                if (p_lo_3 < p_hi_3) {
-                  const index_t i = pA1;
-                  if (p_lo_3 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_3) {
-                    R_vals[i] = R_sum;
-                  } else {
-                    R_vals_place = i;
-                    R_vals_part = R_sum;
-                  }
-                }
-              }
+        for (index_t pA2 = p_lo_2; pA2 < p_hi_2; pA2++) {
+          const index_t j = A_crd2[pA2];
+          W_vals[pA2 - p_lo - p1_lo - p11_lo] = A_vals[pA2] * B_vals[j];
+        }
+        index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_2);
+        double R_sum = 0.0;
+        index_t pA2_2_at = p_lo_2;
+        while (pA2_2_at < p_hi_2) {
+          const index_t pA2_2_stop = lesser(A_pos2[pA1 + 1], p_hi_2);
+          // positions of A that add to one entry
+          for (index_t pA2_2 = pA2_2_at; pA2_2 < pA2_2_stop; pA2_2++) {
+            R_sum += W_vals[pA2_2 - p_lo - p1_lo - p11_lo];
+          }
+          pA2_2_at = pA2_2_stop;
+          if (pA2_2_at < p_hi_2) {
+            const index_t i = pA1;
+            if (p_lo_2 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_2) {
+              R_vals[i] = R_sum;
+            } else {
+              atomicAdd(&R_vals[i], R_sum);
+            }
+            R_sum = 0.0;
+            if (pA2_2_at == A_pos2[pA1 + 1]) {
+              pA1 = gallop_int32(A_pos2, pA1 + 2, A1_size + 1, pA2_2_at + 1) - 1;
             }
           }
-          const bool R_vals_part_mine = of_segment<add_of_float64, 32>(R_vals_part, R_vals_place, 0xffffffffu);
-          if (R_vals_part_mine) {
-            atomicAdd(&R_vals[R_vals_place], R_vals_part);
+        }
+        if (p_lo_2 < p_hi_2) {
+          const index_t i = pA1;
+          if (p_lo_2 <= A_pos2[pA1] && A_pos2[pA1 + 1] <= p_hi_2) {
+            R_vals[i] = R_sum;
+          } else {
+            R_vals_place = i;
+            R_vals_part = R_sum;
           }
         }
       }
+    }
+    const bool R_vals_part_mine = of_segment<add_of_float64, 32>(R_vals_part, R_vals_place, 0xffffffffu);
+    if (R_vals_part_mine) {
+      atomicAdd(&R_vals[R_vals_place], R_vals_part);
     }
   }
 }

@@ -1,6 +1,10 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall i0:
 //   forall i1:
 //     forall j:
@@ -18,7 +22,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   for (int64_t i0 = 0; i0 < i0_end; i0++) {
     if (!(i0 & 511) && *stop) break;
     const int64_t i_lo = i0 * 4;
-    const int64_t i_hi = i0 * 4 + 4 < i_size ? i0 * 4 + 4 : i_size;
+    const int64_t i_hi = lesser(i_lo + 4, i_size);
     // i of this run
     for (int64_t i = i_lo; i < i_hi; i++) {
       double R_sum = 0.0;

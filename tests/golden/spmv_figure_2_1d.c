@@ -12,6 +12,10 @@ static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t e
   return begin;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // forall p:
 //   R(i) += A(i,j) * B(j)
 // such that fuse(i, j, f),
@@ -24,17 +28,16 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
-  int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, pA2_begin);
-  int64_t pA2_at = pA2_begin;
+  int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, 0);
+  int64_t pA2_at = 0;
   // segments of A
   while (pA2_at < pA2_end) {
     if (*stop) break;
     while (pA2_at == A_pos2[pA1 + 1]) {
       pA1++;
     }
-    const int64_t pA2_stop = A_pos2[pA1 + 1] < pA2_end ? A_pos2[pA1 + 1] : pA2_end;
+    const int64_t pA2_stop = lesser(A_pos2[pA1 + 1], pA2_end);
     const int64_t i = pA1;
     double R_sum = R_vals[i];
     // stored j of A

@@ -19,6 +19,10 @@ static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t s
   return -1;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 // The last position in [begin, end) that holds `value` or less, else `begin`.
 static int64_t last_at_most_int32(const int32_t *array, int64_t begin, int64_t end,
                             int64_t value) {
@@ -53,9 +57,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
-  const int64_t pA2_begin = A_pos2[0];
   const int64_t pA2_end = A_pos2[i_size];
-  const int64_t p0_end = (pA2_end - pA2_begin + 15) / 16;
+  const int64_t p0_end = (pA2_end + 15) / 16;
   {
     taken_shares p0_first_taken[threads];
     for (int64_t part = 0; part < threads; part++) p0_first_taken[part].count = 0;
@@ -66,22 +69,22 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((p0_first_share = next_share(p0_first_taken, threads, shares, part, &p0_first_turn)) >= 0) {
         const int64_t p0_first = cut_even(0, p0_end, p0_first_share, shares);
         const int64_t p0_limit = cut_even(0, p0_end, p0_first_share + 1, shares);
-        const int64_t p_part_lo = pA2_begin + p0_first * 16;
-        const int64_t p_part_hi = pA2_begin + (p0_limit - 1) * 16 + 16 < pA2_end ? pA2_begin + (p0_limit - 1) * 16 + 16 : pA2_end;
+        const int64_t p_part_lo = p0_first * 16;
+        const int64_t p_part_hi = lesser((p0_limit - 1) * 16 + 16, pA2_end);
         int64_t pA1 = last_at_most_int32(A_pos2, 0, i_size, p_part_lo);
-        for (int64_t p0_run = p0_first, p0_runs_end = p0_limit; p0_run < p0_runs_end; p0_run += 8192) {
+        for (int64_t p0_run = p0_first; p0_run < p0_limit; p0_run += 8192) {
           if (*stop) break;
-          const int64_t p0_run_end = p0_run + 8192 < p0_runs_end ? p0_run + 8192 : p0_runs_end;
+          const int64_t p0_run_end = lesser(p0_run + 8192, p0_limit);
           for (int64_t p0 = p0_run; p0 < p0_run_end; p0++) {
-            const int64_t p_lo = pA2_begin + p0 * 16;
-            const int64_t p_hi = pA2_begin + p0 * 16 + 16 < pA2_end ? pA2_begin + p0 * 16 + 16 : pA2_end;
+            const int64_t p_lo = p0 * 16;
+            const int64_t p_hi = lesser(p_lo + 16, pA2_end);
             int64_t pA2_at = p_lo;
             // segments of A
             while (pA2_at < p_hi) {
               while (pA2_at == A_pos2[pA1 + 1]) {
                 pA1++;
               }
-              const int64_t pA2_stop = A_pos2[pA1 + 1] < p_hi ? A_pos2[pA1 + 1] : p_hi;
+              const int64_t pA2_stop = lesser(A_pos2[pA1 + 1], p_hi);
               const int64_t i = pA1;
               double R_sum = 0.0;
               // stored j of A

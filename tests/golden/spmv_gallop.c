@@ -38,7 +38,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     double R_sum = 0.0;
     int64_t pA2 = A_pos2[i];
     const int64_t pA2_end = A_pos2[i + 1];
-    int64_t pB1 = B_pos1[0];
+    int64_t pB1 = 0;
     const int64_t pB1_end = B_pos1[1];
     // j of A and B, in order
     while (pA2 < pA2_end && pB1 < pB1_end) {

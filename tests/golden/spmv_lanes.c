@@ -1,6 +1,10 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 #if defined __AVX512F__ && defined __AVX512VL__
 // Vectors whose lanes from `on` on are zero, and whose memory is not touched.
 typedef double masked_float64 __attribute__((vector_size(64)));
@@ -92,9 +96,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
   // every i
-  for (int64_t i_run = 0, i_runs_end = i_size; i_run < i_runs_end; i_run += 512) {
+  for (int64_t i_run = 0; i_run < i_size; i_run += 512) {
     if (*stop) break;
-    const int64_t i_run_end = i_run + 512 < i_runs_end ? i_run + 512 : i_runs_end;
+    const int64_t i_run_end = lesser(i_run + 512, i_size);
     for (int64_t i_group = i_run; i_group < i_run_end; i_group += 8) {
       masked_float64 i_rows[8];
 #pragma GCC unroll 8

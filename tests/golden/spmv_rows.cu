@@ -43,7 +43,6 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
 //   pos(j, p, A[i, j]),
 //   split(p, p0, p1, 8)
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
-    const index_t i0_end,
     const index_t i_size,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
@@ -53,40 +52,27 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
 ) {
   const index_t warp = threadIdx.x / 8;
   const index_t lane = threadIdx.x % 8;
-  {
-    const index_t i0 = blockIdx.x;
-    if (i0 < i0_end) {
-      const index_t i_lo = i0 * 32;
-      const index_t i_hi = i0 * 32 + 32 < i_size ? i0 * 32 + 32 : i_size;
-      // i of this run
-      {
-        const index_t i = i_lo + warp;
-        if (i < i_hi) {
-          double R_sum = 0.0;
-          const index_t pA2_begin = A_pos2[i];
-          const index_t pA2_end = A_pos2[i + 1];
-          double R_sum_own = 0.0;
-          {
-            const index_t p1 = lane;
-            if (p1 < 8) {
-              const index_t p0_end = (pA2_end - pA2_begin + 7) / 8;
+  const index_t i0 = blockIdx.x;
+  const index_t i_lo = i0 * 32;
+  // i of this run
+  const index_t i = i_lo + warp;
+  if (i < i_size) {
+    double R_sum = 0.0;
+    const index_t pA2_begin = A_pos2[i];
+    const index_t pA2_end = A_pos2[i + 1];
+    const index_t p1 = lane;
+    const index_t p0_end = (pA2_end - pA2_begin + 7) / 8;
 #pragma unroll 2
-              for (index_t p0 = 0; p0 < p0_end; p0++) {
-                if (pA2_begin + p0 * 8 + p1 < pA2_end) {
-                  const index_t p = pA2_begin + p0 * 8 + p1;
-                  const index_t j = A_crd2[p];
-                  R_sum_own += A_vals[p] * B_vals[j];
-                }
-              }
-            }
-          }
-          R_sum_own = of_lanes<add_of_float64, 8>(R_sum_own, 0xffu << (threadIdx.x & 24));
-          R_sum += R_sum_own;
-          if (lane == 0) {
-            R_vals[i] = R_sum;
-          }
-        }
+    for (index_t p0 = 0; p0 < p0_end; p0++) {
+      const index_t p = pA2_begin + p0 * 8 + p1;
+      if (p < pA2_end) {
+        const index_t j = A_crd2[p];
+        R_sum += A_vals[p] * B_vals[j];
       }
+    }
+    R_sum = of_lanes<add_of_float64, 8>(R_sum, 0xffu << (threadIdx.x & 24));
+    if (lane == 0) {
+      R_vals[i] = R_sum;
     }
   }
 }

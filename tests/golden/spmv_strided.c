@@ -18,8 +18,8 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (*stop) break;
     const int64_t i0_end = (i_size + 3) / 4;
     for (int64_t i0 = 0; i0 < i0_end; i0++) {
-      if (i0 * 4 + i1 < i_size) {
-        const int64_t i = i0 * 4 + i1;
+      const int64_t i = i0 * 4 + i1;
+      if (i < i_size) {
         double R_sum = 0.0;
         // stored j of A
         for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {

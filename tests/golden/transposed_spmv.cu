@@ -12,6 +12,10 @@ static __device__ index_t last_at_most_int32(const int32_t *array, index_t begin
   return begin;
 }
 
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
+
 // forall p0:  [GPUBlock, IgnoreRaces]
 //   forall p11:  [GPUThread, Atomics]
 //     forall p10:  [unroll 4]
@@ -26,24 +30,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     int32_t *__restrict__ A_tiles1_of2_1024,
     const int32_t *__restrict__ A_pos2
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t A_tiles1_of2_1024_at_run = blockIdx.x;
-    if (A_tiles1_of2_1024_at_run < ((A2_size + 1023) / 1024 + 1 + 255) / 256) {
-      // where tiles begin
-      {
-        const index_t A_tiles1_of2_1024_at = A_tiles1_of2_1024_at_run * 256 + lane;
-        if (A_tiles1_of2_1024_at < (A_tiles1_of2_1024_at_run * 256 + 256 < (A2_size + 1023) / 1024 + 1 ? A_tiles1_of2_1024_at_run * 256 + 256 : (A2_size + 1023) / 1024 + 1)) {
-          A_tiles1_of2_1024[A_tiles1_of2_1024_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_1024_at * 1024);
-        }
-      }
-    }
+  const index_t lane = threadIdx.x;
+  const index_t A_tiles1_of2_1024_at_run = blockIdx.x;
+  // where tiles begin
+  const index_t A_tiles1_of2_1024_at = A_tiles1_of2_1024_at_run * 256 + lane;
+  if (A_tiles1_of2_1024_at < (A2_size + 1023) / 1024 + 1) {
+    A_tiles1_of2_1024[A_tiles1_of2_1024_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_1024_at * 1024);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) kernel_2(
-    const index_t p0_end,
-    const index_t pA2_begin,
     const index_t pA2_end,
     const int32_t *__restrict__ A_tiles1_of2_1024,
     const int32_t *__restrict__ A_pos2,
@@ -52,35 +48,23 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     const double *__restrict__ A_vals,
     const double *__restrict__ B_vals
 ) {
-  const index_t lane = threadIdx.x % 256;
-  {
-    const index_t p0 = blockIdx.x;
-    if (p0 < p0_end) {
-      const index_t p_lo = pA2_begin + p0 * 1024;
-      const index_t p_hi = pA2_begin + p0 * 1024 + 1024 < pA2_end ? pA2_begin + p0 * 1024 + 1024 : pA2_end;
-      const index_t pA1_from = A_tiles1_of2_1024[p0];
-      const index_t pA1_to = A_tiles1_of2_1024[p0 + 1];
-      const index_t p1_end = p_hi - p_lo;
-      {
-        const index_t p11_at = lane;
-        if (p11_at < 256) {
-          const index_t p11 = p11_at;
-          const index_t p10_end = (p1_end + 255) / 256;
+  const index_t lane = threadIdx.x;
+  const index_t p0 = blockIdx.x;
+  const index_t p_lo = p0 * 1024;
+  const index_t p_hi = lesser(p_lo + 1024, pA2_end);
+  const index_t pA1_from = A_tiles1_of2_1024[p0];
+  const index_t pA1_to = A_tiles1_of2_1024[p0 + 1];
+  const index_t p1_end = p_hi - p_lo;
+  const index_t p11_at = lane;
+  const index_t p10_end = (p1_end + 255) / 256;
 #pragma unroll 4
-          for (index_t p10 = 0; p10 < p10_end; p10++) {
-            if (p10 * 256 + p11 < p1_end) {
-              const index_t p1 = p10 * 256 + p11;
-              if (pA2_begin + p0 * 1024 + p1 < pA2_end) {
-                const index_t p = pA2_begin + p0 * 1024 + p1;
-                const index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
-                const index_t i = pA1;
-                const index_t j = A_crd2[p];
-                atomicAdd(&R_vals[j], A_vals[p] * B_vals[i]);
-              }
-            }
-          }
-        }
-      }
+  for (index_t p10 = 0; p10 < p10_end; p10++) {
+    const index_t p1 = p10 * 256 + p11_at;
+    if (p1 < p1_end) {
+      const index_t p = p_lo + p1;
+      const index_t i = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p);
+      const index_t j = A_crd2[p];
+      atomicAdd(&R_vals[j], A_vals[p] * B_vals[i]);
     }
   }
 }

@@ -1,11 +1,9 @@
 typedef int int32_t;
 typedef int index_t;
 
-// Neighbouring elements that are loaded and stored at once.
-constexpr int alignment(int bytes) { return (bytes & -bytes) < 16 ? bytes & -bytes : 16; }
-template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
-  T of[N];
-};
+static __device__ index_t lesser(index_t a, index_t b) {
+  return a < b ? a : b;
+}
 
 // forall i0:  [GPUBlock, NoRaces]
 //   forall i1:  [GPUThread, NoRaces]
@@ -20,7 +18,6 @@ template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
 //   split(p, p0, p1, 4),
 //   precompute(p1, p1_2)
 extern "C" __global__ void __launch_bounds__(16) kernel_1(
-    const index_t i0_end,
     const index_t i_size,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
@@ -28,43 +25,34 @@ extern "C" __global__ void __launch_bounds__(16) kernel_1(
     const double *__restrict__ B_vals,
     double *__restrict__ R_vals
 ) {
-  const index_t lane = threadIdx.x % 16;
-  {
-    const index_t i0 = blockIdx.x;
-    if (i0 < i0_end) {
-      const index_t i_lo = i0 * 16;
-      const index_t i_hi = i0 * 16 + 16 < i_size ? i0 * 16 + 16 : i_size;
-      // i of this run
-      {
-        const index_t i = i_lo + lane;
-        if (i < i_hi) {
-          double W_vals[4];
-          Vector<double, 4> W_vector;
-          // clear
+  const index_t lane = threadIdx.x;
+  const index_t i0 = blockIdx.x;
+  const index_t i_lo = i0 * 16;
+  // i of this run
+  const index_t i = i_lo + lane;
+  if (i < i_size) {
+    double W_vals[4];
+    // clear
 #pragma unroll
-          for (index_t W_at = 0; W_at < 4; W_at++) {
-            W_vector.of[W_at] = 0.0;
-          }
-          *(Vector<double, 4> *)&W_vals[0] = W_vector;
-          const index_t pA2_begin = A_pos2[i];
-          const index_t pA2_end = A_pos2[i + 1];
-          const index_t p0_end = (pA2_end - pA2_begin + 3) / 4;
-          for (index_t p0 = 0; p0 < p0_end; p0++) {
-            const index_t p_lo = pA2_begin + p0 * 4;
-            const index_t p_hi = pA2_begin + p0 * 4 + 4 < pA2_end ? pA2_begin + p0 * 4 + 4 : pA2_end;
-            // stored j of A
-            for (index_t pA2 = p_lo; pA2 < p_hi; pA2++) {
-              const index_t j = A_crd2[pA2];
-              W_vals[pA2 - p_lo] += A_vals[pA2] * B_vals[j];
-            }
-          }
-          double R_sum = 0.0;
-          for (index_t p1 = 0; p1 < 4; p1++) {
-            R_sum += W_vals[p1];
-          }
-          R_vals[i] = R_sum;
-        }
+    for (index_t W_at = 0; W_at < 4; W_at++) {
+      W_vals[W_at] = 0.0;
+    }
+    const index_t pA2_begin = A_pos2[i];
+    const index_t pA2_end = A_pos2[i + 1];
+    const index_t p0_end = (pA2_end - pA2_begin + 3) / 4;
+    for (index_t p0 = 0; p0 < p0_end; p0++) {
+      const index_t p_lo = pA2_begin + p0 * 4;
+      const index_t p_hi = lesser(p_lo + 4, pA2_end);
+      // stored j of A
+      for (index_t pA2 = p_lo; pA2 < p_hi; pA2++) {
+        const index_t j = A_crd2[pA2];
+        W_vals[pA2 - p_lo] += A_vals[pA2] * B_vals[j];
       }
     }
+    double R_sum = 0.0;
+    for (index_t p1 = 0; p1 < 4; p1++) {
+      R_sum += W_vals[p1];
+    }
+    R_vals[i] = R_sum;
   }
 }

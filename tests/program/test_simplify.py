@@ -31,7 +31,6 @@ from openwork.program import nodes as p
 from openwork.program.interpret.interpret import interpret
 from openwork.program.nodes import arithmetic
 from openwork.program.simplify import (
-    constant_convert,
     drop_empty,
     flatten,
     simplify,
@@ -102,12 +101,6 @@ def test_what_does_nothing_goes() -> None:
     assert drop_empty(p.If(TRUE, p.block(DOUBLE), EMPTY)) == p.If(TRUE, p.block(DOUBLE))
     assert drop_empty(p.If(TRUE, EMPTY, p.block(DOUBLE))) is None
     assert drop_empty(loop(DOUBLE)) is None
-
-
-def test_a_converted_constant_is_a_constant() -> None:
-    assert constant_convert(p.Convert(p.Value(3, "int32"), "int64")) == p.Value(3)
-    assert constant_convert(p.Convert(p.Value(3, "int32"), "float64")) is None
-    assert constant_convert(p.Convert(p.Value(3.5, "float64"), "int64")) is None
 
 
 # -- rules of a program ---------------------------------------------------------------------------

@@ -103,8 +103,11 @@ class Array(Node):
     tensor: str = field(default="", compare=False)
     vectors: int = 0
 
-    def __getitem__(self, index: object) -> Load:
-        return Load(self, expr(index))
+    def __getitem__(self, index: object) -> Expr:
+        at = expr(index)
+        if self.role is Role.POSITION and at == Value(0):
+            return at  # the first segment begins at 0: every array is checked for it
+        return Load(self, at)
 
     @property
     def stem(self) -> str:
@@ -191,7 +194,7 @@ _CONSTANT: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
+    "/": lambda a, b: a // b if a >= 0 else -(-a // b),  # towards zero, as in C
     "min": min,
     "max": max,
 }

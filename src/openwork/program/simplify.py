@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import is_
 from typing import cast
 
 from openwork.index.nodes import IndexVar
@@ -25,7 +25,6 @@ from openwork.tree import (
     map_children,
     repeated,
     substitute,
-    until_stable,
     walk,
 )
 
@@ -47,34 +46,6 @@ def drop_empty(node: Node) -> Node | None:
     return None
 
 
-def constant_convert(node: Node) -> Node | None:
-    """(int64) 3 => 3"""
-    match node:
-        case p.Convert(expr=p.Value(value=int(value)), type="int64"):
-            return p.Value(value)
-    return None
-
-
-def drop_unused(body: Node) -> Node:
-    """int j = crd[p]; (where j is never used) => nothing"""
-    declared = Counter(s.name.name for s in p.statements(body) if isinstance(s, p.Declare))
-    named = Counter([n.name for n in walk(body) if isinstance(n, p.Name)])
-    unused = {name for name, times in declared.items() if named[name] == times}
-    if not unused:
-        return body
-
-    def rule(node: Node) -> Node | None:
-        if isinstance(node, p.Block):
-            kept = tuple(
-                s for s in node.body
-                if not (isinstance(s, p.Declare) and s.fixed and s.name.name in unused)
-            )  # fmt: skip
-            return None if len(kept) == len(node.body) else p.Block(kept)
-        return None
-
-    return _in_statements(rule)(body)
-
-
 def _in_statements(rule: Rule) -> Rewrite:
     """`rule` applied bottom-up to statements alone: most of a program is expressions."""
 
@@ -88,50 +59,46 @@ def _in_statements(rule: Rule) -> Rewrite:
     return rewrite
 
 
-_settled = repeated(first_of(flatten, drop_empty, constant_convert))
-
-
-def _tidied(node: Node) -> Node | None:
-    return _settled(node) if isinstance(node, (p.Block, p.For, p.If, p.Convert)) else None
-
-
 # Each rule inspects only a node and its children, so that one bottom-up round reaches a fixpoint.
-_tidy = bottom_up(_tidied)
+_tidy = _in_statements(repeated(first_of(flatten, drop_empty)))
 _flatten = _in_statements(repeated(flatten))
 
 
 def simplify(program: p.Program) -> p.Program:
     """`program` without dead code, and with invariant loads hoisted."""
-    body = _tidy(program.body)
     constant = {a.array.name for a in program.arguments if a.role == "operand"}
+    body = _tidy(program.body)
     taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
     changes: list[set[str]] = []
     _declared(body, changes)
-    body = _hoist(body, constant, taken, iter(changes))
-    body = until_stable(drop_unused)(_flatten(body))
-    return replace(program, body=cast(p.Block, body))
+    loads = {n for n in walk(body) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE}
+    names = {n: _names(n) for n in loads if n.array.name in constant}
+    body = _hoist(body, names, taken, iter(changes)) if names else body
+    return replace(program, body=without_dead(cast(p.Block, _flatten(body))))
 
 
-def _hoist(node: Node, constant: set[str], taken: set[str], changes: Iterator[set[str]]) -> Node:
+def _hoist(
+    node: Node, names: dict[p.Load, set[str]], taken: set[str], changes: Iterator[set[str]]
+) -> Node:
     """Hoist loads of operands out of the outermost loop in which they are invariant.
 
-    `changes`: for each loop, in preorder, the names that change in it.
+    `names`: of those loads. `changes`: for each loop, in preorder, the names that change in it.
     """
     if isinstance(node, (p.For, p.While)):
         before: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         changed = next(changes)
-        if not _is_spread(node):
+        if not _is_spread(node) and any(map(changed.isdisjoint, names.values())):
             for load in dict.fromkeys(_values(node.body, changed)):
-                if load.array.name in constant and not (_names(load) & changed):
+                if load in names and changed.isdisjoint(names[load]):
                     name = p.Name(take_name(f"{load.array.stem}_val", taken), load.type)
                     before.append(p.Declare(name, load, fixed=True))
                     table[load] = name
-        new = map_children(node, lambda n: _hoist(_replace(n, table), constant, taken, changes))
+        new = map_children(node, lambda n: _hoist(_replace(n, table), names, taken, changes))
         return p.block(*before, new) if before else new
     if isinstance(node, p.Expr):
         return node
-    return map_children(node, lambda n: _hoist(n, constant, taken, changes))
+    return map_children(node, lambda n: _hoist(n, names, taken, changes))
 
 
 def _is_spread(loop: p.For | p.While) -> bool:
@@ -201,25 +168,41 @@ def without_dead(body: p.Block) -> p.Block:
 
     Sibling blocks reuse names, so each block is examined by itself.
     """
-    return cast(p.Block, _live(body))
+    return cast(p.Block, _live(body, set()))
 
 
-def _live(node: Node) -> Node:
-    if isinstance(node, p.Expr):
-        return node
-    node = map_children(node, _live)
-    if not isinstance(node, p.Block):
-        return node
-    used: set[str] = set()
+def _live(node: Node, used: set[str]) -> Node:
+    """`node` without what is dead; the names that it uses are added to `used`."""
+    if isinstance(node, p.Block):
+        return _live_block(node, used)
+
+    def part(child: Node) -> Node:
+        if isinstance(child, p.Stmt):
+            return _live(child, used)
+        used.update([n.name for n in walk(child) if isinstance(n, p.Name)])
+        return child
+
+    return map_children(node, part)
+
+
+def _live_block(node: p.Block, used: set[str]) -> p.Block:
     kept: list[p.Stmt] = []
+    mine: set[str] = set()
     for s in reversed(node.body):
-        if isinstance(s, p.Declare) and s.fixed and s.name.name not in used and _pure(s.value):
+        if isinstance(s, p.Declare):
+            name = s.name.name
+            if s.fixed and name not in mine and _pure(s.value):
+                continue
+            mine.discard(name)
+            mine.update([n.name for n in walk(s.value) if isinstance(n, p.Name)])
+            kept.append(s)
             continue
-        own = s.name if isinstance(s, p.Declare) else None
-        names = {n.name for n in walk(s) if isinstance(n, p.Name) and n is not own}
-        used = (used - {own.name} if own is not None else used) | names
-        kept.insert(0, s)
-    return node if len(kept) == len(node.body) else p.Block(tuple(kept))
+        kept.append(cast(p.Stmt, _live(s, mine)))
+    used |= mine
+    kept.reverse()
+    if len(kept) == len(node.body) and all(map(is_, kept, node.body)):
+        return node
+    return p.Block(tuple(kept))
 
 
 def _pure(value: p.Expr) -> bool:

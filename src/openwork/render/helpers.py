@@ -106,6 +106,12 @@ $static void sort_pairs_$type($ctype *keys, $int *slots, $int count) {
 }
 """
 
+_CHOICE = """\
+$inline $int $name($int a, $int b) {
+  return a $sign b ? a : b;
+}
+"""
+
 _WITHOUT_BRANCHES = """\
 // Whether it is better to select than to branch: on x86, compilers seldom select when asked to.
 $inline $bool without_branches(void) {
@@ -146,6 +152,8 @@ def helper_text(name: str, type: str, d: Dialect) -> str:
             return d.fill(_FIND, type, hash_slot=slot, hash_key=key)
         case "clear":
             return d.fill(_CLEAR)
+        case "lesser" | "greater":
+            return d.fill(_CHOICE, name=name, sign="<" if name == "lesser" else ">")
         case "without_branches":
             return d.fill(_WITHOUT_BRANCHES)
         case "sort_pairs":

@@ -31,6 +31,8 @@ _SIGNS = {
     "<": LESS, "<=": LESS, "==": EQUAL, "!=": EQUAL, "&&": AND, "||": OR,
 }  # fmt: skip
 
+_TURNED = {"<": ">", "<=": ">="}
+
 Helpers = dict[tuple[str, str], str]
 
 
@@ -72,13 +74,25 @@ class Writer:
         return self.expr(e)[0]
 
     def _binary(self, e: p.Binary) -> Spelled:
-        left, right = self.expr(e.left), self.expr(e.right)
         if e.sign in ("min", "max"):
-            sign = "<" if e.sign == "min" else ">"
-            a, b = paren(left, PLUS), paren(right, PLUS)
-            return f"{a} {sign} {b} ? {a} : {b}", CHOICE
+            return self._lesser(e)
+        sign, left, right = e.sign, e.left, e.right
+        if sign in _TURNED and isinstance(left, p.Value) and not isinstance(right, p.Value):
+            sign, left, right = _TURNED[sign], right, left  # a constant comes second
         level = _SIGNS[e.sign]
-        return f"{paren(left, level)} {e.sign} {paren(right, level + 1)}", level
+        one, other = self.expr(left), self.expr(right)
+        return f"{paren(one, level)} {sign} {paren(other, level + 1)}", level
+
+    def _lesser(self, e: p.Binary) -> Spelled:
+        """The lesser or the greater: a choice between names, a call where one is computed."""
+        left, right = self.expr(e.left), self.expr(e.right)
+        if all(isinstance(side, (p.Name, p.Value)) for side in (e.left, e.right)):
+            sign = "<" if e.sign == "min" else ">"
+            return f"{left[0]} {sign} {right[0]} ? {left[0]} : {right[0]}", CHOICE
+        return (
+            f"{self.use('lesser' if e.sign == 'min' else 'greater', '')}({left[0]}, {right[0]})",
+            ATOM,
+        )
 
     # -- helpers --------------------------------------------------------------------------------
 

@@ -25,8 +25,9 @@ from tests.program.small import (
 )
 
 from openwork.algebra import operators as ops
-from openwork.pipeline import to_kernels
 from openwork.program import nodes as p
+from openwork.program.device.host import on_device, with_statuses
+from openwork.program.device.verify import verify_device
 from openwork.program.gpu_nodes import (
     BLOCK_X,
     LANE,
@@ -40,7 +41,6 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.verify import verify
-from openwork.trace import Trace
 from openwork.tree import Node, walk
 
 B, W, T, AT = p.Name("b"), p.Name("w"), p.Name("t"), p.Name("at")
@@ -50,7 +50,9 @@ FIRST = p.Value(0)
 def divided(*body: p.Stmt) -> DeviceProgram:
     whole = program(*body)
     verify(whole)
-    return to_kernels(whole, Trace(dumps=False))
+    device = with_statuses(on_device(whole))
+    verify_device(device)
+    return device
 
 
 def kernel(*body: p.Stmt) -> Kernel:
@@ -81,17 +83,16 @@ SCALE = p.Store(Y, PLACE, times(X[PLACE], TWO))
 def test_blocks_and_threads_take_an_iteration_each() -> None:
     made = kernel(blocks(threads(SCALE)))
     assert (made.grid, made.warps * made.lanes) == ((N, p.Value(1)), 32)
-    outer, inner = (n for n in walk(made.body) if isinstance(n, p.For))
-    assert (outer.begin, inner.begin) == (BLOCK_X, LANE)
-    assert (outer.end, inner.end) == (N, p.Value(32))
+    (inner,) = (n for n in walk(made.body) if isinstance(n, p.For))
+    assert p.Declare(B, BLOCK_X, fixed=True) in found(made.body, p.Declare)  # as many as there are
+    assert (inner.begin, inner.end) == (LANE, p.Value(32))
     assert not found(made.body, Barrier)
 
 
 def test_a_loop_that_nobody_was_given_goes_to_all_threads() -> None:
     made = kernel(vectorized(DOUBLE))
     assert made.warps * made.lanes == 256
-    runs, _ = (n for n in walk(made.body) if isinstance(n, p.For))
-    assert runs.end == (N + 255) / 256
+    assert made.grid[0] == (N + 255) / 256
 
 
 def test_what_one_thread_has_to_do_is_a_kernel_of_one() -> None:
@@ -109,7 +110,7 @@ def test_what_the_host_can_work_out_it_does() -> None:
     count = p.Declare(COUNT, N * 2, fixed=True)
     device = divided(count, unit(B, "block", COUNT, threads(SCALE)))
     assert count in device.host.body
-    assert COUNT in device.kernels[0].scalars
+    assert device.kernels[0].grid[0] == COUNT
 
 
 # -- who stores -----------------------------------------------------------------------------------

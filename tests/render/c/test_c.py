@@ -66,9 +66,9 @@ return *stop ? 2 : 0;""",
     "a vectorized loop that is left between runs": (
         (vectorized(DOUBLE, polls=512),),
         """\
-for (int64_t i_run = 0, i_runs_end = n; i_run < i_runs_end; i_run += 4096) {
+for (int64_t i_run = 0; i_run < n; i_run += 4096) {
   if (*stop) break;
-  const int64_t i_run_end = i_run + 4096 < i_runs_end ? i_run + 4096 : i_runs_end;
+  const int64_t i_run_end = lesser(i_run + 4096, n);
 #pragma omp simd
   for (int64_t i = i_run; i < i_run_end; i++) {
     y[i] = x[i] * 2.0;
@@ -238,7 +238,7 @@ for (int64_t i = 0; i < n; i++) {
     for (;;) {
       const int64_t i_first = __atomic_fetch_add(&i_next_chunk, 4, __ATOMIC_RELAXED);
       if (i_first >= i_chunks_end) break;
-      const int64_t i_limit = i_first + 4 < i_chunks_end ? i_first + 4 : i_chunks_end;
+      const int64_t i_limit = lesser(i_first + 4, i_chunks_end);
       for (int64_t i = i_first; i < i_limit; i++) {
         y[i] = x[i] * 2.0;
       }

@@ -48,53 +48,31 @@ TEXTS: dict[str, tuple[tuple[p.Stmt, ...], str]] = {
     "blocks and threads": (
         (blocks(threads(SCALE)),),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        y[b * 32 + t] = x[b * 32 + t] * 2.0;
-      }
-    }
-  }
-}""",
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const index_t t = lane;
+y[b * 32 + t] = x[b * 32 + t] * 2.0;""",
     ),
     "more iterations than threads": (
         (blocks(unit(T, "thread", N, SCALE, count=64)),),
         """\
-const index_t lane = threadIdx.x % 64;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    for (index_t t = lane; t < n; t += 64) {
-      y[b * 32 + t] = x[b * 32 + t] * 2.0;
-    }
-  }
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+for (index_t t = lane; t < n; t += 64) {
+  y[b * 32 + t] = x[b * 32 + t] * 2.0;
 }""",
     ),
     "one thread stores a sum of lanes": (
         (blocks(p.block(DECLARED, threads(ADDS, reductions=REDUCES), p.Store(Y, B, TOTAL))),),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    double total = 0.0;
-    double total_own = 0.0;
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        total_own += x[t];
-      }
-    }
-    total_own = of_lanes<add_of_float64, 32>(total_own, 0xffffffffu);
-    total += total_own;
-    if (threadIdx.x == 0) {
-      y[b] = total;
-    }
-  }
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+double total = 0.0;
+const index_t t = lane;
+total += x[t];
+total = of_lanes<add_of_float64, 32>(total, 0xffffffffu);
+if (threadIdx.x == 0) {
+  y[b] = total;
 }""",
     ),
     "one lane of a warp stores": (
@@ -114,28 +92,14 @@ const index_t lane = threadIdx.x % 32;
         """\
 const index_t warp = threadIdx.x / 32;
 const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t w = warp;
-      if (w < 4) {
-        double total = 0.0;
-        double total_own = 0.0;
-        {
-          const index_t t = lane;
-          if (t < 32) {
-            total_own += x[t];
-          }
-        }
-        total_own = of_lanes<add_of_float64, 32>(total_own, 0xffffffffu);
-        total += total_own;
-        if (lane == 0) {
-          y[b * 4 + w] = total;
-        }
-      }
-    }
-  }
+const index_t b = blockIdx.x;
+const index_t w = warp;
+double total = 0.0;
+const index_t t = lane;
+total += x[t];
+total = of_lanes<add_of_float64, 32>(total, 0xffffffffu);
+if (lane == 0) {
+  y[b * 4 + w] = total;
 }""",
     ),
     "shared memory and a barrier": (
@@ -150,61 +114,31 @@ const index_t lane = threadIdx.x % 32;
         ),
         """\
 __shared__ __align__(16) double work[32];
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        work[t] = x[b * 32 + t];
-      }
-    }
-    __syncthreads();
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        y[b * 32 + t] = work[31 - t];
-      }
-    }
-  }
-}""",
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+work[lane] = x[b * 32 + lane];
+__syncthreads();
+y[b * 32 + lane] = work[31 - lane];""",
     ),
     "an atomic sum": (
         (blocks(threads(p.Store(Y, GATHERED, X[PLACE], ops.ADD, atomic=True))),),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        atomicAdd(&y[(int64_t)crd[b * 32 + t]], x[b * 32 + t]);
-      }
-    }
-  }
-}""",
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const index_t t = lane;
+atomicAdd(&y[(int64_t)crd[b * 32 + t]], x[b * 32 + t]);""",
     ),
     "an atomic minimum": (
         (blocks(threads(p.Store(Y, GATHERED, X[PLACE], ops.MIN, atomic=True))),),
         """\
-const index_t lane = threadIdx.x % 32;
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const index_t t = lane;
 {
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        {
-          double *const y_at = &y[(int64_t)crd[b * 32 + t]];
-          const double y_given = x[b * 32 + t];
-          double y_old = *(volatile double *)y_at;
-          while (!exchange(y_at, y_old, (double)(min_float64(y_old, y_given)))) {
-          }
-        }
-      }
-    }
+  double *const y_at = &y[(int64_t)crd[b * 32 + t]];
+  const double y_given = x[b * 32 + t];
+  double y_old = *(volatile double *)y_at;
+  while (!exchange(y_at, y_old, (double)(min_float64(y_old, y_given)))) {
   }
 }""",
     ),
@@ -220,28 +154,19 @@ const index_t lane = threadIdx.x % 32;
             ),
         ),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t_base = 0;
-      if (t_base < 20) {
-        const bool in_range = t_base + lane < 20;
-        const index_t t = t_base + lane < 19 ? t_base + lane : 19;
-        index_t y_place = -1;
-        double y_part = 0.0;
-        if (in_range) {
-          y_place = (int64_t)crd[b * 32 + t];
-          y_part = x[b * 32 + t];
-        }
-        const bool y_part_mine = of_segment<add_of_float64, 8>(y_part, y_place, 0xffu << (threadIdx.x & 24));
-        if (y_part_mine) {
-          atomicAdd(&y[y_place], y_part);
-        }
-      }
-    }
-  }
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const bool in_range = lane < 20;
+const index_t t = lane < 19 ? lane : 19;
+index_t y_place = -1;
+double y_part = 0.0;
+if (in_range) {
+  y_place = (int64_t)crd[b * 32 + t];
+  y_part = x[b * 32 + t];
+}
+const bool y_part_mine = of_segment<add_of_float64, 8>(y_part, y_place, 0xffu << (threadIdx.x & 24));
+if (y_part_mine) {
+  atomicAdd(&y[y_place], y_part);
 }""",  # noqa: E501
     ),
     "a group that adds to one place": (
@@ -256,28 +181,19 @@ const index_t lane = threadIdx.x % 32;
             ),
         ),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t_base = 0;
-      if (t_base < 20) {
-        const bool in_range = t_base + lane < 20;
-        const index_t t = t_base + lane < 19 ? t_base + lane : 19;
-        index_t y_place = -1;
-        double y_part = 0.0;
-        if (in_range) {
-          y_place = b;
-          y_part = x[b * 32 + t];
-        }
-        const bool y_part_mine = of_parallel<add_of_float64, 8>(y_part, y_place, 0xffu << (threadIdx.x & 24));
-        if (y_part_mine) {
-          atomicAdd(&y[y_place], y_part);
-        }
-      }
-    }
-  }
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const bool in_range = lane < 20;
+const index_t t = lane < 19 ? lane : 19;
+index_t y_place = -1;
+double y_part = 0.0;
+if (in_range) {
+  y_place = b;
+  y_part = x[b * 32 + t];
+}
+const bool y_part_mine = of_parallel<add_of_float64, 8>(y_part, y_place, 0xffu << (threadIdx.x & 24));
+if (y_part_mine) {
+  atomicAdd(&y[y_place], y_part);
 }""",  # noqa: E501
     ),
     "a wide load": (
@@ -293,26 +209,18 @@ const index_t lane = threadIdx.x % 32;
             ),
         ),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        double sums[2];
-        const Vector<double, 2> A_vector = *(const Vector<double, 2> *)&A_vals[(b * 32 + t) * 2];
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const index_t t = lane;
+double sums[2];
+const Vector<double, 2> A_vector = *(const Vector<double, 2> *)&A_vals[(b * 32 + t) * 2];
 #pragma unroll
-        for (index_t at = 0; at < 2; at++) {
-          sums[at] = A_vector.of[at];
-        }
+for (index_t at = 0; at < 2; at++) {
+  sums[at] = A_vector.of[at];
+}
 #pragma unroll
-        for (index_t at = 0; at < 2; at++) {
-          y[(b * 32 + t) * 2 + at] = sums[at];
-        }
-      }
-    }
-  }
+for (index_t at = 0; at < 2; at++) {
+  y[(b * 32 + t) * 2 + at] = sums[at];
 }""",
     ),
     "a loop that is written out": (
@@ -328,24 +236,16 @@ const index_t lane = threadIdx.x % 32;
             ),
         ),
         """\
-const index_t lane = threadIdx.x % 32;
-{
-  const index_t b = blockIdx.x;
-  if (b < n) {
-    {
-      const index_t t = lane;
-      if (t < 32) {
-        double total = 0.0;
-        const Vector<double, 4> x_vector = *(const Vector<double, 4> *)&x[(b * 32 + t) * 4];
+const index_t lane = threadIdx.x;
+const index_t b = blockIdx.x;
+const index_t t = lane;
+double total = 0.0;
+const Vector<double, 4> x_vector = *(const Vector<double, 4> *)&x[(b * 32 + t) * 4];
 #pragma unroll
-        for (index_t at = 0; at < 4; at++) {
-          total += x_vector.of[at];
-        }
-        y[b * 32 + t] = total;
-      }
-    }
-  }
-}""",
+for (index_t at = 0; at < 4; at++) {
+  total += x_vector.of[at];
+}
+y[b * 32 + t] = total;""",
     ),
 }
 
@@ -357,8 +257,8 @@ def test_statements(name: str) -> None:
 
 
 def test_a_kernel_says_what_it_reads_and_writes() -> None:
-    text = cuda_text(blocks(threads(SCALE)))
-    assert 'extern "C" __global__ void __launch_bounds__(32) kernel_1(' in text
+    text = cuda_text(blocks(unit(T, "thread", N, SCALE, count=64)))
+    assert 'extern "C" __global__ void __launch_bounds__(64) kernel_1(' in text
     assert "const index_t n," in text
     assert "double *__restrict__ y," in text and "const double *__restrict__ x\n" in text
 

@@ -159,21 +159,38 @@ class Distribution:
     taken: set[str] = field(default_factory=set)
     one_block: bool = False
     planes: int = 1  # dimensions of the grid
+    sole: bool = False  # whether one loop over blocks has all others inside
     owners: Ownership = field(default_factory=Ownership)
+    blank: dict[Name, Value] = field(default_factory=dict)  # scalars that hold a constant
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """The whole body."""
         self.planes = max(_planes(s) for s in stmts)
+        self.sole = sum(map(_outermost, stmts)) == 1
         self.owners = ownership(stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
+        lanes = self.geometry.lanes
+        lane = THREAD % lanes if self.geometry.warps > 1 else THREAD
         declared = [
-            p.Declare(WARP, THREAD / self.geometry.lanes, fixed=True),
-            p.Declare(LANE, THREAD % self.geometry.lanes, fixed=True),
+            p.Declare(WARP, THREAD / lanes, fixed=True),
+            p.Declare(LANE, lane, fixed=True),
+            *self._own_parts(),
         ]
         moved = cast(p.Block, _moved(done, self.offsets))
         used = {n for n in walk(moved) if isinstance(n, Name)} | self._hidden(moved)
+        parts = (n for d in declared[2:] if d.name in used for n in walk(d.value))
+        used |= {n for n in parts if isinstance(n, Name)}
         return block(*self.shared, *(d for d in declared if d.name in used), moved)
+
+    def _own_parts(self) -> list[p.Declare]:
+        """Name where this unit's part of each array begins, which the body says many times."""
+        declared: list[p.Declare] = []
+        for array, first in self.offsets.items():
+            name = Name(self._fresh(f"{array}_begin"))
+            declared.append(p.Declare(name, first, fixed=True))
+            self.offsets[array] = name
+        return declared
 
     def _hidden(self, body: Node) -> set[Name]:
         """Names that collective operations use implicitly."""
@@ -186,13 +203,16 @@ class Distribution:
         done: list[p.Stmt] = []
         before = Touched()
         alone = self._alone(active)
+        blank: dict[Name, Value] = {}
         for s in stmts:
+            self.blank = blank
             now = self._touched(s, active)
             if not alone and before.meets(now):
                 done.append(self._barrier(active))
                 before = Touched()
             before = before.and_then(now)
             done += self._stmt(s, active).body
+            blank = _still_blank(blank, s)
         return block(*done)
 
     def _touched(self, s: p.Stmt, active: tuple[str, ...]) -> Touched:
@@ -355,7 +375,7 @@ class Distribution:
 
     def _number(self, unit: str) -> Expr:
         """The index of this unit among all units of the grid."""
-        number: Expr = BLOCK_Y * GRID_X + BLOCK_X
+        number: Expr = BLOCK_Y * GRID_X + BLOCK_X if self.planes > 1 else BLOCK_X
         if unit == "warp":
             number = number * self.geometry.warps + WARP
         if unit == "thread":
@@ -388,6 +408,9 @@ class Distribution:
         if chunk:
             return self._in_chunks(loop, chunk, private, body)
         begin = loop.begin + first
+        if first == BLOCK_X and once and self.sole:  # the grid has exactly these blocks
+            here = p.Declare(loop.var, begin, fixed=True)
+            return block(*private, *own.before, _told(loop), here, body, *own.after)
         plain = replace(
             loop, begin=begin, step=count, once=once, body=body, by=None, reductions=(),
             simd=False, polls=0,
@@ -461,7 +484,9 @@ class Distribution:
         units = g.warps if unit == "warp" or beside else 1
         alone = unit == "block" or lanes * units == 1
         for r in loop.reductions if not alone else ():
-            own = Name(self._fresh(f"{r.name.name}_own"), r.name.type)
+            # A sum that has not begun is each thread's own: to combine it with 0 adds nothing.
+            begins = not r.width and _same(self.blank.get(r.name), r.identity)
+            own = r.name if begins else Name(self._fresh(f"{r.name.name}_own"), r.name.type)
             combined: list[p.Stmt] = []
             if lanes > 1:
                 combined.append(Together(own, r.op, r.identity, lanes))
@@ -473,6 +498,9 @@ class Distribution:
                 mine, back = p.Declare(own, p.Load(array, at)), p.Store(array, at, own)
                 each = block(mine, *combined, back)
                 after.append(p.For(at, Value(0), Value(r.width), each, unrolled=True))
+                continue
+            if begins:
+                after += combined
                 continue
             table[r.name] = own
             before.append(p.Declare(own, r.identity))
@@ -503,6 +531,34 @@ def _planes(node: Node) -> int:
     """The nesting depth of loops for blocks."""
     mine = isinstance(node, p.For) and node.unit == "block"
     return int(mine) + max(map(_planes, children(node)), default=0)
+
+
+def _still_blank(blank: dict[Name, Value], s: p.Stmt) -> dict[Name, Value]:
+    """The scalars that certainly hold the same constant in all threads after `s`."""
+    match s:
+        case (
+            p.Declare(name=name, value=Value() as value)
+            | p.Set(name=name, value=Value() as value, op=None)
+        ):
+            return {**blank, name: value}
+    set_here = {n.name for n in walk(s) if isinstance(n, (p.Set, p.Reduction, Together))}
+    return {name: value for name, value in blank.items() if name not in set_here}
+
+
+def _same(one: Value | None, other: Value) -> bool:
+    """Whether two constants are the same to the bit: 0 and -0 are not."""
+    return one is not None and (one.type, repr(one.value)) == (other.type, repr(other.value))
+
+
+def _outermost(node: Node) -> int:
+    """The number of loops for blocks that are inside no other."""
+    if isinstance(node, p.For) and node.unit == "block":
+        return 1
+    return sum(map(_outermost, children(node)))
+
+
+def _told(loop: p.For) -> p.Comment | None:
+    return p.Comment(loop.comment) if loop.comment else None
 
 
 def _moved(node: Node, offsets: dict[str, Expr]) -> Node:

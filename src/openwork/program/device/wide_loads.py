@@ -41,9 +41,11 @@ def with_wide_loads(device: DeviceProgram) -> DeviceProgram:
     operands = _operands(device)
 
     def widened(kernel: Kernel) -> p.Block:
-        shared = {n.array.name for n in walk(kernel.body) if isinstance(n, Shared)}
-        taken = {n.name for n in walk(kernel.body) if isinstance(n, Name)}
-        vectors = _Vectors(operands | shared, shared, taken)
+        nodes = list(walk(kernel.body))
+        shared = {n.array.name for n in nodes if isinstance(n, Shared)}
+        local = {n.array.name for n in nodes if isinstance(n, p.Local)}
+        taken = {n.name for n in nodes if isinstance(n, Name)}
+        vectors = _Vectors(operands | shared, shared, local, taken)
         return cast(p.Block, vectors.node(kernel.body, {}))
 
     return each_kernel(device, widened)
@@ -55,8 +57,10 @@ def _operands(device: DeviceProgram) -> set[str]:
 
 
 class _Vectors:
-    def __init__(self, loaded: set[str], shared: set[str], taken: set[str]) -> None:
-        self.loaded, self.shared, self.taken = loaded, shared, taken
+    def __init__(
+        self, loaded: set[str], shared: set[str], local: set[str], taken: set[str]
+    ) -> None:
+        self.loaded, self.shared, self.local, self.taken = loaded, shared, local, taken
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
         """`node` rewritten; `known` maps names to the expressions they stand for."""
@@ -99,7 +103,8 @@ class _Vectors:
             store = stores[0]
             base = self._base(store.index, loop.var, own)
             fits = base is not None and _aligned(base, store.array, count, known)
-            if base is not None and fits and store.array.role is p.Role.VALUE:
+            in_memory = store.array.role is p.Role.VALUE and store.array.name not in self.local
+            if base is not None and fits and in_memory:
                 vector = self._vector(store.array)
                 before.append(MakeVector(vector, count))
                 after.append(StoreVector(vector, store.array, base, count, store.atomic))
@@ -207,6 +212,7 @@ def with_streamed_loads(device: DeviceProgram) -> DeviceProgram:
 def _streamed(body: p.Block, operands: set[str]) -> p.Block:
     known = {n.name.name: n.value for n in walk(body) if isinstance(n, p.Declare) and n.fixed}
     blocks = {n.var for n in walk(body) if isinstance(n, p.For) and BLOCK_X in terms(n.begin)}
+    blocks.add(BLOCK_X)
 
     def node(each: Node) -> Node:
         if isinstance(each, p.For) and THREAD in terms(each.begin):

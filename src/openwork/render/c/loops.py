@@ -97,10 +97,14 @@ def _in_runs(
     of them would cost a few percent.
     """
     var = s.var.name
-    run, run_end, all_end = (p.Name(f"{var}_{side}") for side in ("run", "run_end", "runs_end"))
-    first = f"int64_t {run.name} = {w.text(begin)}, {all_end.name} = {w.text(end)}"
+    run, run_end = p.Name(f"{var}_run"), p.Name(f"{var}_run_end")
+    first, all_end = f"int64_t {run.name} = {w.text(begin)}", end
+    if not isinstance(end, (p.Name, p.Value)):
+        all_end = p.Name(f"{var}_runs_end")
+        first += f", {all_end.name} = {w.text(end)}"
+    more = w.text(p.compare("<", run, all_end))
     return [
-        f"for ({first}; {run.name} < {all_end.name}; {run.name} += {length}) {{",
+        f"for ({first}; {more}; {run.name} += {length}) {{",
         f"  {POLL}",
         f"  const int64_t {run_end.name} = {w.text(p.arithmetic('min', run + length, all_end))};",
         *indent(strip(run, run_end)),
