@@ -2,7 +2,7 @@
 
     python bench/gpu_entries.py
 
-Block rows with 15 blocks near the diagonal, as in the anchors of cuSPARSE's BSR. The bandwidth counts
+Block rows with 15 blocks near the diagonal. The bandwidth counts
 each record, coordinate and position once.
 """
 

@@ -49,15 +49,15 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,
-    int32_t *__restrict__ A_tiles1_of2_64,
+    int32_t *__restrict__ A_tiles1_of2_4,
     const int32_t *__restrict__ A_pos2
 ) {
   const index_t lane = threadIdx.x;
-  const index_t A_tiles1_of2_64_at_run = blockIdx.x;
+  const index_t A_tiles1_of2_4_at_run = blockIdx.x;
   // where tiles begin
-  const index_t A_tiles1_of2_64_at = A_tiles1_of2_64_at_run * 256 + lane;
-  if (A_tiles1_of2_64_at < (A2_size + 63) / 64 + 1) {
-    A_tiles1_of2_64[A_tiles1_of2_64_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_64_at * 64);
+  const index_t A_tiles1_of2_4_at = A_tiles1_of2_4_at_run * 256 + lane;
+  if (A_tiles1_of2_4_at < (A2_size + 3) / 4 + 1) {
+    A_tiles1_of2_4[A_tiles1_of2_4_at] = last_at_most_int32(A_pos2, 0, A1_size, A_tiles1_of2_4_at * 4);
   }
 }
 
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
     const index_t pA2_end,
     const index_t k_size,
     const index_t A1_size,
-    const int32_t *__restrict__ A_tiles1_of2_64,
+    const int32_t *__restrict__ A_tiles1_of2_4,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
     const float *__restrict__ A_vals,
@@ -77,8 +77,6 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
   const index_t p0 = blockIdx.x;
   const index_t p_lo = p0 * 64;
   const index_t p_hi = lesser(p_lo + 64, pA2_end);
-  const index_t pA1_from = A_tiles1_of2_64[p0];
-  const index_t pA1_to = A_tiles1_of2_64[p0 + 1];
   const index_t p1_end = p_hi - p_lo;
   const index_t p10_end = (p1_end + 3) / 4;
   const index_t p10 = warp;
@@ -91,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(
       if (k < k_size) {
         const index_t p_lo_2 = p_lo + p1_lo;
         const index_t p_hi_2 = p_lo + p1_hi;
-        index_t pA1 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_2);
+        index_t pA1 = A_tiles1_of2_4[p_lo_2 / 4];
         float R_sum = 0.0f;
         index_t pA2_at = p_lo_2;
         while (pA2_at < p_hi_2) {

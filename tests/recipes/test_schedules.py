@@ -424,7 +424,7 @@ def test_a_row_that_many_add_to_is_added_up_before() -> None:
     assert "where" in _chosen(crowded, 0, "float32")
     assert "where" not in _chosen(few, 4, "float64")
     assert "where" in _chosen(crowded, 4, "float64")
-    assert "split(p1, p10, p11, 4)" in _chosen(few, 32, "float32")
+    assert "split(p1, p10, p11, 16)" in _chosen(few, 32, "float32")
     assert "split(p1, p10, p11, 32)" in _chosen(crowded, 32, "float32")
 
 

@@ -6,8 +6,10 @@ The thresholds were measured on an H200, as was its table (bench/gpu.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
+from openwork.algebra.entries import Entry
 from openwork.errors import ScheduleError
 from openwork.format.levels import Compressed, Dense
 from openwork.loops.plan.assembly import accesses_of
@@ -34,7 +36,9 @@ def choose(
     recipe that fits if it has none, or else the first that has none.
     """
     chosen = _fitting(draft, statistics, gpu)
-    if not exact or chosen is None or not may_be_atomic(chosen.plan):
+    if not exact and chosen is not None:
+        return _keeping(chosen, statistics, gpu)
+    if chosen is None or not may_be_atomic(chosen.plan):
         return chosen
     for recipe in _EXACT:
         try:
@@ -44,6 +48,27 @@ def choose(
         if not may_be_atomic(made.plan):
             return made
     return None
+
+
+def _keeping(chosen: Draft, statistics: Mapping[str, Statistics], gpu: Gpu) -> Draft:
+    """A draft whose matrix is kept transposed when it is used again, if updates would scatter."""
+    plan, reads = chosen.plan, accesses_of(chosen.assignment.rhs)
+    if plan.derived or plan.assignment.op is not None or plan.converts_result:
+        return chosen
+    sparse = [a for a in reads if not a.tensor.format.is_dense]
+    if len(sparse) != 1 or sparse[0].tensor.format.levels != (Dense, Compressed):
+        return chosen
+    tensor, (outer, inner) = sparse[0].tensor, sparse[0].level_vars
+    made, known = chosen.assignment.lhs.vars, statistics.get(tensor.name)
+    if outer in made or inner not in made or known is None or known.entries < gpu.load.transposed:
+        return chosen
+    if isinstance(tensor.dtype, Entry):
+        return chosen  # the transpose of an array moves numbers, not records
+    return chosen.decided(
+        replace(plan, kept=tensor.name),
+        f"{tensor}: updates scatter, so from its third use on, a transpose of {tensor} is kept "
+        "within an eighth of the GPU's free memory; values that have changed are moved at each use",
+    )
 
 
 # Best first, for statements whose data is not known.
@@ -133,7 +158,9 @@ def _vector(stmt: Draft, rows: RowModel) -> Draft:
     size, load = stmt.assignment.lhs.dtype.itemsize, rows.gpu.load
     group = 2 if rows.mean < 32 else 8 if rows.mean < 256 else 32
     least = 1 if rows.mean < 5 else 4 if size <= 4 or rows.mean < 8 else 8
-    least = min(least, 2) if rows.count >= load.many_rows and size > 4 else least
+    if rows.count >= load.many_rows and size > 4:
+        scattered = rows.reach * size > rows.gpu.caches.beside_staged
+        least = 8 if scattered and rows.mean >= 8 else min(least, 2)
     lanes, in_time = rows.group_for_vector(least)
     in_time = in_time and not rows.lopsided
     if rows.count >= load.many_rows and rows.mean < 8 and rows.longest <= rows.gpu.lengths.short:
@@ -147,6 +174,8 @@ def _vector(stmt: Draft, rows: RowModel) -> Draft:
     if not in_time:
         if rows.crowded(WARP):
             return sparse.position_staged(stmt, 1, group)
+        if load.many / 2 <= rows.entries < 2 * load.many and rows.mean < 8 and not rows.crowded(4):
+            return sparse.position_split(stmt, 4, unroll=4)
         if rows.entries < (2 * load.many if rows.mean < 8 else load.many / 2):
             return sparse.position_segments(stmt, 1)
         return sparse.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
@@ -200,11 +229,17 @@ def _columns(stmt: Draft, parts: Parts, rows: RowModel) -> Draft:
             if rows.alike and rows.reach * columns * size <= gpu.caches.l2:
                 return sparse.spmm_rows(stmt, 1, 8 if rows.mean >= 16 else 4)
         return _few_columns(stmt, rows, columns, size)
-    if rows.even(columns * size):
+    if rows.even(columns * size, _batched(rows, columns, size)) and not _late(rows, columns, size):
         return _along_rows(stmt, rows, columns, size)
     if columns * size >= gpu.lengths.tiled_bytes and _fills_tiles(stmt, parts, rows):
         return sparse.spmm_tiles(stmt)
     return _along_positions(stmt, rows, columns, size)
+
+
+def _late(rows: RowModel, columns: int, size: int) -> bool:
+    """Whether the longest rows end late, although few: batches of positions are faster then."""
+    many = rows.entries >= rows.gpu.load.many / 2
+    return many and size <= 4 and columns <= 64 and rows.longest >= 5 * rows.mean
 
 
 def _few_columns(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
@@ -231,21 +266,39 @@ def _few_columns(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
 
 def _along_rows(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
     """Fewer columns per thread where threads are too few, or rows uneven."""
-    load, lengths = rows.gpu.load, rows.gpu.lengths
-    vector, unroll = (
-        max(1, VECTOR // size),
-        4 if rows.mean < 16 else 8 if rows.mean < lengths.long else 16,
-    )
+    load, lengths, occupancy = rows.gpu.load, rows.gpu.lengths, rows.gpu.occupancy
+    vector = max(1, VECTOR // size)
+    unroll = 4 if rows.mean < 16 else 8 if rows.mean < lengths.long else 16
     if columns % vector:
         return sparse.spmm_rows(stmt, unroll=unroll)
     uneven = rows.longest >= max(lengths.long_step, 3 * rows.mean) and columns <= 64
     while vector > 1:
         enough = load.threads_scalar if vector * size < VECTOR else load.threads_vector
+        if rows.mean >= lengths.long:  # long rows hide latency by themselves
+            enough = load.threads_long
         if rows.count * columns / vector >= enough:
             break
         vector //= 2
-    vector = max(1, vector // 2) if uneven else vector
-    return sparse.spmm_rows(stmt, None if vector * size == VECTOR else vector, unroll)
+    resident = None
+    if _batched(rows, columns, size):
+        few = rows.count * columns / vector <= rows.gpu.multiprocessors * occupancy.fewest
+        unroll, resident = (16, occupancy.fewest) if few else (unroll, occupancy.staged)
+    elif uneven:
+        vector = max(1, vector // 2)
+    full = vector * size == VECTOR
+    return sparse.spmm_rows(stmt, None if full else vector, unroll, resident=resident)
+
+
+def _batched(rows: RowModel, columns: int, size: int) -> bool:
+    """Whether threads along rows are few enough to have registers for many loads in flight.
+
+    That pays off where rows are no shorter than what is loaded together, and where threads are not
+    too few even so.
+    """
+    load, threads = rows.gpu.load, rows.count * columns * size / VECTOR
+    wide = columns * size > rows.gpu.lengths.narrow
+    enough = wide or rows.count * columns >= load.threads_vector
+    return enough and rows.mean >= rows.gpu.lengths.batched and threads <= load.threads_batched
 
 
 def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Draft:
@@ -259,13 +312,13 @@ def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Dr
         if not float32 and mean >= lengths.longer:
             return sparse.spmm_positions(stmt, near(entries / 6000, 32, 64), 1)
         return sparse.spmm_positions(stmt, near(entries / 35_000, 16, 128), unroll=1)
-    if mean >= (lengths.long if float32 else lengths.long_float64) and entries < load.some:
+    if not float32 and mean >= lengths.long_float64 and entries < load.many:
         return sparse.spmm_positions(stmt, near(entries / 6000, 8, 128), 1, 1)
+    if mean >= lengths.longer:
+        return sparse.spmm_positions(stmt, 64)
     if not float32:
-        return sparse.spmm_positions(stmt, near(entries / 100_000, 16, 64), 1, 1)
-    least = 16 if mean >= 6 and entries >= load.many else 4
-    each = near(entries / 300_000, least, 16 if mean < 8 else 32 if mean < 64 else 64)
-    return sparse.spmm_positions(stmt, each, unroll=4 if each <= 4 else 1)
+        return sparse.spmm_positions(stmt, near(entries / 50_000, 32, 64))
+    return sparse.spmm_positions(stmt, near(entries / 110_000, 4 if entries < load.few else 16, 64))
 
 
 def _fills_tiles(stmt: Draft, parts: Parts, rows: RowModel) -> bool:

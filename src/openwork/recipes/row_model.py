@@ -81,10 +81,11 @@ class RowModel:
         time, size = min((self.longest / n * times.step_column + n * threads, n) for n in sizes)
         return size, time <= times.start_column + self.entries / times.rate_column
 
-    def even(self, columns: int) -> bool:
+    def even(self, columns: int, batched: bool = False) -> bool:
         """Whether the longest row finishes before a kernel along positions would.
 
-        `columns`: bytes of each row of the dense operand.
+        `columns`: bytes of each row of the dense operand. `batched`: threads have registers for
+        many loads in flight.
         """
         if self.lopsided:
             return False
@@ -92,7 +93,8 @@ class RowModel:
         step, byte = times.step_many if self.entries >= self.gpu.load.many else times.step_few
         if self.alike:
             step, byte = times.step_alike
-        return self.longest * (step + columns * byte) <= self._along_positions(columns)
+        longest = self.longest * (step + columns * byte) * (times.batched if batched else 1)
+        return longest <= self._along_positions(columns)
 
     def _along_positions(self, columns: int) -> float:
         """The time of a kernel whose threads take equally many entries, across rows."""

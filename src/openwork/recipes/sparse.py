@@ -76,15 +76,21 @@ def warp_per_row(stmt: S, threads: int = THREADS) -> S:
     return group_per_row(stmt, WARP, threads)
 
 
-def position_split(stmt: S, each: int = 8, threads: int = THREADS) -> S:
-    """A thread per `each` entries, across rows; threads track the current row (A.11)."""
+def position_split(stmt: S, each: int = 8, threads: int = THREADS, unroll: int | None = None) -> S:
+    """A thread per `each` entries, across rows; threads track the current row (A.11).
+
+    Each loads `unroll` entries together, and then adds them to their rows.
+    """
     parts = _without_columns(stmt, "position_split")
-    return (
+    split = (
         positions(ordered(stmt, parts), parts)
         .split("place", "block", "tile", threads * each)
         .split("tile", "thread", "entry", each)
-        .parallelize("block", "GPUBlock", "IgnoreRaces")
-        .parallelize("thread", "GPUThread", "Atomics")
+    )
+    if unroll is not None:
+        split = split.unroll("entry", unroll)
+    return split.parallelize("block", "GPUBlock", "IgnoreRaces").parallelize(
+        "thread", "GPUThread", "Atomics"
     )
 
 
@@ -235,8 +241,12 @@ def spmm_positions(
     vector: int | None = None,
     unroll: int = 4,
     threads: int = THREADS,
+    resident: int | None = None,
 ) -> S:
-    """A group of threads per `each` entries, adjacent along the columns (A.4 and A.8)."""
+    """A group of threads per `each` entries, adjacent along the columns (A.4 and A.8).
+
+    Each loads `unroll` entries together, and then adds them to their rows.
+    """
     parts = Parts(stmt)
     stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
     *strip, lane, part = columns
@@ -250,7 +260,8 @@ def spmm_positions(
             stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
         stmt = stmt.parallelize("warp", "GPUWarp", "NoRaces")
         return stmt.parallelize(lane, "GPUThread", "NoRaces")
-    return _added(stmt.parallelize("block", "GPUBlock", "IgnoreRaces"), strip, lane)
+    stmt = stmt.parallelize("block", "GPUBlock", "IgnoreRaces", resident=resident)
+    return _added(stmt, strip, lane)
 
 
 def spmm_tiles(

@@ -122,6 +122,11 @@ class Storage:
         """Cached facts about the index arrays, which do not change, by question."""
         return {}
 
+    @cached_property
+    def permuted(self) -> dict[tuple[int, ...], Storage]:
+        """Views of the same arrays with the modes in another order, by order."""
+        return {}
+
     @property
     def overhangs(self) -> bool:
         """Whether blocks reach beyond the shape."""

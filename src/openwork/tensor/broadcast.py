@@ -186,6 +186,14 @@ def _is_plain(level: Level) -> bool:
 
 
 def permute(storage: Storage, modes: Sequence[int]) -> Storage:
-    """The same arrays with the modes in another order: new mode `m` is old mode `modes[m]`."""
-    shape = tuple(storage.shape[mode] for mode in modes)
-    return replace(storage, shape=shape, format=storage.format.permuted(modes))
+    """The same arrays with the modes in another order: new mode `m` is old mode `modes[m]`.
+
+    Asked again it is the same storage, so that what kernels keep with it is found again.
+    """
+    order = tuple(modes)
+    made = storage.permuted.get(order)
+    if made is None:
+        shape = tuple(storage.shape[mode] for mode in order)
+        made = replace(storage, shape=shape, format=storage.format.permuted(order))
+        made = storage.permuted.setdefault(order, made)
+    return made

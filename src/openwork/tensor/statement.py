@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
@@ -23,13 +23,17 @@ from openwork.loops.schedule.schedulable import Schedulable
 from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
+from openwork.runtime.storage import Storage
+from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.measure import entries_of, statistics_of
+from openwork.tensor.operand import Operand
+from openwork.tensor.transposes import Turning
 from openwork.trace import Trace
-from openwork.tree import walk
+from openwork.tree import substitute, walk
 
 
 class Statement(Schedulable):
@@ -139,11 +143,24 @@ class Statement(Schedulable):
             if source is None:
                 raise ShapeError(f"{name} is not backed by a tensor", code="E203")
         result = sources.pop(plan.user_result.name)
-        made = Kernel(plan, trace, sources, result, chosen, loader)
+        turning = None
+        if plan.kept:
+            compiled = partial(self._turned, plan.kept, target, loader)
+            turning = Turning(plan.kept, sources, compiled, trace.decide)
+        made = Kernel(plan, trace, sources, result, chosen, loader, turning)
         if deterministic:
             check_exact(plan, made._launcher.compiled.bodies)
             trace.decide("deterministic: no atomic updates")
         made._origin = (_recompiled, (self, target, deterministic, loader))
+        return made
+
+    def _turned(self, name: str, target: str, loader: Loader | None, storage: Storage) -> Kernel:
+        """The kernel of the statement with another storage of the operand `name`."""
+        operand = Operand(name, storage.shape, facts_of(storage), storage)
+        old = next(n for n in walk(self._assignment) if isinstance(n, TensorVar) and n.name == name)
+        rhs = substitute(self._assignment.rhs, {old: operand.var})
+        made = Statement(replace(self._assignment, rhs=rhs)).compile(target, loader=loader)
+        operand._storage = None  # calls pass the data
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
@@ -43,7 +43,8 @@ class Plan:
 
     `result` is what the loops write; the user's result differs from it in format only when
     `converts_result`. `derived` operands are conversions of the user's. `otherwise`: the
-    fallback for data that breaks this plan's bounds, if the compiler chose them.
+    fallback for data that breaks this plan's bounds, if the compiler chose them. `kept`: an operand
+    whose transpose repeated calls keep, and then compute the statement with; "" for none.
     """
 
     assignment: Assignment
@@ -56,6 +57,7 @@ class Plan:
     blocks: tuple[Block, ...] = ()
     native: Format | None = None  # of the result as the user stores it, viewed through the blocks
     otherwise: Plan | None = None
+    kept: str = field(default="", compare=False)
 
     @property
     def user_result(self) -> TensorVar:

@@ -43,6 +43,7 @@ class RowTimes:
     step_few: tuple[float, float]
     step_many: tuple[float, float]
     step_alike: tuple[float, float]
+    batched: float  # the part of a step's time that is left with registers for many loads
     # Kernels along positions: their overhead over the shortest along rows, and their throughput per
     # microsecond: entries times a vector or few columns, bytes of more columns.
     start_vector: float
@@ -59,6 +60,7 @@ class RowTimes:
 class Load:
     """How much work it takes to fill a GPU."""
 
+    few: int  # entries that do not fill it by far
     many: int  # entries that fill it
     some: int  # ... several times
     much: int  # ... many times
@@ -70,7 +72,10 @@ class Load:
     many_summed: int  # terms of a sum that is worth splitting
     threads_vector: int  # that hide the latency of 16-byte loads
     threads_scalar: int  # ... of shorter loads
+    threads_long: int  # ... of any loads, along long rows
     threads_crowded: int  # where many threads add to one row
+    threads_batched: int  # so many leave registers for more loads in flight
+    transposed: int  # entries of a matrix whose transpose is worth keeping
 
 
 @dataclass(frozen=True)
@@ -90,9 +95,11 @@ class RowLengths:
 
     short: int  # a thread per row suffices
     long_step: int  # others wait for such a row
+    batched: int  # ... long enough to load many entries together
     long: int
     long_float64: int
     longer: int
+    narrow: int  # bytes of columns that few rows leave most of a GPU idle with
     few_columns: int  # bytes of columns whose terms are staged in shared memory
     # Tiles of the dense operand pay off from so many bytes and rows of it on, for few sparse rows
     # of at least this density. With vector atomics, for float32, a lower density suffices.
@@ -108,7 +115,8 @@ class Occupancy:
     """Resident threads of a multiprocessor: fewer have more registers, and more loads in flight."""
 
     resident: int  # all that fit
-    staged: int  # launch bounds where wide terms are staged in shared memory
+    fewest: int  # launch bounds for the most loads in flight
+    staged: int  # ... where wide terms are staged in shared memory, or for many loads in flight
     tensor: int  # launch bounds for kernels along a tensor's rows
     tensor_rows: int  # rows of a tensor per block
     tensor_unroll: int  # entries of each that a thread has in flight
@@ -151,9 +159,12 @@ class Gpu:
 H200 = Gpu(
     multiprocessors=132,
     block=256,
-    occupancy=Occupancy(resident=2048, staged=1024, tensor=768, tensor_rows=8, tensor_unroll=8),
+    occupancy=Occupancy(
+        resident=2048, fewest=512, staged=1024, tensor=768, tensor_rows=8, tensor_unroll=8
+    ),
     caches=Caches(beside_staged=96_000, alone=208_000, l2=40_000_000, sector=32, reused=1.2),
     load=Load(
+        few=125_000,
         many=1_000_000,
         some=5_000_000,
         much=16_000_000,
@@ -165,14 +176,19 @@ H200 = Gpu(
         many_summed=256,
         threads_vector=120_000,
         threads_scalar=55_000,
+        threads_long=30_000,
         threads_crowded=150_000,
+        threads_batched=700_000,
+        transposed=30_000,
     ),
     lengths=RowLengths(
         short=32,
         long_step=64,
+        batched=32,
         long=100,
         long_float64=30,
         longer=500,
+        narrow=128,
         few_columns=32,
         tiled_rows=1000,
         tiled_bytes=256,
@@ -189,6 +205,7 @@ H200 = Gpu(
         step_few=(0.095, 1.5e-4),
         step_many=(0.12, 2.0e-4),
         step_alike=(0.07, 1.0e-4),
+        batched=0.45,
         start_vector=3.0,
         rate_vector=400_000.0,
         start_column=3.0,

@@ -252,6 +252,17 @@ class Cuda:
             return cast(Callable[[], Any], current)
         return partial(current, gpu)
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether launches on the current stream are captured into a graph."""
+        return bool(getattr(self.cp.cuda.get_current_stream(), "is_capturing", bool)())
+
+    @property
+    def free(self) -> int:
+        """Bytes of the GPU that are free, those that CuPy holds for reuse included."""
+        pool = self.cp.get_default_memory_pool()
+        return int(self.cp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+
     @cached_property
     def most_scratch(self) -> int:
         """The most bytes of scratch memory that all units of a kernel may have together."""

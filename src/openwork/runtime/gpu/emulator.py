@@ -226,6 +226,9 @@ class Emulator:
         """The number of the current device: there is only one."""
         return 0
 
+    is_recording = False
+    free = 1 << 32  # bytes, as if
+
     @property
     def most_scratch(self) -> int:
         """The most bytes of scratch memory that all units of a kernel may have together."""

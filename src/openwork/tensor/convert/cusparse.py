@@ -10,7 +10,9 @@ from typing import Any
 
 from openwork.runtime.gpu.cuda import Cuda
 
-ELEMENTS = {"f": 0, "d": 1, "F": 4, "D": 5}  # NumPy's type characters, and CUDA's type numbers
+# NumPy's type characters, and CUDA's type numbers. Values are only moved, so that integers go as
+# floating-point numbers of their size.
+ELEMENTS = {"f": 0, "d": 1, "F": 4, "D": 5, "i": 0}
 _VALUES_TOO, _FROM_ZERO, _IN_ORDER = 1, 0, 1  # copy values too; zero-based indices; algorithm
 
 

@@ -114,8 +114,9 @@ class GpuCompiler(Compiler):
 
 
 def _is_aligned(storage: Storage) -> bool:
-    """Whether the values are aligned to 16 bytes."""
-    return address_of(storage.values) % VECTOR == 0
+    """Whether all arrays are aligned to 16 bytes."""
+    arrays = (storage.values, *(array for level in storage.levels for array in level.values()))
+    return all(address_of(array) % VECTOR == 0 for array in arrays)
 
 
 @dataclass

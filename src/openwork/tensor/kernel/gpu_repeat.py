@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+from weakref import ref
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from openwork.index.nodes import TensorVar
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.gpu.steps import Device
 from openwork.runtime.gpu.streams import callers_stream
+from openwork.runtime.storage import Storage
 from openwork.tensor.kernel.binding import Binding
 from openwork.tensor.kernel.warm import Repeated
 
@@ -53,6 +57,7 @@ class Repeat(Repeated):
         self._ready: list[Any] = []  # prepared launches, each with memory for its result
         self._another: tuple[Any, Any] = (self, None)  # a stream, and the allocator for it
         self._small = values.nbytes <= _SMALL
+        self._released = False
         self._facts = {
             "shape": binding.shape,
             "format": result.format,
@@ -61,6 +66,23 @@ class Repeat(Repeated):
             "fill": result.fill,
             "of_torch": any(getattr(storage, "of_torch", False) for _, storage in self._held),
         }
+
+    def after(
+        self, launched: Sequence[Any], given: Sequence[Storage], templates: Sequence[Any]
+    ) -> Self:
+        """The same after other launches, for calls whose operands are `given`."""
+        made = copy(self)
+        made._binding = replace(self._binding, given=tuple(map(ref, given)))
+        made._own = list(zip(made._binding.given, templates, strict=True))
+        made._held = list(zip(templates, given, strict=True))
+        made._launched, made._ready = (*launched, *self._launched), []
+        of_torch = any(getattr(storage, "of_torch", False) for storage in given)
+        made._facts = {**self._facts, "of_torch": of_torch}
+        return made
+
+    def release(self) -> None:
+        """Let go of all arrays; there are no more calls to repeat."""
+        self._released, self._held, self._launched, self._ready = True, [], (), []
 
     def again(self) -> Any:
         """As for any call; the launches keep the operands' arrays alive."""
@@ -71,7 +93,7 @@ class Repeat(Repeated):
         return self._made() if shape is self._shape or shape == self._shape else None
 
     def _made(self) -> Any:
-        if self._device.current != self._gpu:
+        if self._released or self._device.current != self._gpu:
             return None
         if not self._facts["of_torch"]:
             return self._launched_again()

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,10 +27,17 @@ from openwork.tensor.convert.pack import pack
 from openwork.tensor.kernel.binding import Shape
 from openwork.tensor.kernel.result_size import is_full
 from openwork.tensor.kernel.symbolic import Computes, SymbolicPlan
-from openwork.tensor.kernel.target import Loader, Target
+from openwork.tensor.kernel.target import Launcher, Loader, Target
 from openwork.tensor.kernel.warm import Repeated
 from openwork.trace import Trace
 from openwork.tree import walk
+
+
+class Turning(Protocol):
+    """Replaces a launcher where the transpose of an operand is kept."""
+
+    def launcher(self, given: tuple[Storage, ...], usual: Launcher) -> tuple[Any, bool]:
+        """The launcher for a call with the operands `given`, and whether it stays the same."""
 
 
 class Kernel:
@@ -50,10 +57,12 @@ class Kernel:
         result: Any,
         target: Target,
         loader: Loader | None = None,
+        turning: Turning | None = None,
     ) -> None:
         self._plan, self._trace, self._target = plan, trace, target
         self._templates, self._result, self._loader = dict(templates), result, loader
         self._launcher = target.launcher(plan, trace, self._templates, result, loader)
+        self._turning, self._latest = turning, self._launcher
         self._warm: Repeated | None = None
         self._check = checks_results()
         if self._launcher.missing is not None:
@@ -64,7 +73,7 @@ class Kernel:
     @property
     def source(self) -> str:
         """The source, for the index widths of the latest call."""
-        return self._launcher.compiled.source
+        return self._latest.compiled.source
 
     @property
     def loops(self) -> Stmt:
@@ -134,11 +143,15 @@ class Kernel:
         if launcher.missing is not None:
             storage = self._refer(given, place.shape, old)
         else:
+            final = True
+            if self._turning is not None:
+                launcher, final = self._turning.launcher(given, launcher)
+            self._latest = launcher
             storage = launcher.launch(given, place.shape, old, out)
             if self._check:
                 self._compare(storage, given, place.shape, old)
             else:
-                self._warm = launcher.warm
+                self._warm = launcher.warm if final else None
         if out is None:
             return self._result.__openwork_result__(storage)
         return _deliver(storage, out)

@@ -69,7 +69,7 @@ class Segments:
             run,
             *(() if apart else put),
             Set(at, stop),
-            If(goes_on, block(*(put if apart else ()), *self._advance(parents, at))),
+            If(goes_on, block(*(put if apart else ()), *self.advance(parents, at))),
         )
         segments = (Declare(at, window.lo), p.While(goes_on, body))
         if not apart:
@@ -105,7 +105,7 @@ class Segments:
         store = summed.each(tracked.lower, at_each(variables, put), alone)
         return block(*known, If(owned, store, add))
 
-    def _advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
+    def advance(self, parents: list[Expr | None], position: Expr) -> list[p.Stmt]:
         """Advance all parents to those of the position after a segment."""
         kept = self.tracked.keeps_parents(self.driver, self.chooser)
         return self.tracked.move(self.driver, [*parents, position], 1, kept)

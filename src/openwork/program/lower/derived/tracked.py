@@ -26,7 +26,7 @@ from openwork.loops.nodes import (
     Stmt,
     written,
 )
-from openwork.loops.relations import Cut, Pos
+from openwork.loops.relations import Cut, Pos, Split
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.header import Header
@@ -85,7 +85,9 @@ class Tracked:
         position, scope = scope.fresh(base, lasting=True)
         apart = summed is not None and self.segments is not None and window.count.fixed is None
         looks_up = not apart and self._looks_up(loop, driver)
-        parents, before, scope = self.first_parents(loop.body, driver, window, scope, looks_up)
+        parents, before, scope = self.first_parents(
+            loop.body, driver, window, scope, looks_up, self._stored_starts(driver, loop)
+        )
         total: list[p.Stmt] = []
         if summed is not None:
             total, scope = summed.start(self.ctx, scope)
@@ -159,19 +161,46 @@ class Tracked:
         short = short and driver.first == 0 and searched
         return self.ctx.on_gpu and short and driver.stored(self.ctx.provenance)
 
+    def _stored_starts(self, driver: Driver, loop: Forall) -> int:
+        """The length of windows whose first rows are cached with the operand; 0 if none are.
+
+        They are where the schedule has parents looked up, and windows are parts of equal length of
+        all positions of a matrix.
+        """
+        provenance = self.ctx.provenance
+        relation = provenance.above.get(loop.var)
+        plain = driver.first == 0 and len(driver.variables) == 2 and self.ctx.on_gpu
+        if not plain or not driver.stored(provenance) or driver.kinds[-1].boundaries is None:
+            return 0
+        if not isinstance(relation, Split) or relation.counts_runs(loop.var):
+            return 0
+        length, around = relation.factor, provenance.above.get(relation.parent)
+        while isinstance(around, Split) and not around.counts_runs(relation.parent):
+            if around.factor % length:
+                return 0
+            relation, around = around, provenance.above.get(around.parent)
+        return length if isinstance(around, Pos) else 0
+
     def first_parents(
-        self, body: Stmt, driver: Driver, window: Range, scope: Scope, looks_up: bool = False
+        self,
+        body: Stmt,
+        driver: Driver,
+        window: Range,
+        scope: Scope,
+        looks_up: bool = False,
+        length: int = 0,
     ) -> tuple[list[Expr | None], list[p.Stmt], Scope]:
         """A name for the parent at every level above the counted one, at the first position.
 
         None where the parent is not needed, or follows from the position by a formula. Where
-        parents are looked up, none is known before the first position.
+        parents are looked up, none is known before the first position. `length`: of windows whose
+        first rows are cached with the operand, if not 0.
         """
         access = driver.access
         if access in scope.parts:
             return list(scope.parts[access].parents), [], scope
         below = range(driver.first + 1, driver.last + 1)
-        asked = any(self._asks_for_parent(access, level) for level in below)
+        asked = any(self.asks_for_parent(access, level) for level in below)
         if not asked and not self._used(body, driver):
             return [None] * (len(driver.variables) - 1), [], scope
         if looks_up:
@@ -181,12 +210,17 @@ class Tracked:
                 name, scope = scope.fresh(base, lasting=True)
                 names.append(name)
             return list(names), [Declare(name, Value(0)) for name in names], scope
+        if length:
+            base = f"p{self.ctx.names.of(access.tensor)}{driver.last}"
+            name, scope = scope.fresh(base, lasting=True)
+            starts = self.ctx.tile_starts(access, driver.last - 1, driver.last, length)
+            return [name], [Declare(name, starts[window.lo / length])], scope
         code, found, scope = places_above(
             self.ctx, access, driver.first, window, window.lo, scope, moving=True
         )
         return list(found[:-1]), code, scope
 
-    def _asks_for_parent(self, access: Access, level: int) -> bool:
+    def asks_for_parent(self, access: Access, level: int) -> bool:
         """Whether a coordinate, or its place, depends on the parent as well as the position."""
         kind, view = access.tensor.format.levels[level], self.ctx.view(access, level)
         parent, position = Name("parent"), Name("position")

@@ -16,8 +16,8 @@ from openwork.program.lower.derived.driver import driver_of
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.places import Places
 from openwork.program.lower.derived.recovery import ZERO, Ends, Found, Values
+from openwork.program.lower.derived.segment_batches import by_segments
 from openwork.program.lower.derived.segment_runs import SegmentRuns
-from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import coordinate_window
 from openwork.program.nodes import Declare, Expr, Value, arithmetic, block
@@ -62,7 +62,7 @@ class FuseLoops(Loops[Fuse]):
         if driver is not None and driver.scattered and window is not None:
             return Places(self.ctx, self.iteration.lower, driver).loop(loop, window, scope)
         if driver is not None:
-            segments = Segments if self.ctx.on_gpu else None
+            segments = by_segments if self.ctx.on_gpu else None
             runs = None if self.ctx.on_gpu else partial(SegmentRuns, self.iteration.walk)
             tracked = Tracked(recovery, self.iteration.lower, segments, runs)
             return tracked.loop(loop, driver, window, scope)
