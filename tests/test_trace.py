@@ -17,10 +17,20 @@ import openwork as ow
 from openwork.tensor.eager import KERNELS
 
 FRONT = ["statement.txt", "explicit.txt", "loops.txt", "scheduled.txt"]
-STAGES = [*FRONT, "lowered.c", "extents.c", "simplified.c", "vectorized.c", "tidied.c", "kernel.c"]
+STAGES = [
+    *FRONT,
+    "lowered.c",
+    "records.c",
+    "extents.c",
+    "simplified.c",
+    "vectorized.c",
+    "tidied.c",
+    "kernel.c",
+]
 STAGES_OF_A_GPU = [
     *FRONT,
     "lowered.c",
+    "records.c",
     "extents.c",
     "simplified.c",
     "copies.c",

@@ -26,9 +26,9 @@ from openwork.program.device.wide_loads import with_streamed_loads, with_wide_lo
 from openwork.program.gpu_nodes import DeviceProgram
 from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.kernel import Lowered, lower_plan
+from openwork.program.lower.records import without_records
 from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
-from openwork.program.records import without_records
 from openwork.program.show import show_device, show_program
 from openwork.program.simplify import simplify, with_promised_extents
 from openwork.program.tidy import tidy

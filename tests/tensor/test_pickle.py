@@ -50,7 +50,7 @@ own = ow.semiring("own", either, ow.operator("scaled", lambda a, b: a * b, annih
 product = ow.assign(y[i], A[i, j] * x[j])
 
 VALUES = {
-    **{name: getattr(ow, name) for name in ow.__all__ if name != "recipes"},
+    **{name: getattr(ow, name) for name in ow.__all__ if name not in ("recipes", "entry")},
     "either": either,
     "twice": twice,
     "widest": widest,

@@ -339,10 +339,6 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
     ("spmv", "precompute(A(i,j)*x(j),j,jw,A)", "E309", "the statement already has a tensor A"),
     ("masked", "split(j,a,b,4), precompute(A(i,j),[a,b],[aw,bw])", "E309",
      "A(i,j) has no entry at some j, which a workspace over a, b does not record"),
-    ("hypersparse sum", "fuse(i,j,f), split(f,a,b,4)", "E312",
-     f"O {APPENDED} a may leave a row and come back to it"),
-    ("hypersparse sum", "fuse(i,j,f), pos(f,p,A), split(p,a,b,4)", "E312",
-     f"O {APPENDED} a may leave a row and come back to it"),
     # 310: parallel loops stay as they are
     *(
         ("spmv", f"parallelize(i,CPUThread,NoRaces), {command}", "E310", f"i {PARALLEL}")

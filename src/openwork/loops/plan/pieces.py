@@ -8,7 +8,7 @@ from openwork.loops.nodes import Assign, Forall, ParallelUnit, Stmt, Where, nest
 from openwork.loops.plan.nest import paths
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Coord, Cut, Divide, Fuse, Pos, Split
+from openwork.loops.relations import Coord, Cut, Divide, Fuse, Pos, Relation, Split
 from openwork.tree import walk
 
 
@@ -35,12 +35,26 @@ def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
     if isinstance(relation, Split) and relation.outer == var and relation.parent == first:
         return None
     if cut_variable(provenance, var) == first:
-        return None
+        return _unsearchable(provenance, var, first)
     if isinstance(relation, Divide) and relation.points is not None:
         return f"the loop over {var} goes from point to point, which are points of all rows"
     if provenance.underived(var) != (first,):
         return f"the outermost loop, over {var}, is not over its first mode, {first}"
     return f"the loop over {var} is not sorted, so that no piece can start inside it"
+
+
+def _unsearchable(provenance: Provenance, var: IndexVar, first: IndexVar) -> str | None:
+    """Why the positions below some values of `first` cannot be found; None if they can."""
+    relation: Relation | None = provenance.above.get(var)
+    while relation is not None and not isinstance(relation, Pos):
+        relation = provenance.above.get(relation.parents[0])
+    if relation is None or first not in relation.access.vars:
+        return None
+    access = relation.access
+    level = access.tensor.format.levels[access.level_vars.index(first)]
+    if level.spans or (level.searches and level.ordered):
+        return None
+    return f"a part of the run of a level {level}, in {access.tensor}, cannot be searched for"
 
 
 def cut_variable(provenance: Provenance, var: IndexVar) -> IndexVar:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from openwork.index.nodes import Access
 from openwork.loops.nodes import Forall, Sequence as Then, written
 from openwork.loops.relations import Pos
 from openwork.program import nodes as p
@@ -58,6 +59,10 @@ class SegmentRuns:
             return False
         if self.loop.tag is not None or any(isinstance(n, Then) for n in walk(self.loop.body)):
             return False
+        made = ctx.workspaces.table
+        reads = [n for n in walk(self.loop.body) if isinstance(n, Access) and n != lhs]
+        if not self.driver.kinds[-1].walks and any(access.tensor in made for access in reads):
+            return False  # a workspace is located by positions, these loops by coordinates
         if any(not kind.unique for kind in self.driver.kinds[: m + 1]):
             return False  # another segment may have the same coordinates
         return not (lhs in scope.accumulators or ctx.lists(lhs) or scope.counting)
