@@ -94,6 +94,35 @@ def test_the_sign_of_zero_and_nan_are_seen() -> None:
         assert moved.tobytes() == made.storage.values.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_changes_that_could_cancel_are_seen(dtype: str) -> None:
+    """Values that change places, signs in pairs, halves of a word, all values at once."""
+    S = matrix(dtype)
+    A = ow.tensor(S, name="A")
+    made, values = Turned.of(A.storage, Emulator()), A.storage.values
+    words = values.view("uint32")
+    made.refresh(values)
+
+    def two() -> Any:
+        return RNG.choice(values.size, 2, replace=False)
+
+    for n in range(60):
+        pair = two()
+        if n % 5 == 0:
+            values[pair] = values[pair[::-1]]
+        elif n % 5 == 1:
+            values[pair] *= -1
+        elif n % 5 == 2:
+            words[pair] ^= np.uint32(1 << (n % 32))
+        elif n % 5 == 3:
+            words[[2 * pair[0] % words.size, (2 * pair[0] + 1) % words.size]] ^= np.uint32(1 << 31)
+        else:
+            values *= 2 if n % 2 else 0.5
+        made.refresh(values)
+        moved = sp.csr_array((values, S.indices, S.indptr), S.shape).tocsc().data
+        assert moved.tobytes() == made.storage.values.tobytes(), n
+
+
 def test_a_matrix_stored_by_columns() -> None:
     S = matrix()
     A = ow.tensor(sp.csc_array(S), name="A")

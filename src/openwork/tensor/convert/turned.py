@@ -52,8 +52,8 @@ _NARROW = 2**31 - 2**20  # values that 32-bit integers count, with room for the 
 _COUNT = Name("entries")
 CHUNK = 1024  # words with a fingerprint
 _PRINT = "uint64"
-_ODD = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_SHIFTS = (32, 29, 32)
+_KEY = "uint32"
+_ODD, _SHIFT = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35), 15  # mix the bits of a key
 _THREADS = 256
 
 
@@ -170,17 +170,34 @@ def _moving(word: str, place: str, words: int) -> Program:
 
 
 def _mixed(word: Expr, at: Expr) -> tuple[list[Stmt], Expr]:
-    """64 bits that depend on all bits of a word and of where it stands."""
+    """What a word adds to its chunk's fingerprint: each half times a 32-bit key of its place.
 
-    def apply(op: Op, *args: Expr) -> Expr:
-        return Apply(op, args, _PRINT)
+    Keys are not zero and differ within a chunk, and a product of two halves fits in 64 bits. So one
+    changed half, or two that have changed places, always change the sum.
+    """
 
-    code = list[Stmt]()
-    place = apply(MUL, Convert(at + 1, _PRINT), Value(_ODD[0], _PRINT))
-    mixed = apply(BITWISE_XOR, Convert(word, _PRINT), place)
-    for n, (shift, odd) in enumerate(zip(_SHIFTS, _ODD[1:], strict=True)):
-        name = Name(f"mixed{n}", _PRINT)
-        code.append(Declare(name, mixed, fixed=True))
-        shifted = apply(RIGHT_SHIFT, name, Value(shift, _PRINT))
-        mixed = apply(MUL, apply(BITWISE_XOR, name, shifted), Value(odd, _PRINT))
-    return code, mixed
+    def apply(op: Op, *args: Expr, type: str = _KEY) -> Expr:
+        return Apply(op, args, type)
+
+    def key(value: int) -> Value:
+        return Value(value, _KEY)
+
+    def product(half: Expr, by: Expr) -> Expr:
+        return apply(MUL, Convert(half, _PRINT), Convert(by, _PRINT), type=_PRINT)
+
+    place, first, second = (Name(name, _KEY) for name in ("place", "key", "key_of_upper"))
+    shifted = apply(RIGHT_SHIFT, place, key(_SHIFT))
+    code: list[Stmt] = [
+        Declare(place, apply(MUL, Convert(at + 1, _KEY), key(_ODD[0])), fixed=True),
+        Declare(first, apply(MUL, apply(BITWISE_XOR, place, shifted), key(_ODD[1])), fixed=True),
+    ]
+    if word.type != _PRINT:
+        return code, product(word, first)
+    whole = Name("word", _PRINT)
+    upper = apply(RIGHT_SHIFT, whole, Value(32, _PRINT), type=_PRINT)
+    code += [
+        Declare(whole, word, fixed=True),
+        Declare(second, apply(MUL, first, key(_ODD[2])), fixed=True),
+    ]
+    lower = product(Convert(whole, _KEY), first)
+    return code, apply(ADD, lower, product(Convert(upper, _KEY), second), type=_PRINT)
