@@ -1,29 +1,31 @@
 """A grid of recipe points for SpMV and SpMM on a GPU, against cuSPARSE's best prepared algorithm.
 
-`gpu_points.py [MATRIX ...]`: kernels are compiled once, and called for each matrix. It shows what
-is reachable; the default is chosen by what it finds (`recipes/choose.py`).
+`gpu_points.py [--columns 32] [MATRIX ...]`: kernels are compiled once, and called for each matrix.
+It shows what is reachable; the default is chosen by what it finds (`recipes/choose.py`).
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import cupy as cp
+import cupyx.scipy.sparse as cps
 import cusparse
 import numpy as np
-from gpu_matrices import from_lengths, held_out, matrices, real
+import scipy.sparse as sp
+from gpu_matrices import from_lengths, held_out, matrices
+from matrices import collection, real_matrices
 
 import openwork as ow
 from gpu import fastest, median
 from openwork import recipes as r
 
 Point = Callable[[Any], Any]
-TEXT = {0: "y(i) = A(i,j) * x(j)", 32: "y(i,k) = A(i,j) * x(j,k)", 128: "y(i,k) = A(i,j) * x(j,k)"}
 USUAL = (
     "bcsstk13", "net25", "pose2d_w10000_H", "fem_wheelset_elastic", "web-NotreDame", "email-Enron",
     "documents_5M", "lognormal_3M", "pruned_4096", "pruned_1024x8192", "rmat18_4M", "ratings_4M",
@@ -33,22 +35,22 @@ USUAL = (
 
 def points(dtype: str, columns: int) -> Iterator[tuple[str, Point]]:
     """The grid."""
-    vectors = (4, 2) if dtype == "float32" else (2, 1)
+    vectors = (4, 2, 1) if dtype == "float32" else (2, 1)
     if not columns:
         for each, unroll in ((4, 4), (8, 4), (8, 8), (16, 8)):
             yield f"split{each} u{unroll}", partial(r.position_split, each=each, unroll=unroll)
-        for each, group in ((1, 2), (2, 2), (4, 4)):
+        for each, group in product((1, 2, 4, 8), (2, 4, 8, 32)):
             yield f"staged{each} g{group}", partial(r.position_staged, each=each, group=group)
         for group in (2, 4, 8, 32):
             yield f"group{group}", partial(r.group_per_row, group=group)
         return
-    for vector in vectors:
-        for unroll, resident in ((8, 1024), (16, 512), (16, 1024), (8, 768)):
-            more = {"vector": vector, "unroll": unroll, "resident": resident}
-            yield f"rows v{vector} u{unroll} r{resident}", partial(r.spmm_rows, **more)
-    for each in (16, 32, 64):
-        for unroll in (1, 4, 8):
-            yield f"pos{each} u{unroll}", partial(r.spmm_positions, each=each, unroll=unroll)
+    for vector, unroll, resident in product(vectors, (4, 8, 16), (None, 1024, 512)):
+        more = {"vector": vector, "unroll": unroll, "resident": resident}
+        yield f"rows v{vector} u{unroll} r{resident}", partial(r.spmm_rows, **more)
+    for each, unroll, resident in product((4, 8, 16, 32, 64), (4, 8, 16), (None, 1024, 512)):
+        if each >= unroll:
+            more = {"unroll": unroll, "resident": resident}
+            yield f"pos{each} u{unroll} r{resident}", partial(r.spmm_positions, each=each, **more)
 
 
 def statement(A: Any, columns: int) -> tuple[Any, Any]:
@@ -57,7 +59,8 @@ def statement(A: Any, columns: int) -> tuple[Any, Any]:
     shape = (A.shape[1], columns) if columns else (A.shape[1],)
     x = cp.random.standard_normal(shape).astype(dtype)
     y = ow.placeholder("y", order=len(shape), dtype=dtype)
-    return ow.parse(TEXT[columns], y=y, A=ow.tensor(A, name="A"), x=ow.tensor(x, name="x")), x
+    text = "y(i,k) = A(i,j) * x(j,k)" if columns else "y(i) = A(i,j) * x(j)"
+    return ow.parse(text, y=y, A=ow.tensor(A, name="A"), x=ow.tensor(x, name="x")), x
 
 
 def measure(name: str, A: Any, columns: int, kernels: dict[str, Any]) -> None:
@@ -65,7 +68,8 @@ def measure(name: str, A: Any, columns: int, kernels: dict[str, Any]) -> None:
     stmt, x = statement(A, columns)
     want = cp.ascontiguousarray(A @ x)
     library = cusparse.spmm if columns else cusparse.spmv
-    direct = fastest(library(A, x, cp.empty_like(want)), want, cp.empty_like(want))
+    made = cp.empty_like(want)
+    direct = fastest(library(A, x, made), want, made)
     a, b = ow.tensor(A, name="A"), ow.tensor(x, name="x")
     calls = {"default": stmt.compile("cuda")} | {
         n: partial(k, A=a, x=b) for n, k in kernels.items()
@@ -76,7 +80,7 @@ def measure(name: str, A: Any, columns: int, kernels: dict[str, Any]) -> None:
         error = float(abs(got - want).max()) / (float(abs(want).max()) or 1.0)
         right = error < (1e-3 if A.dtype.itemsize <= 4 else 1e-9)
         times[label] = median(call, reps=5, wait_us=150) if right else math.inf
-    best = sorted(times, key=lambda n: times[n])[:5]
+    best = sorted(times, key=lambda n: times[n])[:8]
     told = " ".join(
         f"{n}={times[n]:.4f} ({direct / times[n]:.2f})" for n in dict.fromkeys(["default", *best])
     )
@@ -84,8 +88,15 @@ def measure(name: str, A: Any, columns: int, kernels: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or USUAL
-    for dtype in ("float32", "float64"):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("matrices", nargs="*", default=[])
+    parser.add_argument("--columns", default="0,32,128", help="0 for a vector")
+    parser.add_argument("--dtype", default="float32,float64")
+    args = parser.parse_args()
+    wanted = args.matrices or USUAL
+    every = wanted == ["all"]
+    names = tuple(name for name in collection() if every or name in wanted)
+    for dtype in args.dtype.split(","):
         kind = np.dtype(dtype)
         tiny = from_lengths(np.full(300, 7), 300, kind)
         compiled = {
@@ -93,10 +104,11 @@ def main() -> None:
                 name: point(statement(tiny, columns)[0]).compile("cuda")
                 for name, point in points(dtype, columns)
             }
-            for columns in TEXT
+            for columns in map(int, args.columns.split(","))
         }
-        for name, A in chain(real(kind), held_out(kind), matrices(kind, small=True)):
-            for columns in TEXT if name in wanted else ():
+        real = ((n, cps.csr_matrix(sp.csr_matrix(m).astype(kind))) for n, m in real_matrices(names))
+        for name, A in chain(real, held_out(kind), matrices(kind, small=True)):
+            for columns in compiled if every or name in wanted else ():
                 measure(name, A, columns, compiled[columns])
 
 

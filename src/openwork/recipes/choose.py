@@ -172,14 +172,31 @@ def _vector(stmt: Draft, rows: RowModel) -> Draft:
         uneven = rows.longest * 0.06 > rows.entries / 250_000
         return sparse.position_staged(stmt, (4 if rows.mean >= 32 else 1) if uneven else 8, group)
     if not in_time:
-        if rows.crowded(WARP):
-            return sparse.position_staged(stmt, 1, group)
-        if load.many / 2 <= rows.entries < 2 * load.many and rows.mean < 8 and not rows.crowded(4):
-            return sparse.position_split(stmt, 4, unroll=4)
-        if rows.entries < (2 * load.many if rows.mean < 8 else load.many / 2):
-            return sparse.position_segments(stmt, 1)
-        return sparse.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
+        return _uneven(stmt, rows, size, group)
     return sparse.thread_per_row(stmt) if lanes == 1 else sparse.group_per_row(stmt, lanes)
+
+
+def _uneven(stmt: Draft, rows: RowModel, size: int, group: int) -> Draft:
+    """Kernels along positions, for rows that would wait for the longest.
+
+    A thread per four entries adds often, but starts at once: best with short rows and atomics of
+    four bytes, where staging terms hides no latency.
+    """
+    load, short = rows.gpu.load, rows.mean < 8
+    split = size == 4 and rows.mean < rows.gpu.lengths.short
+    if rows.crowded(WARP):
+        if split and short:
+            return sparse.position_split(stmt, 4, unroll=4)
+        return sparse.position_staged(stmt, 1, group)
+    if load.many / 2 <= rows.entries < 2 * load.many and short and not rows.crowded(4):
+        return sparse.position_split(stmt, 4, unroll=4)
+    if rows.entries < (2 * load.many if short else load.many / 2):
+        if split:
+            return sparse.position_split(stmt, 4, unroll=4)
+        return sparse.position_segments(stmt, 1)
+    if split and rows.reach * size <= rows.gpu.caches.beside_staged:
+        return sparse.position_split(stmt, 4, unroll=4)
+    return sparse.position_staged(stmt, 4 if rows.mean >= 32 else 2, group)
 
 
 def _in_step(rows: RowModel, size: int, lanes: int) -> int:
@@ -318,7 +335,12 @@ def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Dr
         return sparse.spmm_positions(stmt, 64)
     if not float32:
         return sparse.spmm_positions(stmt, near(entries / 50_000, 32, 64))
-    return sparse.spmm_positions(stmt, near(entries / 110_000, 4 if entries < load.few else 16, 64))
+    if mean >= lengths.batched and entries >= load.many / 2:
+        return sparse.spmm_positions(stmt, near(entries / 110_000, 16, 64))
+    if entries >= 2 * load.many:  # all loads of a thread in flight
+        return sparse.spmm_positions(stmt, 16, unroll=16, resident=rows.gpu.occupancy.staged)
+    each = 4 if mean < 3 else 8
+    return sparse.spmm_positions(stmt, each, unroll=each)
 
 
 def _fills_tiles(stmt: Draft, parts: Parts, rows: RowModel) -> bool:
