@@ -1,4 +1,4 @@
-"""A page of what `make bench-gpu` measured on another machine: `gpu_page.py FOLDER NOTES`.
+"""A page of what `make bench-gpu` measured on another machine: `gpu_page.py FOLDER NAME NOTES`.
 
 The GPU machine has little installed; this script runs anywhere, on the files it wrote.
 """
@@ -94,7 +94,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    folder, notes = Path(sys.argv[1]), " ".join(sys.argv[2:])
+    folder, name, notes = Path(sys.argv[1]), sys.argv[2], " ".join(sys.argv[3:])
     text = HEAD.format(day=date.today().isoformat(), notes=notes)
     text += products(table(folder / "gpu.tsv"), "Products and dense statements")
     if held_out := table(folder / "gpu_held_out.tsv"):
@@ -103,7 +103,7 @@ def main() -> None:
         text += results(rows)
     if rows := table(folder / "gpu_moves.csv"):
         text += moves(rows)
-    path = RESULTS / f"gpu-{date.today().isoformat()}.md"
+    path = RESULTS / f"{name}-{date.today().isoformat()}.md"
     path.write_text(text)
     print(path)
 

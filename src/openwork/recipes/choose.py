@@ -337,7 +337,7 @@ def _along_positions(stmt: Draft, rows: RowModel, columns: int, size: int) -> Dr
         return sparse.spmm_positions(stmt, near(entries / 50_000, 32, 64))
     if mean >= lengths.batched and entries >= load.many / 2:
         return sparse.spmm_positions(stmt, near(entries / 110_000, 16, 64))
-    if entries >= 2 * load.many:  # all loads of a thread in flight
+    if entries >= load.many:  # all loads of a thread in flight
         return sparse.spmm_positions(stmt, 16, unroll=16, resident=rows.gpu.occupancy.staged)
     each = 4 if mean < 3 else 8
     return sparse.spmm_positions(stmt, each, unroll=each)
