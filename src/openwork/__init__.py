@@ -136,13 +136,16 @@ from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from openwork import tune
     from openwork.tensor.files import read, write
 
 abs = abs_
 
 
 def __getattr__(name: str) -> Any:
-    """`read` and `write`: file formats are loaded with the first file, to keep the import short."""
+    """What is loaded when it is first used, to keep the import short: files, and the tuner."""
+    if name == "tune":
+        return import_module("openwork.tune")
     if name not in ("read", "write"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module("openwork.tensor.files"), name)
@@ -150,7 +153,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "read", "write"})
+    return sorted({*globals(), "read", "tune", "write"})
 
 
 __all__ = [
@@ -276,5 +279,6 @@ __all__ = [
     "tanh",
     "tensor",
     "thread_count",
+    "tune",
     "write",
 ]

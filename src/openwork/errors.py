@@ -175,7 +175,7 @@ CODES: dict[str, str] = {
     "E507": "data that violates a bound which the schedule promised",
     "E508": "split points that do not partition a loop: too few, decreasing, or short of its ends",
     "E509": "operands whose sparsity pattern differs from that of the symbolic phase",
-    "E510": "a file format that needs a package which is not installed",
+    "E510": "a file format or a plot that needs a package which is not installed",
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E515": "an integer is raised to a negative power",
     "E601": "no usable C compiler",

@@ -24,11 +24,13 @@ from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
+from openwork.runtime.tuning_file import records
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
+from openwork.tensor.learnt import NEAR, Signature, said_of
 from openwork.tensor.measure import entries_of, statistics_of
 from openwork.tensor.operand import Operand
 from openwork.tensor.transposes import Turning
@@ -119,9 +121,13 @@ class Statement(Schedulable):
         target: str = "cpu",
         *,
         deterministic: bool = False,
+        tune: str | None = None,
         loader: Loader | None = None,
     ) -> Kernel:
         """Compile the statement for a target.
+
+        `tune`: `"recorded"` takes the schedule that `ow.tune.search` found for operands like these
+        in the same formats, and the default if there is none. It measures nothing.
 
         `deterministic`: results are bit-reproducible for a fixed thread count. CPU kernels are by
         default; on a GPU, schedules without atomics are then chosen.
@@ -131,9 +137,16 @@ class Statement(Schedulable):
 
         Raises:
             ToolchainError: E606 for a target that does not exist.
-            ScheduleError: E317 if the schedule has atomics, but `deterministic` is set.
+            ScheduleError: E317 if the schedule has atomics, but `deterministic` is set; E303 for
+                another `tune`.
         """
         chosen = find_target(target)
+        if tune is not None:
+            recorded = self._recorded(chosen, tune)
+            try:
+                return recorded.compile(target, deterministic=deterministic, loader=loader)
+            except ScheduleError:  # it has atomics, perhaps
+                return self.compile(target, deterministic=deterministic, loader=loader)
         draft = self._planned_for(chosen, deterministic)
         plan, trace = draft.whole, Trace.after(draft.stages, draft.decisions)
         sources = {
@@ -153,6 +166,28 @@ class Statement(Schedulable):
             trace.decide("deterministic: no atomic updates")
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
+
+    def _recorded(self, target: Target, tune: str) -> Statement:
+        """The statement with a recorded schedule; itself where there is none that fits."""
+        if tune != "recorded":
+            raise ScheduleError(
+                f"tune={tune!r} is not known",
+                code="E303",
+                hint='tune="recorded"; ow.tune.search(statement) measures',
+            )
+        if self._given is not None:
+            return self
+        signature = Signature.of(self._assignment, statistics_of(self._assignment))
+        for far, record in signature.nearest(records(), target.machine):
+            if far > NEAR:
+                break
+            if record.formats or not record.schedule:
+                continue
+            with suppress(ScheduleError):
+                made = self.schedule(signature.own(record.schedule))
+                draft = made._draft.said(said_of(record, far))
+                return Statement(self._assignment, draft)
+        return self
 
     def _turned(self, name: str, target: str, loader: Loader | None, storage: Storage) -> Kernel:
         """The kernel of the statement with another storage of the operand `name`."""

@@ -145,6 +145,12 @@ class Cuda:
         return int(self.cp.cuda.runtime.getDeviceCount())
 
     @property
+    def model(self) -> str:
+        """What the current GPU is called."""
+        found = self.cp.cuda.runtime.getDeviceProperties(self.current)["name"]
+        return str(found.decode() if isinstance(found, bytes) else found)
+
+    @property
     def current(self) -> int:
         """The number of the current GPU."""
         return 0 if self._count == 1 else int(self.cp.cuda.runtime.getDevice())

@@ -143,7 +143,7 @@ def _parsed(toolchain: Toolchain, flags: tuple[str, ...], head: str) -> Path:
 class Emulator:
     """The CPU in place of a GPU: arrays are NumPy's."""
 
-    name, in_main_memory = "cuda-emulated", True
+    name, model, in_main_memory = "cuda-emulated", "", True
 
     def __init__(self) -> None:
         self.order = int(os.environ.get("OPENWORK_EMULATED_ORDER", "0")) % ORDERS

@@ -9,7 +9,6 @@ CPU and one number of CPUs.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -20,7 +19,7 @@ import numpy as np
 
 from openwork.render.c.helpers import LIBRARY
 from openwork.runtime import cache
-from openwork.runtime.host.cpu import cpu_identity, gathers_are_fast
+from openwork.runtime.host.cpu import cpu_digest, gathers_are_fast
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import available_cpus
 
@@ -113,7 +112,7 @@ def calibrate() -> Calibration:
 
 
 def _name() -> str:
-    return f"calibration-{hashlib.sha256(cpu_identity().encode()).hexdigest()[:16]}"
+    return f"calibration-{cpu_digest()}"
 
 
 def _cpus() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,11 @@ def cpu_identity() -> str:
     except OSError:
         facts += [platform.processor(), platform.release()]
     return "\n".join(facts)
+
+
+def cpu_digest() -> str:
+    """A short name for the CPU's features."""
+    return hashlib.sha256(cpu_identity().encode()).hexdigest()[:16]
 
 
 def gathers_are_fast(identity: str | None = None, mitigated: str | None = None) -> bool:

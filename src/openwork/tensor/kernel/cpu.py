@@ -17,6 +17,7 @@ from openwork.loops.schedule.draft import Draft
 from openwork.pipeline import Compiled, back
 from openwork.program.lower.base.specialization import LongLoops, Specialization
 from openwork.program.nodes import Allocate, Copy, Grow
+from openwork.runtime.host.cpu import cpu_digest
 from openwork.runtime.host.launch import Executable
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import thread_count
@@ -41,6 +42,11 @@ class CpuTarget(Target):
     """The CPU of this machine."""
 
     name, language, gpu = "cpu", "C", False
+
+    @property
+    def machine(self) -> str:
+        """As for any target; the number of threads belongs to it."""
+        return f"cpu {cpu_digest()}, {thread_count()} threads"
 
     def launcher(
         self,

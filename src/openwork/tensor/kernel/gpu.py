@@ -47,6 +47,11 @@ class GpuTarget(Target):
     def __init__(self, device: type[Device]) -> None:
         self.name, self._device = device.name, device
 
+    @property
+    def machine(self) -> str:
+        """As for any target."""
+        return f"{self.name} {self._device().model}".strip()
+
     def launcher(
         self,
         plan: Plan,

@@ -53,6 +53,11 @@ class Target(ABC):
         a compiled kernel into a function, instead of the target's own way.
         """
 
+    @property
+    @abstractmethod
+    def machine(self) -> str:
+        """The target and where it runs, as records of tuning name them."""
+
     @abstractmethod
     def for_pattern(self, draft: Draft) -> Draft | None:
         """A scheduled draft that computes values for a known pattern; None if it gains nothing."""

@@ -1,0 +1,104 @@
+"""What tuning has learnt about statements like this one: found by form, device and statistics.
+
+Records are written by `openwork.tune`, and read here, where statements are compiled: the lookup
+measures nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from openwork.index.nodes import Access, Assignment, IndexVar, TensorVar
+from openwork.index.show import show
+from openwork.loops.schedule.statistics import Statistics
+from openwork.runtime.tuning_file import TuningRecord
+from openwork.tree import Node, substitute, walk
+
+NEAR = math.log(2)  # features that differ by no more than twice: the same choice is likely to fit
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A statement as records know it: without the user's names, which `names` has."""
+
+    text: str
+    names: tuple[tuple[str, str], ...]  # the user's and the canonical one
+    features: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, assignment: Assignment, statistics: Mapping[str, Statistics]) -> Signature:
+        """The signature of a statement whose operands have these statistics."""
+        tensors: dict[str, TensorVar] = {}
+        variables: dict[IndexVar, str] = {}
+        features: dict[str, float] = {}
+        accesses = [n for n in walk(assignment) if isinstance(n, Access)]
+        for access in accesses:
+            tensors.setdefault(access.tensor.name, access.tensor)
+            for mode, var in enumerate(access.vars):
+                name = variables.setdefault(var, f"v{len(variables)}")
+                extent = None if access.tensor.shape is None else access.tensor.shape[mode]
+                if extent is not None:
+                    features[name] = float(extent)
+        called = {name: f"t{n}" for n, name in enumerate(tensors)}
+        facts = []
+        for name, tensor in tensors.items():
+            facts.append(f"{called[name]}: {tensor.format} of {tensor.dtype}")
+            known = statistics.get(name)
+            if known is not None and not tensor.format.is_dense:
+                features[f"{called[name]} entries"] = float(known.entries)
+                if known.rows is not None:
+                    features[f"{called[name]} longest"] = float(known.rows.longest)
+                    features[f"{called[name]} reach"] = float(known.rows.reach)
+        plain: dict[Node, Node] = {var: IndexVar(name) for var, name in variables.items()}
+        for name, t in tensors.items():
+            plain[t] = TensorVar(called[name], t.format, t.dtype, t.fill, t.shape)
+        text = show(substitute(assignment, plain))
+        names = (*called.items(), *((str(var), name) for var, name in variables.items()))
+        return cls("; ".join((text, *facts)), tuple(names), tuple(features.items()))
+
+    def canonical(self, text: str) -> str:
+        """A schedule with canonical names in place of the user's."""
+        return _renamed(text, dict(self.names))
+
+    def own(self, text: str) -> str:
+        """A schedule of a record with the user's names."""
+        return _renamed(text, {canonical: name for name, canonical in self.names})
+
+    def tensor(self, canonical: str) -> str:
+        """The user's name of a tensor of a record."""
+        return {c: name for name, c in self.names}.get(canonical, canonical)
+
+    def distance(self, record: TuningRecord) -> float:
+        """How far the statistics are apart, as the largest logarithm of a ratio."""
+        mine = dict(self.features)
+        if mine.keys() != record.features.keys():
+            return math.inf
+        pairs = ((mine[name], record.features[name]) for name in mine)
+        return max((abs(math.log((a + 1) / (b + 1))) for a, b in pairs), default=0.0)
+
+    def nearest(
+        self, records: tuple[TuningRecord, ...], device: str
+    ) -> list[tuple[float, TuningRecord]]:
+        """The records of this statement on a device, nearest first, the newest of equals first."""
+        found = [
+            (self.distance(record), -age, record)
+            for age, record in enumerate(records)
+            if record.statement == self.text and record.device == device
+        ]
+        return [(far, record) for far, _, record in sorted(found, key=lambda f: f[:2])]
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), text)
+
+
+def said_of(record: TuningRecord, distance: float) -> str:
+    """Where a choice comes from, for `explain()`."""
+    times = f"{math.exp(distance):.2f}x"
+    near = "the same statistics" if distance == 0 else f"statistics within {times}"
+    gain = record.default / record.seconds
+    return f"schedule from a record of {record.day}, {near}: {gain:.2f}x of the default there"

@@ -1,0 +1,104 @@
+"""The space of formats: which an operand may have, and the memory that each would take.
+
+Memory is computed from the coordinates before anything is converted, so that a format that pads too
+much is dropped without being tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from openwork.format.formats import (
+    BITMAP,
+    BSR,
+    COO,
+    CSB,
+    CSC,
+    CSF,
+    CSR,
+    DCSR,
+    DIA,
+    ELL,
+    SELL,
+    Format,
+    name_of,
+)
+from openwork.tensor.tensor import Tensor
+
+_INDEX = 4  # bytes of a coordinate or a position
+_MODES = 4  # of the most whose orders are all tried
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A format, and the bytes it would take."""
+
+    format: Format
+    bytes: float
+
+    @property
+    def text(self) -> str:
+        """The format's name, or its levels, as `to` takes them."""
+        name = name_of(self.format)
+        return name if name is not None and "order" not in name else str(self.format)
+
+
+def choices(tensor: Tensor) -> Iterator[Choice]:
+    """The formats of a sparse tensor that are worth a thought, with what each would take."""
+    coords, _ = tensor.to_coo()
+    size = tensor.dtype.itemsize
+    if tensor.ndim == 2:
+        yield from _of_a_matrix(coords, tensor.shape, size)
+    elif 2 < tensor.ndim <= _MODES:
+        entries = coords.shape[1]
+        for order in permutations(range(tensor.ndim)):
+            yield Choice(CSF(tensor.ndim, order), entries * (size + tensor.ndim * _INDEX))
+        yield Choice(COO(tensor.ndim), entries * (size + tensor.ndim * _INDEX))
+
+
+def plain_bytes(tensor: Tensor) -> float:
+    """What compressed rows, or coordinates, would take: the measure of others."""
+    entries, size = tensor.nnz, tensor.dtype.itemsize
+    if tensor.ndim == 2:
+        return float(entries * (size + _INDEX) + (tensor.shape[0] + 1) * _INDEX)
+    return float(entries * (size + tensor.ndim * _INDEX))
+
+
+def _of_a_matrix(coords: Any, shape: tuple[int, int], size: int) -> Iterator[Choice]:
+    rows, columns = shape
+    row, column = (np.asarray(c, np.int64) for c in coords)
+    entries = row.size
+    each = size + _INDEX
+    lengths = np.bincount(row, minlength=rows)
+    yield Choice(CSR, entries * each + (rows + 1) * _INDEX)
+    yield Choice(CSC, entries * each + (columns + 1) * _INDEX)
+    yield Choice(COO(2), entries * (each + _INDEX))
+    used = int(np.count_nonzero(lengths))
+    if used < 0.8 * rows:
+        yield Choice(DCSR, entries * each + 2 * used * _INDEX)
+    yield Choice(ELL, rows * int(lengths.max(initial=0)) * each + rows * _INDEX)
+    for height in (8, 32):
+        yield Choice(SELL(height), _sliced(lengths, height) * each + rows * _INDEX)
+        longest_first = np.sort(lengths)[::-1]
+        padded = _sliced(longest_first, height) * each + 2 * rows * _INDEX
+        yield Choice(SELL(height, rows), padded)
+    for tile in (2, 3, 4, 8):
+        blocks = np.unique(row // tile * (columns // tile + 1) + column // tile).size
+        yield Choice(BSR(tile, tile), blocks * (tile * tile * size + _INDEX))
+    for tile in (256, 2048):
+        blocks = np.unique(row // tile * (columns // tile + 1) + column // tile).size
+        yield Choice(CSB(tile, tile), entries * (size + 2 * _INDEX) + blocks * _INDEX)
+    diagonals = np.unique(column - row)
+    yield Choice(DIA, float(diagonals.size) * min(rows, columns) * size)
+    yield Choice(BITMAP, float(rows) * columns * (size + 1))
+
+
+def _sliced(lengths: Any, height: int) -> int:
+    """The places of slices of so many rows, each as wide as its longest row."""
+    padded = np.pad(lengths, (0, -lengths.size % height))
+    return int(padded.reshape(-1, height).max(axis=1, initial=0).sum()) * height

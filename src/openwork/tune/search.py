@@ -1,0 +1,423 @@
+"""The search: candidates are screened, then measured in turns until they differ by more than noise.
+
+First every schedule with the operands as they are, and every format with its default schedule; then
+all schedules with the formats that did best. The half that is slower goes, and the others are
+measured more often. The default is measured to the end, and it wins unless another beats it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from time import perf_counter
+from typing import Any
+
+from openwork.errors import OpenworkError, ScheduleError
+from openwork.runtime import tuning_file
+from openwork.runtime.host.threads import available_cpus
+from openwork.runtime.tuning_file import TuningRecord
+from openwork.tensor.kernel.target import Target
+from openwork.tensor.kernel.targets import find_target
+from openwork.tensor.learnt import NEAR, Signature, said_of
+from openwork.tensor.measure import statistics_of
+from openwork.tensor.operand import Operand
+from openwork.tensor.statement import Statement
+from openwork.tensor.tensor import Tensor
+from openwork.tune.best import Best
+from openwork.tune.candidate import Candidate, operands_of
+from openwork.tune.clock import Clock, clock_for
+from openwork.tune.formats import choices, plain_bytes
+from openwork.tune.space import Dimension, schedules
+from openwork.tune.trial import Trial, agree
+
+DIMENSIONS = ("schedule", "format", "layout")
+_SCREENED, _JOINED = 0.5, 0.75  # of the budget, for the screening and for schedules of formats
+_HOPELESS = 3.0  # times the best, at first sight
+_FORMATS = 3  # whose schedules are all tried
+_FIRST, _LAST = 3, 24  # samples of a candidate before the first cut, and of the last ones
+
+
+def search(
+    stmt: Statement,
+    budget: float = 10.0,
+    over: Sequence[str] = ("schedule", "format"),
+    target: str = "cpu",
+    *,
+    uses: float = 1000,
+    seed: int = 0,
+    memory: float = 1.5,
+    exhaustive: bool = False,
+    cold: bool = False,
+    again: bool = False,
+    more: Iterable[Dimension] = (),
+    progress: bool | None = None,
+) -> Best:
+    """Find the fastest schedule and formats for a statement, by measuring.
+
+    The default is always among the candidates, and what is returned is not slower than it, beyond
+    noise. Results are compared with the default's. What was found is kept: for the same tensors it
+    costs nothing the next time, and searches for similar ones start with it. Ctrl-C ends the search
+    with the best found so far.
+
+    Args:
+        stmt: what to compute, over tensors with data.
+        budget: seconds for compiling, converting and measuring.
+        over: what may change: `"schedule"`, `"format"`.
+        target: as for `compile`.
+        uses: how often the kernel will run with these operands: conversions count by that part.
+        seed: of the order in which candidates are measured.
+        memory: the most that a format may take, as a multiple of compressed rows.
+        exhaustive: every schedule with every format, instead of with the best formats.
+        cold: measure with caches that hold something else.
+        again: measure even if the result is known.
+        more: further schedules: functions from a statement to statements, or texts.
+        progress: show a line with the best so far; by default on a terminal.
+
+    Raises:
+        ScheduleError: E303 for an argument that is not possible.
+        ShapeError: E203 for operands without data.
+
+    Example:
+        >>> import numpy as np, openwork as ow
+        >>> A, x = ow.tensor(np.eye(300), format="CSR", name="A"), ow.tensor(np.ones(300), name="x")
+        >>> stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(300), A=A, x=x)
+        >>> best = ow.tune.search(stmt, budget=0.5)
+        >>> bool((best.kernel().to_numpy() == 1).all()) and best.speedup >= 1
+        True
+    """
+    _check(budget, over, uses, memory)
+    chosen = find_target(target)
+    plain = Statement(stmt.assignment)
+    for name, operand in operands_of(plain).items():
+        operand.storage  # noqa: B018 (raises if there is no data)
+        if not isinstance(operand, Tensor):
+            raise ScheduleError(
+                f"{name} is not a tensor", code="E405", hint="wrap it: ow.tensor(...)"
+            )
+    started = _Search(
+        stmt=plain,
+        target=chosen,
+        clock=clock_for(chosen, cold),
+        over=tuple(over),
+        uses=uses,
+        memory=memory,
+        deadline=perf_counter() + budget,
+        budget=budget,
+        rng=random.Random(seed),  # noqa: S311 (an order, no secret)
+        more=tuple(more),
+        shows=sys.stderr.isatty() if progress is None else progress,
+    )
+    known = None if again else started.recalled()
+    if known is not None:
+        return known
+    own = Candidate(stmt.commands, (), "yours") if stmt.commands else None
+    return started.run(exhaustive, own)
+
+
+def _check(budget: float, over: Sequence[str], uses: float, memory: float) -> None:
+    if isinstance(over, str) or not over or not set(over) <= set(DIMENSIONS):
+        raise ScheduleError(
+            f"over={over!r} is not a selection of {', '.join(DIMENSIONS)}",
+            code="E303",
+            hint='over=("schedule", "format")',
+        )
+    for name, value, least in (("budget", budget, 0.0), ("uses", uses, 1), ("memory", memory, 1)):
+        if not value >= least or value != value:
+            raise ScheduleError(f"{name}={value!r} is too small: at least {least}", code="E303")
+
+
+@dataclass
+class _Search:
+    """One search and all it knows."""
+
+    stmt: Statement
+    target: Target
+    clock: Clock
+    over: tuple[str, ...]
+    uses: float
+    memory: float
+    deadline: float
+    budget: float
+    rng: random.Random
+    more: tuple[Dimension, ...]
+    shows: bool
+    trials: list[Trial] = field(default_factory=list)
+    converted: dict[tuple[str, str], tuple[Operand, float]] = field(default_factory=dict)
+    want: Any = None
+
+    # -- what is known ----------------------------------------------------------------------------
+
+    def signature(self) -> Signature:
+        """The statement as records know it."""
+        return Signature.of(self.stmt.assignment, statistics_of(self.stmt.assignment))
+
+    def recalled(self) -> Best | None:
+        """The outcome of an earlier search for the same operands."""
+        signature = self.signature()
+        for far, record in signature.nearest(tuning_file.records(), self.target.machine)[:1]:
+            if far > 0:
+                return None
+            trial = Trial(_candidate(signature, record))
+            try:
+                self.prepare(trial)
+            except OpenworkError:
+                return None
+            if trial.kernel is None or trial.statement is None:
+                return None
+            trial.kernel._trace.decide(said_of(record, far))
+            trial.samples.append(record.seconds)
+            speedup = record.default / record.seconds
+            return self.best(trial, speedup, f"a record of {record.day}")
+        return None
+
+    def neighbours(self) -> list[Candidate]:
+        """The best candidates of similar operands."""
+        signature = self.signature()
+        near = signature.nearest(tuning_file.records(), self.target.machine)
+        return [_candidate(signature, record) for far, record in near[:3] if far <= NEAR]
+
+    # -- the search -------------------------------------------------------------------------------
+
+    def run(self, exhaustive: bool, own: Candidate | None) -> Best:
+        """All stages; returns the best, and keeps it."""
+        default = Trial(Candidate())
+        self.trials.append(default)
+        self.prepare(default)
+        if default.kernel is None:
+            raise ScheduleError(f"the default cannot run: {default.dropped}", code="E303")
+        self.want = default.kernel().to_numpy()
+        self.sample(default, _FIRST)
+        try:
+            first = [*([own] if own else []), *self.neighbours()]
+            self.screen([*first, *self.alone()], _SCREENED)
+            if "format" in self.over and "schedule" in self.over:
+                self.screen(self.joint(exhaustive), 1.0 if exhaustive else _JOINED)
+            self.race()
+        except KeyboardInterrupt:
+            self.say("stopped; the best so far is returned")
+        finally:
+            self.say("")
+        measured = [t for t in self.trials if t.samples and t.kernel is not None]
+        best = min(measured, key=lambda t: t.cost(self.uses), default=default)
+        if best is not default and not best.beats(default, self.uses):
+            best = default
+        self.keep(best, default)
+        return self.best(best, default.cost(self.uses) / best.cost(self.uses), "measured")
+
+    def alone(self) -> list[Candidate]:
+        """One dimension at a time: formats with the default schedule, schedules as it is stored."""
+        formats = self.formats() if "format" in self.over else []
+        found = [Candidate("", ((name, text),), "format") for name, text in formats]
+        if "schedule" in self.over:
+            found += self.schedules(self.stmt, ())
+        return found
+
+    def joint(self, exhaustive: bool) -> Iterable[Candidate]:
+        """The schedules of the formats that did best, or of all."""
+        formats = [t for t in self.trials if t.candidate.formats and not t.candidate.schedule]
+        sound = [t for t in formats if t.samples and t.statement is not None]
+        sound.sort(key=lambda t: t.cost(self.uses))
+        for trial in sound if exhaustive else sound[:_FORMATS]:
+            if trial.statement is not None:
+                yield from self.schedules(trial.statement, trial.candidate.formats)
+
+    def schedules(self, stmt: Statement, formats: tuple[tuple[str, str], ...]) -> list[Candidate]:
+        """The schedules of a statement, in an order that does not favour one recipe."""
+        gpu = self.target.gpu
+        found = [Candidate(text, formats, name) for text, name in schedules(stmt, gpu, self.more)]
+        self.rng.shuffle(found)
+        return found
+
+    def formats(self) -> list[tuple[str, str]]:
+        """The formats of sparse operands that take little enough memory, least first."""
+        found = []
+        for name, operand in operands_of(self.stmt).items():
+            if not isinstance(operand, Tensor) or operand.format.is_dense or operand.ndim < 2:
+                continue
+            most = self.memory * plain_bytes(operand)
+            for choice in choices(operand):
+                if choice.format == operand.format:
+                    continue
+                trial = Trial(Candidate("", ((name, choice.text),), "format"), choice.bytes)
+                if choice.bytes > most:
+                    times = choice.bytes / plain_bytes(operand)
+                    trial.dropped = f"{times:.1f} times the memory of compressed rows"
+                    self.trials.append(trial)
+                else:
+                    found.append((choice.bytes, name, choice.text))
+        return [(name, text) for _, name, text in sorted(found)]
+
+    def screen(self, candidates: Iterable[Candidate], part: float) -> None:
+        """Compile candidates, compare their results, and measure each for the first time."""
+        limit = self.deadline - (1 - part) * self.budget
+        seen = {trial.candidate for trial in self.trials}
+        waiting = [Trial(c) for c in dict.fromkeys(candidates) if c not in seen]
+        batch = max(1, available_cpus())
+        with ThreadPoolExecutor(batch) as pool:
+            while waiting and perf_counter() < limit:
+                some, waiting = waiting[:batch], waiting[batch:]
+                self.trials += some
+                list(pool.map(self.prepare, some))  # compiled together, measured one by one
+                for trial in some:
+                    if trial.kernel is not None:
+                        self.sample(trial, 1)
+                        self.judge(trial)
+                self.progress()
+        for trial in waiting:
+            trial.dropped = "no time left to try it"
+        self.trials += waiting
+
+    def judge(self, trial: Trial) -> None:
+        """Drop a candidate that is far behind, or wrong."""
+        least = min(t.cost(self.uses) for t in self.trials if t.samples)
+        if trial.cost(self.uses) > _HOPELESS * least:
+            trial.dropped = f"{trial.cost(self.uses) / least:.1f} times the best at first sight"
+            trial.release()
+        else:
+            self.sample(trial, _FIRST - 1)
+
+    def race(self) -> None:
+        """Measure those that are left in turns; after each round the slower half goes."""
+        default, count = self.trials[0], 2 * _FIRST
+        while True:
+            alive = [t for t in self.trials if t.kernel is not None and t is not default]
+            for _ in range(count):
+                turn = [default, *alive]
+                self.rng.shuffle(turn)
+                for trial in turn:
+                    if perf_counter() > self.deadline:
+                        return
+                    self.sample(trial, 1)
+                self.progress()
+            alive.sort(key=lambda t: t.cost(self.uses))
+            if len(alive) <= 1 or len(alive[0].samples) >= _LAST:
+                return
+            kept = max(1, len(alive) // 2)
+            for trial in alive[kept:]:
+                if alive[0].beats(trial, self.uses) or len(alive) > 4:
+                    trial.dropped = f"slower after {len(trial.samples)} measurements"
+                    trial.release()
+
+    # -- one trial --------------------------------------------------------------------------------
+
+    def prepare(self, trial: Trial) -> None:
+        """Convert, compile and call once; a candidate that cannot be run is dropped."""
+        try:
+            operands = {}
+            for name, text in trial.candidate.formats:
+                operands[name], seconds = self.operand(name, text)
+                trial.conversion += seconds
+            trial.statement = trial.candidate.applied(self.stmt, operands)
+            kernel = trial.statement.compile(self.target.name)
+            made = kernel()
+            if self.want is not None and not agree(made.to_numpy(), self.want):
+                trial.dropped = "a wrong result: please report it"
+                return
+            trial.kernel = kernel
+        except OpenworkError as error:
+            trial.dropped = error.message
+        except MemoryError:
+            trial.dropped = "not enough memory"
+
+    def operand(self, name: str, text: str) -> tuple[Operand, float]:
+        """A converted operand, and the seconds that it took; each is converted once."""
+        known = self.converted.get((name, text))
+        if known is None:
+            tensor = operands_of(self.stmt)[name]
+            if not isinstance(tensor, Tensor):
+                raise ScheduleError(f"{name} is not a tensor", code="E405")
+            made, first = _converted(tensor, text)
+            left = self.deadline - perf_counter()
+            if first < left / 4:  # it may have been compiled on the way
+                made, again = _converted(tensor, text)
+                first = min(first, again)
+            known = self.converted[name, text] = (made, first)
+        return known
+
+    def sample(self, trial: Trial, count: int) -> None:
+        """Measure a trial so many times."""
+        kernel = trial.kernel
+        if kernel is None:
+            return
+        if not trial.samples:
+            self.clock.sample(kernel, 0)  # the second call prepares what repeated ones use
+        for _ in range(count):
+            about = min(trial.samples, default=0.0)
+            trial.samples.append(self.clock.sample(kernel, about))
+
+    # -- the outcome ------------------------------------------------------------------------------
+
+    def best(self, trial: Trial, speedup: float, source: str) -> Best:
+        """The outcome, over the converted operands."""
+        if trial.kernel is None or trial.statement is None:
+            raise ScheduleError("no candidate could be run", code="E303")
+        formats = dict(trial.candidate.formats)
+        trials = self.trials or [trial]
+        text = trial.candidate.text
+        return Best(
+            trial.kernel, trial.statement, formats, speedup, text, trials, self.uses, source
+        )
+
+    def keep(self, best: Trial, default: Trial) -> None:
+        """Record the outcome for searches, and the best schedule alone for compilations."""
+        signature = self.signature()
+        stored = [t for t in self.trials if t.kernel is not None and not t.candidate.formats]
+        alone = min(stored, key=lambda t: t.seconds, default=default)
+        if alone is not default and not alone.beats(default, self.uses):
+            alone = default
+        tuning_file.append(
+            TuningRecord(
+                statement=signature.text,
+                device=self.target.machine,
+                features=dict(signature.features),
+                formats={signature.canonical(n): text for n, text in trial.candidate.formats},
+                schedule=signature.canonical(trial.candidate.schedule),
+                seconds=trial.seconds,
+                default=default.seconds,
+                day=date.today().isoformat(),
+            )
+            for trial in dict.fromkeys((alone, best))
+        )
+
+    def progress(self) -> None:
+        """Say how far it is."""
+        known = [t for t in self.trials if t.samples]
+        if not known:
+            return
+        default = self.trials[0].cost(self.uses)
+        gain = default / min(t.cost(self.uses) for t in known)
+        left = max(0.0, self.deadline - perf_counter())
+        self.say(f"tuning: {len(known)} tried, best {gain:.2f}x of the default, {left:.0f} s left")
+
+    def say(self, line: str) -> None:
+        """Replace the line of progress."""
+        if self.shows:
+            sys.stderr.write(f"\r{line:<{min(100, _columns())}}\r" if not line else f"\r{line}")
+            sys.stderr.flush()
+
+
+def _converted(tensor: Tensor, text: str) -> tuple[Tensor, float]:
+    """A tensor in another format, on the same device, and the seconds that it takes."""
+    start = perf_counter()
+    made = tensor.to(text)
+    if tensor.device == "cuda" and made.device != "cuda":
+        made = made.to("cuda")
+    return made, perf_counter() - start
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns - 1
+    except (OSError, ValueError):
+        return 79
+
+
+def _candidate(signature: Signature, record: TuningRecord) -> Candidate:
+    """What a record found, in the names of a statement."""
+    formats = tuple((signature.tensor(name), text) for name, text in record.formats.items())
+    return Candidate(signature.own(record.schedule), formats, "record")

@@ -1,0 +1,117 @@
+"""The space of schedules: recipes with their parameters, for a statement as it is stored.
+
+A function from a statement to schedules, each a statement or a text, is a dimension of the space;
+`search(..., more=[...])` takes others. What does not apply to a statement is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import product
+
+from openwork import recipes as r
+from openwork.errors import ScheduleError
+from openwork.tensor.statement import Statement
+
+Dimension = Callable[[Statement], Iterable["Statement | str"]]
+Recipe = Callable[[Statement], Statement]
+
+
+def schedules(
+    stmt: Statement, gpu: bool, more: Iterable[Dimension] = ()
+) -> Iterator[tuple[str, str]]:
+    """Schedules for a statement, each once, with the name of the recipe it comes from."""
+    seen = {""}
+    for name, recipe in _recipes_for_gpu() if gpu else _recipes_for_cpu():
+        text = _text(lambda recipe=recipe: recipe(stmt))  # type: ignore[misc]
+        if text is not None and text not in seen:
+            seen.add(text)
+            yield text, name
+    for dimension in more:
+        for made in dimension(stmt):
+            text = _text(lambda made=made: _scheduled(stmt, made))  # type: ignore[misc]
+            if text is not None and text not in seen:
+                seen.add(text)
+                yield text, getattr(dimension, "__name__", "more")
+
+
+def _scheduled(stmt: Statement, made: Statement | str) -> Statement:
+    return stmt.schedule(made) if isinstance(made, str) else made
+
+
+def _text(make: Callable[[], Statement]) -> str | None:
+    """The text of a schedule; None where it does not apply, or text cannot say it."""
+    try:
+        text = make().commands
+    except ScheduleError:
+        return None
+    return None if "split_points" in text else text
+
+
+def _recipes_for_cpu() -> Iterator[tuple[str, Recipe]]:
+    for parts in (16, 64, 256):
+        yield "balanced_rows", partial(r.balanced_rows, parts=parts)
+    for lanes, rows in product((None, 8, 16, 32), (16, 64)):
+        yield "register_tiles", partial(r.register_tiles, lanes=lanes, rows=rows)
+    for each in (1024, 4096, 16384):
+        yield "position_chunks", partial(r.position_chunks, each=each)
+    for rows, across in product((1024, 8192), (2048, 16384)):
+        yield "cache_tiles", partial(r.cache_tiles, rows=rows, across=across)
+    for chunk in (16, 64, 256, 1024):
+        yield "rows at a time", partial(_rows_at_a_time, chunk=chunk)
+    yield "one thread", _serial
+
+
+def _rows_at_a_time(stmt: Statement, chunk: int) -> Statement:
+    """The outermost loop on threads, which take so many of its values at a time."""
+    outermost = str(stmt._base.loops).split(":")[0].removeprefix("forall ").strip()
+    return stmt.parallelize(outermost, "CPUThread", "NoRaces", chunk=chunk)
+
+
+def _serial(stmt: Statement) -> Statement:
+    """The loops as they are, in an order that is written down, so that nothing is added."""
+    names = [line.split(":")[0].strip() for line in str(stmt._base.loops).splitlines()]
+    found = [name.removeprefix("forall ") for name in names if name.startswith("forall ")]
+    return stmt.order(*dict.fromkeys(found))
+
+
+def _recipes_for_gpu() -> Iterator[tuple[str, Recipe]]:
+    yield "thread_per_row", r.thread_per_row
+    for group in (2, 4, 8, 16, 32):
+        yield "group_per_row", partial(r.group_per_row, group=group)
+    for each, unroll in ((4, 4), (8, 4), (8, 8), (16, 8)):
+        yield "position_split", partial(r.position_split, each=each, unroll=unroll)
+    for each in (1, 2, 4):
+        yield "position_strided", partial(r.position_strided, each=each)
+    yield "position_segments", r.position_segments
+    for each, group in product((1, 2, 4, 8), (2, 8, 32)):
+        yield "position_staged", partial(r.position_staged, each=each, group=group)
+    for vector, unroll, resident in product((None, 2, 1), (4, 8, 16), (None, 1024, 512)):
+        yield (
+            "spmm_rows",
+            partial(r.spmm_rows, vector=vector, unroll=unroll, resident=resident),
+        )
+    for each, unroll in product((4, 8, 16, 32, 64), (4, 8, 16)):
+        if each >= unroll:
+            yield "spmm_positions", partial(r.spmm_positions, each=each, unroll=unroll)
+    for each, group in product((2, 4), (2, 8, 32)):
+        yield "spmm_staged", partial(r.spmm_staged, each=each, group=group)
+    for across in (128, 256, 512):
+        yield "spmm_tiles", partial(r.spmm_tiles, across=across)
+    for each in (1, 2, 4, 8):
+        yield "sddmm", partial(r.sddmm, each=each)
+    yield from _sgap()
+    yield "elements", r.elements
+    yield "element_sums", r.element_sums
+    for each in (32, 64, 256):
+        yield "element_shares", partial(r.element_shares, each=each)
+    yield "element_total", r.element_total
+
+
+def _sgap() -> Iterator[tuple[str, Recipe]]:
+    """The points of atomic parallelism: groups that reduce, blocks, columns of a thread."""
+    for group, threads, col in product((2, 4, 8, 16, 32), (128, 256, 512), (1, 2, 4)):
+        point = partial(r.atomic_parallel, col=col, group=group, threads=threads)
+        yield "atomic_parallel", partial(point, nnz=1)
+        yield "atomic_parallel", partial(point, row=1 / group)

@@ -1,0 +1,74 @@
+"""Trials: candidates that are compiled, checked and measured, or dropped with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.statement import Statement
+from openwork.tune.candidate import Candidate
+
+
+@dataclass(eq=False)
+class Trial:
+    """A candidate and what is known of it.
+
+    Args:
+        candidate: the candidate.
+        bytes: what its formats take, if they were computed.
+        statement: the statement with its formats and schedule, once it is compiled.
+        kernel: its kernel.
+        conversion: seconds that its conversions took.
+        samples: seconds of calls.
+        dropped: why it is out; "" while it is not.
+    """
+
+    candidate: Candidate
+    bytes: float = 0.0
+    statement: Statement | None = None
+    kernel: Kernel | None = None
+    conversion: float = 0.0
+    samples: list[float] = field(default_factory=list)
+    dropped: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """The median of its samples; infinite without any."""
+        return float(np.median(self.samples)) if self.samples else float("inf")
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """Between which half of the samples lie."""
+        if not self.samples:
+            return float("inf"), float("inf")
+        low, high = np.quantile(self.samples, (0.25, 0.75))
+        return float(low), float(high)
+
+    def cost(self, uses: float) -> float:
+        """Seconds per call, when so many calls share the conversions."""
+        return self.seconds + self.conversion / uses
+
+    def beats(self, other: Trial, uses: float) -> bool:
+        """Whether it is faster than another by more than both vary."""
+        share = self.conversion / uses
+        return self.quartiles[1] + share < other.quartiles[0] + other.conversion / uses
+
+    def release(self) -> None:
+        """Let go of the kernel and the converted operands."""
+        self.kernel = self.statement = None
+
+
+def agree(got: Any, want: Any) -> bool:
+    """Whether two results are equal up to the order of sums."""
+    a, b = (np.asarray(each) for each in (got, want))
+    if a.shape != b.shape:
+        return False
+    if a.dtype.kind in "biu":
+        return bool(np.array_equal(a, b))
+    loose = 1e-3 if a.dtype.itemsize // (2 if a.dtype.kind == "c" else 1) <= 4 else 1e-8
+    finite = b[np.isfinite(b)]
+    scale = float(np.abs(finite).max()) if finite.size else 1.0
+    return bool(np.allclose(a, b, rtol=loose, atol=loose * scale, equal_nan=True))

@@ -1,0 +1,357 @@
+"""The tuner: what is tried, what wins, what is dropped, and what is kept."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import openwork as ow
+from openwork.runtime import tuning_file
+from openwork.tensor.learnt import Signature
+from openwork.tensor.measure import statistics_of
+from openwork.tune.clock import Clock
+from openwork.tune.trial import Trial, agree
+
+SEARCH = importlib.import_module("openwork.tune.search")
+Seconds = Callable[[str, str], float]
+
+
+class Pretended(Clock):
+    """Times that follow from a kernel's schedule and the format of A."""
+
+    def __init__(self, seconds: Seconds) -> None:
+        super().__init__(cold=False)
+        self.seconds, self.calls = seconds, 0
+
+    def timed(self, call: Any, count: int) -> float:
+        self.calls += 1
+        stmt = call._origin[1][0]
+        return self.seconds(stmt.commands, repr(call._templates["A"].format))
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def no_records() -> Iterator[None]:
+    ow.tune.clear()
+    yield
+    ow.tune.clear()
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Seconds], Pretended]:
+    """Measurements that a test makes up."""
+
+    def use(seconds: Seconds) -> Pretended:
+        clock = Pretended(seconds)
+        monkeypatch.setattr(SEARCH, "clock_for", lambda target, cold: clock)
+        return clock
+
+    return use
+
+
+def spmv(rows: int = 60, seed: int = 0, **names: str) -> ow.Statement:
+    """y = A x."""
+    numbers = np.random.default_rng(seed)
+    matrix = sp.random_array((rows, 40), density=0.2, format="csr", rng=numbers)
+    A = ow.tensor(matrix, name="A")
+    x = ow.tensor(numbers.random(40), name="x")
+    return ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(rows), A=A, x=x)
+
+
+def reference(stmt: ow.Statement) -> Any:
+    return stmt.compile()().to_numpy()
+
+
+def test_the_fastest_schedule_wins(pretend: Any) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    stmt = spmv()
+    best = ow.tune.search(stmt, 60, over=("schedule",))
+    assert best.speedup == 2
+    assert "chunk=64" in best.text
+    assert best.formats == {}
+    np.testing.assert_allclose(best.kernel().to_numpy(), reference(stmt))
+    assert best.text == f'stmt = stmt.schedule("{best.statement.commands}")'
+
+
+def test_formats_and_schedules_are_chosen_together(pretend: Any) -> None:
+    def seconds(schedule: str, format: str) -> float:
+        sliced = "SELL" in format
+        return 1.0 - 0.2 * sliced - 0.4 * (sliced and "chunk=16)" in schedule)
+
+    pretend(seconds)
+    stmt = spmv()
+    best = ow.tune.search(stmt, 120, memory=3, uses=1e9)
+    assert best.speedup == pytest.approx(2.5)
+    assert "SELL" in best.formats["A"] and "chunk=16)" in best.text
+    first, second = best.text.splitlines()
+    assert first == f'A = A.to("{best.formats["A"]}")'
+    assert second == f'stmt = stmt.schedule("{best.statement.commands}")'
+    np.testing.assert_allclose(best.kernel().to_numpy(), reference(stmt))
+
+
+def test_the_default_wins_unless_another_is_faster_than_noise(pretend: Any) -> None:
+    numbers = np.random.default_rng(1)
+    pretend(lambda schedule, format: 1.0 + 0.2 * numbers.random() - 0.01 * bool(schedule))
+    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    assert best.speedup == 1
+    assert best.text == ""
+    assert "default schedule" in best.table()
+
+
+def test_conversions_count_by_their_uses(pretend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(lambda schedule, format: 1.0 if "CSR" in format else 0.5)
+    own = SEARCH._Search.operand
+
+    def slow(self: Any, name: str, text: str) -> Any:
+        return own(self, name, text)[0], 100.0
+
+    monkeypatch.setattr(SEARCH._Search, "operand", slow)
+    few = ow.tune.search(spmv(), 60, over=("format",), uses=10)
+    assert few.speedup == 1
+    many = ow.tune.search(spmv(), 60, over=("format",), uses=1000, again=True)
+    assert many.speedup == pytest.approx(1 / 0.6)
+
+
+def test_formats_that_take_too_much_memory_are_not_tried(pretend: Any) -> None:
+    clock = pretend(lambda schedule, format: 1.0)
+    best = ow.tune.search(spmv(), 60, over=("format",), memory=1)
+    reasons = {str(t.candidate): t.dropped for t in best.trials}
+    assert "times the memory" in reasons["A: DIA; default schedule"]
+    assert all(not t.samples for t in best.trials if "times the memory" in t.dropped)
+    assert clock.calls > 0
+
+
+def test_wrong_results_are_dropped(pretend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(lambda schedule, format: 0.1 if schedule else 1.0)
+    monkeypatch.setattr(SEARCH, "agree", lambda got, want: False)
+    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    assert best.text == ""
+    assert all("wrong" in t.dropped for t in best.trials[1:])
+
+
+def test_an_interrupt_returns_the_best_so_far(pretend: Any) -> None:
+    calls = 0
+
+    def seconds(schedule: str, format: str) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == 30:
+            raise KeyboardInterrupt
+        return 0.2 if "balance" in schedule else 1.0
+
+    pretend(seconds)
+    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    assert best.kernel().to_numpy().shape == (60,)
+
+
+def test_no_time_leaves_the_default(pretend: Any) -> None:
+    pretend(lambda schedule, format: 1.0)
+    best = ow.tune.search(spmv(), 0)
+    assert best.text == ""
+    assert "no time left" in best.table()
+
+
+def test_what_was_found_is_known_the_next_time(pretend: Any) -> None:
+    clock = pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    first = ow.tune.search(spmv(), 60)
+    assert first.source == "measured"
+    calls = clock.calls
+    second = ow.tune.search(spmv(), 60)
+    assert clock.calls == calls
+    assert second.text == first.text and second.speedup == 2
+    assert second.source.startswith("a record of ")
+    assert ow.tune.search(spmv(), 60, again=True).source == "measured"
+
+
+def test_neighbours_are_tried_first(pretend: Any) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    ow.tune.search(spmv(), 60, over=("schedule",))
+    near = ow.tune.search(spmv(80, seed=1), 60, over=("schedule",))
+    assert "chunk=64" in near.trials[1].candidate.schedule
+    assert near.trials[1].candidate.origin == "record"
+
+
+def test_compile_takes_what_is_recorded(pretend: Any) -> None:
+    stmt = spmv()
+    assert "record" not in stmt.compile(tune="recorded").explain()
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    ow.tune.search(stmt, 60)
+    kernel = stmt.compile(tune="recorded")
+    said = kernel.explain()
+    assert "schedule from a record of" in said and "2.00x of the default there" in said
+    assert "64 at a time" in said
+    np.testing.assert_allclose(kernel().to_numpy(), reference(stmt))
+    similar = spmv(80, seed=1)
+    assert "statistics within" in similar.compile(tune="recorded").explain()
+    far = spmv(6_000)
+    assert "record" not in far.compile(tune="recorded").explain()
+    assert "record" not in stmt.schedule("order(i,j)").compile(tune="recorded").explain()
+
+
+def test_records_are_in_canonical_names(pretend: Any) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    ow.tune.search(spmv(), 60)
+    matrix = sp.random_array((60, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
+    other = ow.parse(
+        "z(r) = M(r,c) * v(c)",
+        z=ow.empty(60),
+        M=ow.tensor(matrix, name="M"),
+        v=ow.tensor(np.ones(40), name="v"),
+    )
+    assert "parallelize(r,CPUThread,NoRaces,chunk=64)" in other.compile(tune="recorded").explain()
+
+
+def test_records_are_shared(pretend: Any, tmp_path: Path) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    ow.tune.search(spmv(), 60)
+    known = ow.tune.records()
+    file = tmp_path / "records.jsonl"
+    assert ow.tune.export(file) == len(known) > 0
+    assert ow.tune.include(file) == 0
+    ow.tune.clear()
+    assert ow.tune.records() == ()
+    assert ow.tune.include(file) == len(known)
+    assert ow.tune.records() == known
+
+
+def test_damaged_lines_are_skipped(pretend: Any, tmp_path: Path) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    ow.tune.search(spmv(), 60)
+    sound = tuning_file.path().read_text().splitlines()[0]
+    facts = json.loads(sound)
+    broken = [
+        "not json",
+        "[1, 2]",
+        "[" * 5_000,
+        json.dumps({**facts, "version": 99}),
+        json.dumps({**facts, "seconds": -1}),
+        json.dumps({**facts, "seconds": True}),
+        json.dumps({**facts, "features": {"v0": "many"}}),
+        json.dumps({**facts, "schedule": 7}),
+        json.dumps({**facts, "schedule": "x" * 30_000}),
+        sound.replace('"seconds": ', '"seconds": NaN, "other": '),
+    ]
+    file = tmp_path / "strange.jsonl"
+    file.write_text("\n".join(broken))
+    with pytest.raises(ow.DataError) as caught:
+        ow.tune.include(file)
+    assert caught.value.code == "E506"
+    file.write_text("\n".join([*broken, json.dumps({**facts, "day": "2020-01-01"})]))
+    assert ow.tune.include(file) == 1
+
+
+def test_a_record_with_an_illegal_schedule_is_passed_over(pretend: Any) -> None:
+    stmt = spmv()
+    signature = Signature.of(stmt.assignment, statistics_of(stmt.assignment))
+    machine = SEARCH.find_target("cpu").machine
+    record = tuning_file.TuningRecord(
+        statement=signature.text,
+        device=machine,
+        features=dict(signature.features),
+        formats={},
+        schedule="split(v9,a,b,7), nonsense(;",
+        seconds=0.5,
+        default=1.0,
+        day="2020-01-01",
+    )
+    tuning_file.append([record])
+    assert "record" not in stmt.compile(tune="recorded").explain()
+    pretend(lambda schedule, format: 1.0)
+    assert ow.tune.search(stmt, 60, over=("schedule",)).speedup == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"over": ("colour",)}, "E303"),
+        ({"over": "schedule"}, "E303"),
+        ({"budget": -1}, "E303"),
+        ({"budget": float("nan")}, "E303"),
+        ({"uses": 0}, "E303"),
+        ({"memory": 0.5}, "E303"),
+        ({"target": "tpu"}, "E606"),
+    ],
+)
+def test_impossible_arguments(wrong: dict[str, Any], code: str) -> None:
+    with pytest.raises(ow.OpenworkError) as caught:
+        ow.tune.search(spmv(), **{"budget": 1, **wrong})
+    assert caught.value.code == code
+
+
+def test_placeholders_and_another_word() -> None:
+    A, x = ow.placeholder("A", order=2, format=ow.CSR), ow.placeholder("x", order=1)
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(9), A=A, x=x)
+    with pytest.raises(ow.ShapeError) as caught:
+        ow.tune.search(stmt, 1)
+    assert caught.value.code == "E203"
+    with pytest.raises(ow.ScheduleError) as refused:
+        stmt.compile(tune="guessed")
+    assert refused.value.code == "E303"
+
+
+def test_schedules_of_ones_own_join_the_space(pretend: Any) -> None:
+    def twos(stmt: ow.Statement) -> Iterator[Any]:
+        yield "split(i,i0,i1,2), parallelize(i0,CPUThread,NoRaces)"
+        yield stmt.split("i", "i0", "i1", 4)
+        yield "split(nobody,i0,i1,2)"  # does not apply
+
+    pretend(lambda schedule, format: 0.5 if "split(i,i0,i1,2)" in schedule else 1.0)
+    best = ow.tune.search(spmv(), 60, over=("schedule",), more=[twos])
+    assert "split(i,i0,i1,2)" in best.text
+    assert {"twos"} <= {t.candidate.origin for t in best.trials}
+
+
+def test_an_own_schedule_is_a_candidate(pretend: Any) -> None:
+    stmt = spmv().split("i", "i0", "i1", 7)
+    pretend(lambda schedule, format: 0.5 if "i1,7" in schedule else 1.0)
+    assert "split(i,i0,i1,7)" in ow.tune.search(stmt, 60).text
+
+
+def test_on_the_emulator_with_real_times() -> None:
+    """Whatever wins, it computes the same."""
+    stmt = spmv(20)
+    best = ow.tune.search(stmt, 4.0, target="cuda-emulated")
+    np.testing.assert_allclose(best.kernel().to_numpy(), reference(stmt))
+    assert best.speedup >= 1
+    assert len(best.trials) > 5
+
+
+def test_products_with_a_matrix_and_order_three() -> None:
+    numbers = np.random.default_rng(0)
+    dense = numbers.random((6, 5, 4)) * (numbers.random((6, 5, 4)) < 0.3)
+    X = ow.tensor(dense, format="CSF(3)", name="X")
+    B = ow.tensor(numbers.random((4, 8)), name="B")
+    stmt = ow.parse("Y(i,j,k) = X(i,j,l) * B(l,k)", Y=ow.empty((6, 5, 8)), X=X, B=B)
+    best = ow.tune.search(stmt, 3.0)
+    np.testing.assert_allclose(best.kernel().to_numpy(), reference(stmt))
+
+
+def test_tables_and_plots(pretend: Any, tmp_path: Path) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    table = best.table().splitlines()
+    assert table[0].split()[:2] == ["ms", "quartiles"]
+    assert table[1].split()[0] == "500.0000"
+    assert repr(best).startswith("<Best: 2.00x of the default")
+    pytest.importorskip("matplotlib")
+    best.plot(tmp_path / "candidates.png")
+    assert (tmp_path / "candidates.png").stat().st_size > 1000
+
+
+def test_results_are_compared_up_to_rounding() -> None:
+    assert agree(np.array([1.0, np.nan]), np.array([1.0 + 1e-12, np.nan]))
+    assert not agree(np.array([1.0]), np.array([1.1]))
+    assert agree(np.array([3]), np.array([3])) and not agree(np.array([3]), np.array([4]))
+    assert not agree(np.ones(2), np.ones(3))
+    slow, fast = Trial(SEARCH.Candidate()), Trial(SEARCH.Candidate())
+    slow.samples, fast.samples = [1.0, 1.1, 1.2], [0.5, 0.6, 0.7]
+    assert fast.beats(slow, 1) and not slow.beats(fast, 1)
