@@ -28,8 +28,9 @@ static inline _Bool without_branches(void) {
 // forall i:
 //   forall j0:
 //     forall j1:
-//       R(i,j) = A(i,j) + B(i,j)
+//       C(i,j) = A(i,j) + B(i,j)
 // such that split(j, j0, j1, 4)
+// In the code, C is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

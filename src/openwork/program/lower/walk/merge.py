@@ -65,8 +65,8 @@ def _in_order(
     else:
         code.append(Declare(var, least, fixed=True))
         code += _each(cases, walkers, cases.points, var, scope).body
-    named = " and ".join(cases.ctx.names.of(w.part.access.tensor) for w in walkers)
-    comment = f"{cases.name} of {named}, in order" if not alone else f"rest of {named}"
+    those = " and ".join(cases.ctx.names.said(w.part.access.tensor) for w in walkers)
+    comment = f"{cases.said} of {those}, in order" if not alone else f"rest of {those}"
     unroll = 0 if cases.loop.unroll is None else cases.loop.unroll or 2
     return p.While(more, block(*code), comment, polls(cases), unroll, brief=alone)
 
