@@ -30,8 +30,9 @@ from openwork.program.lower.records import without_records
 from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
 from openwork.program.show import show_device, show_program
-from openwork.program.simplify import simplify, with_promised_extents
-from openwork.program.tidy import tidy
+from openwork.program.simplify.extents import with_promised_extents
+from openwork.program.simplify.simplify import simplify
+from openwork.program.simplify.tidy import tidy
 from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
 from openwork.recipes.choose import choose
