@@ -56,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Schedules as on any machine; `OPENWORK_TEST_GATHERS=1` as on one that gathers fast.
     fast = os.environ.get("OPENWORK_TEST_GATHERS") == "1"
     machine.gathers_are_fast = lambda: fast
+    machine.selects_stay = lambda: False
     emulator.OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
     if CACHE not in os.environ:
         os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")

@@ -33,6 +33,7 @@ LAYERS = (
     "loops/schedule",
     "loops/schedule/default",
     "program",
+    "program/simplify",
     "program/lower/base",
     "program/lower/walk",
     "program/lower/derived",

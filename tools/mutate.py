@@ -35,7 +35,7 @@ REPO = Path(__file__).resolve().parent.parent
 # Where a fault is found soon; whatever else there is comes after.
 FIRST = (
     "tests/program/test_verify.py",
-    "tests/program/test_simplify.py",
+    "tests/program/simplify/test_simplify.py",
     "tests/program/test_vectorize.py",
     "tests/program/interpret",
     "tests/render/c/test_c.py",

@@ -30,8 +30,9 @@ from openwork.program.lower.records import without_records
 from openwork.program.nodes import Block, Program
 from openwork.program.powers import check_powers
 from openwork.program.show import show_device, show_program
-from openwork.program.simplify import simplify, with_promised_extents
-from openwork.program.tidy import tidy
+from openwork.program.simplify.extents import with_promised_extents
+from openwork.program.simplify.simplify import simplify
+from openwork.program.simplify.tidy import tidy
 from openwork.program.vectorize import vectorize
 from openwork.program.verify import verify
 from openwork.recipes.choose import choose
@@ -47,6 +48,7 @@ _MOST_OPTIMIZED = 12
 class Compiled:
     """Kernel source, and what is needed to call it.
 
+    `source`: compiled, and known to the cache; no name in it comes from the user.
     `variables`: their extents are arguments of the kernel. `initial`: the value that an in-place
     result must hold before the call; None if the kernel writes every entry.
     """
@@ -56,6 +58,11 @@ class Compiled:
     variables: tuple[IndexVar, ...]
     initial: Number | None
     quick: bool = False  # so large that the C compiler must not take its time
+
+    @property
+    def shown(self) -> str:
+        """The source to read, whose comments have the user's names."""
+        return render(self.program, words=self.program.words)
 
     @property
     def bodies(self) -> tuple[Block, ...]:
@@ -69,6 +76,11 @@ class CompiledCuda(Compiled):
 
     device: DeviceProgram = field(kw_only=True)
     narrow: bool = field(kw_only=True)
+
+    @property
+    def shown(self) -> str:
+        """The source to read, whose comments have the user's names."""
+        return render_cuda(self.device, self.narrow, self.program.words)
 
     @property
     def bodies(self) -> tuple[Block, ...]:
@@ -138,20 +150,22 @@ def _loops(planned: Plan) -> str:
     return str(planned.loops)
 
 
-def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel") -> Compiled:
+def back(planned: Plan, facts: Specialization, trace: Trace) -> Compiled:
     """Loops to C, specialized to data for which `facts` hold."""
     lowered, exact = _lowered(planned, facts, trace)
-    program, source = to_c(exact, trace, name)
+    program, source = to_c(exact, trace)
     quick = lowered.merged > _MOST_OPTIMIZED
     return Compiled(program, source, lowered.variables, lowered.initial, quick)
 
 
-def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program, str]:
+def to_c(program: Program, trace: Trace) -> tuple[Program, str]:
     """A program to its final form, and to C."""
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("vectorized.c", vectorize, program, trace)
     program = _pass("tidied.c", tidy, program, trace)
-    return program, trace.run("kernel.c", lambda: render(program, name))
+    return program, trace.run(
+        "kernel.c", lambda: render(program), lambda _: render(program, words=program.words)
+    )
 
 
 def back_cuda(
@@ -167,7 +181,11 @@ def back_cuda(
     check_powers(program)
     device = to_kernels(program, trace, aligned)
     narrow = narrow and can_be_narrow(program)
-    source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
+    source = trace.run(
+        "kernel.cu",
+        lambda: render_cuda(device, narrow),
+        lambda _: render_cuda(device, narrow, program.words),
+    )
     return CompiledCuda(
         program, source, lowered.variables, lowered.initial, device=device, narrow=narrow
     )

@@ -12,7 +12,8 @@ static __device__ index_t lesser(index_t a, index_t b) {
 
 // forall i:
 //   forall j:
-//     R(i,j) = A(i,j) + B(i,j)
+//     C(i,j) = A(i,j) + B(i,j)
+// In the code, C is R.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t pieces,
     const index_t i_size,

@@ -4,7 +4,8 @@ typedef int index_t;
 
 // forall i:
 //   forall j:
-//     R(i,j) = A(i,j) + B(i,j)
+//     C(i,j) = A(i,j) + B(i,j)
+// In the code, C is R.
 extern "C" __global__ void __launch_bounds__(64) kernel_1(
     const index_t pieces,
     const index_t i_size,

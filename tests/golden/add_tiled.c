@@ -16,20 +16,12 @@ static int64_t lower_bound_int32(const int32_t *array, int64_t begin, int64_t en
   return begin;
 }
 
-// Whether it is better to select than to branch: on x86, compilers seldom select when asked to.
-static inline _Bool without_branches(void) {
-#ifdef __x86_64__
-  return 0;
-#else
-  return 1;
-#endif
-}
-
 // forall i:
 //   forall j0:
 //     forall j1:
-//       R(i,j) = A(i,j) + B(i,j)
+//       C(i,j) = A(i,j) + B(i,j)
 // such that split(j, j0, j1, 4)
+// In the code, C is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];
@@ -41,8 +33,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int32_t *restrict B_pos2 = arrays[5];
   const double *restrict B_vals = arrays[6];
   double *restrict R_vals = arrays[7];
-  const int64_t A2_size = A_pos2[i_size];
-  const int64_t B2_size = B_pos2[i_size];
   // every i
   for (int64_t i = 0; i < i_size; i++) {
     if (!(i & 511) && *stop) break;
@@ -54,52 +44,23 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       const int64_t pA2_end = lower_bound_int32(A_crd2, pA2, A_pos2[i + 1], j_hi);
       int64_t pB2 = lower_bound_int32(B_crd2, B_pos2[i], B_pos2[i + 1], j_lo);
       const int64_t pB2_end = lower_bound_int32(B_crd2, pB2, B_pos2[i + 1], j_hi);
-      if (without_branches() && pA2_end < A2_size && pB2_end < B2_size) {
-        // coordinates are read one ahead, as something lies beyond both runs
-        int32_t jA = A_crd2[pA2];
-        int32_t jB = B_crd2[pB2];
-        // j of A and B, in order
-        while (pA2 < pA2_end && pB2 < pB2_end) {
-          if (jA == jB) {
-            const int64_t j = jA;
-            R_vals[i * j_size + j] = A_vals[pA2] + B_vals[pB2];
-            jA = A_crd2[pA2 + 1];
-            jB = B_crd2[pB2 + 1];
-            pA2++;
-            pB2++;
-          } else {
-            const int32_t jA_next = A_crd2[pA2 + 1];
-            const int32_t jB_next = B_crd2[pB2 + 1];
-            const int64_t j = jA < jB ? jA : jB;
-            const double B_val = B_vals[pB2];
-            const double A_val = A_vals[pA2];
-            R_vals[i * j_size + j] = jB < jA ? B_val : A_val;
-            pA2 += jA < jB;
-            pB2 += jB < jA;
-            const int32_t jB_then = jB < jA ? jB_next : jB;
-            jA = jB < jA ? jA : jA_next;
-            jB = jB_then;
-          }
-        }
-      } else {
-        // j of A and B, in order
-        while (pA2 < pA2_end && pB2 < pB2_end) {
-          const int32_t jA = A_crd2[pA2];
-          const int32_t jB = B_crd2[pB2];
-          if (jA == jB) {
-            const int64_t j = jA;
-            R_vals[i * j_size + j] = A_vals[pA2] + B_vals[pB2];
-            pA2++;
-            pB2++;
-          } else if (jA < jB) {
-            const int64_t j = jA;
-            R_vals[i * j_size + j] = A_vals[pA2];
-            pA2++;
-          } else {
-            const int64_t j = jB;
-            R_vals[i * j_size + j] = B_vals[pB2];
-            pB2++;
-          }
+      // j of A and B, in order
+      while (pA2 < pA2_end && pB2 < pB2_end) {
+        const int32_t jA = A_crd2[pA2];
+        const int32_t jB = B_crd2[pB2];
+        if (jA == jB) {
+          const int64_t j = jA;
+          R_vals[i * j_size + j] = A_vals[pA2] + B_vals[pB2];
+          pA2++;
+          pB2++;
+        } else if (jA < jB) {
+          const int64_t j = jA;
+          R_vals[i * j_size + j] = A_vals[pA2];
+          pA2++;
+        } else {
+          const int64_t j = jB;
+          R_vals[i * j_size + j] = B_vals[pB2];
+          pB2++;
         }
       }
       // rest of B

@@ -147,12 +147,13 @@ static inline int64_t lesser(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// forall i:
-//   R(i) = W(i)
+// forall j:
+//   a(j) = w(j)
 // where
-//   forall j:
-//     forall i:
-//       W(i) += A(j,i)
+//   forall i:
+//     forall j:
+//       w(j) += B(i,j)
+// In the code, a is R, B is A, w is W, j is i, i is j.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t room = sizes[1];
@@ -186,10 +187,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     if (status) goto done;
   }
   R_pos1[0] = 0;
-  // every j
+  // every i
   for (int64_t j = 0; j < j_size; j++) {
     if (!(j & 511) && *stop) break;
-    // stored i of A
+    // stored j of B
     for (int64_t pA2 = A_pos2[j]; pA2 < A_pos2[j + 1]; pA2++) {
       const int64_t i = A_crd2[pA2];
       W_count = note_int32(W_listed, W_keys, W_count, i);
@@ -203,7 +204,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     R_vals = resize(R_vals, R1_room, sizeof(double), &status);
     if (status) goto done;
   }
-  // stored i of W
+  // stored j of w
   for (int64_t pW1_run = 0; pW1_run < W_count; pW1_run += 8192) {
     if (*stop) break;
     const int64_t pW1_run_end = lesser(pW1_run + 8192, W_count);

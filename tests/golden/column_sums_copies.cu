@@ -5,11 +5,12 @@ static __device__ index_t lesser(index_t a, index_t b) {
   return a < b ? a : b;
 }
 
-// forall i0:  [GPUBlock, Temporary]
-//   forall i1:
+// forall b:  [GPUBlock, Temporary]
+//   forall t:
 //     forall j:
-//       R(j) += A(i,j)
-// such that split(i, i0, i1, 16)
+//       y(j) += A(i,j)
+// such that split(i, b, t, 16)
+// In the code, y is R, b is i0, t is i1.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t parts,
     const index_t j_size,

@@ -65,11 +65,12 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 }
 
 // forall i:  [CPUThread, NoRaces]
-//   forall j:
-//     forall k:
-//       forall l_2:
-//         R(i,l) += A(i,j,k) * B(j,l) * C(k,l)
-// such that bound(l, l_2, 4, MaxExact)
+//   forall k:
+//     forall l:
+//       forall jb:
+//         Y(i,j) += X(i,k,l) * B(k,j) * C(l,j)
+// such that bound(j, jb, 4, MaxExact)
+// In the code, Y is R, X is A, k is j, l is k, j is l, jb is l_2.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -100,7 +101,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((pA1_share = next_share(pA1_taken, threads, shares, part, &pA1_turn)) >= 0) {
         const int64_t pA1_first = cut_int32(A_pos2, 0, A_pos1[1], pA1_share, shares);
         const int64_t pA1_limit = cut_int32(A_pos2, 0, A_pos1[1], pA1_share + 1, shares);
-        // stored i of A
+        // stored i of X
         for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
           if (*stop) break;
           const int64_t i = A_crd1[pA1];
@@ -110,10 +111,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
             R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
           }
-          // stored j of A
+          // stored k of X
           for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
             const int64_t j = A_crd2[pA2];
-            // stored k of A
+            // stored l of X
             for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
               const int64_t k = A_crd3[pA3];
               const double A_val = A_vals[pA3];

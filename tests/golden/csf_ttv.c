@@ -37,7 +37,8 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
 //     forall k:
-//       R(i,j) += A(i,j,k) * B(k)
+//       Y(i,j) += X(i,j,k) * v(k)
+// In the code, Y is R, X is A, v is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -59,13 +60,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       while ((pA1_share = next_share(pA1_taken, threads, shares, part, &pA1_turn)) >= 0) {
         const int64_t pA1_first = cut_int32(A_pos2, 0, A_pos1[1], pA1_share, shares);
         const int64_t pA1_limit = cut_int32(A_pos2, 0, A_pos1[1], pA1_share + 1, shares);
-        // stored i of A
+        // stored i of X
         for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
           if (*stop) break;
-          // stored j of A
+          // stored j of X
           for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
             double R_sum = 0.0;
-            // stored k of A
+            // stored k of X
             for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
               const int64_t k = A_crd3[pA3];
               R_sum += A_vals[pA3] * B_vals[k];

@@ -70,15 +70,6 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
   return begin;
 }
 
-// Whether it is better to select than to branch: on x86, compilers seldom select when asked to.
-static inline _Bool without_branches(void) {
-#ifdef __x86_64__
-  return 0;
-#else
-  return 1;
-#endif
-}
-
 // Get some lines of 64 bytes that will be written soon.
 static inline void write_soon(void *at, int32_t lines) {
 #ifdef __aarch64__
@@ -115,7 +106,8 @@ static inline void put_at_float64(double *to, int64_t begin, const double *from,
 
 // forall i:
 //   forall j:
-//     R(i,j) = A(i,j) + B(i,j)
+//     C(i,j) = A(i,j) + B(i,j)
+// In the code, C is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -138,8 +130,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   int64_t own_vals_shelf_count = 0;
   int32_t status = 0;
   int32_t failed = 0;
-  const int64_t A2_size = A_pos2[i_size];
-  const int64_t B2_size = B_pos2[i_size];
   const int64_t pieces_near = lesser(room * 12 / 262144, threads * 1024 - 1024);
   const int64_t pieces_most = greater(pieces_near, threads * 32 - 32);
   const int64_t pieces = greater(i_size < pieces_most ? i_size : pieces_most, 1);
@@ -213,62 +203,29 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               own_vals = resize(own_vals, own2_room, sizeof(double), &status);
               if (status) goto leave_1;
             }
-            if (without_branches() && pA2_end < A2_size && pB2_end < B2_size) {
-              // coordinates are read one ahead, as something lies beyond both runs
-              int32_t jA = A_crd2[pA2];
-              int32_t jB = B_crd2[pB2];
-              // j of A and B, in order
-              while (pA2 < pA2_end && pB2 < pB2_end) {
-                if (jA == jB) {
-                  const int64_t j = jA;
-                  own_vals[own2] = A_vals[pA2] + B_vals[pB2];
-                  own_crd2[own2] = j;
-                  own2++;
-                  jA = A_crd2[pA2 + 1];
-                  jB = B_crd2[pB2 + 1];
-                  pA2++;
-                  pB2++;
-                } else {
-                  const int32_t jA_next = A_crd2[pA2 + 1];
-                  const int32_t jB_next = B_crd2[pB2 + 1];
-                  const int64_t j = jA < jB ? jA : jB;
-                  const double B_val = B_vals[pB2];
-                  const double A_val = A_vals[pA2];
-                  own_vals[own2] = jB < jA ? B_val : A_val;
-                  own_crd2[own2] = j;
-                  own2++;
-                  pA2 += jA < jB;
-                  pB2 += jB < jA;
-                  const int32_t jB_then = jB < jA ? jB_next : jB;
-                  jA = jB < jA ? jA : jA_next;
-                  jB = jB_then;
-                }
-              }
-            } else {
-              // j of A and B, in order
-              while (pA2 < pA2_end && pB2 < pB2_end) {
-                const int32_t jA = A_crd2[pA2];
-                const int32_t jB = B_crd2[pB2];
-                if (jA == jB) {
-                  const int64_t j = jA;
-                  own_vals[own2] = A_vals[pA2] + B_vals[pB2];
-                  own_crd2[own2] = j;
-                  own2++;
-                  pA2++;
-                  pB2++;
-                } else if (jA < jB) {
-                  const int64_t j = jA;
-                  own_vals[own2] = A_vals[pA2];
-                  own_crd2[own2] = j;
-                  own2++;
-                  pA2++;
-                } else {
-                  const int64_t j = jB;
-                  own_vals[own2] = B_vals[pB2];
-                  own_crd2[own2] = j;
-                  own2++;
-                  pB2++;
-                }
+            // j of A and B, in order
+            while (pA2 < pA2_end && pB2 < pB2_end) {
+              const int32_t jA = A_crd2[pA2];
+              const int32_t jB = B_crd2[pB2];
+              if (jA == jB) {
+                const int64_t j = jA;
+                own_vals[own2] = A_vals[pA2] + B_vals[pB2];
+                own_crd2[own2] = j;
+                own2++;
+                pA2++;
+                pB2++;
+              } else if (jA < jB) {
+                const int64_t j = jA;
+                own_vals[own2] = A_vals[pA2];
+                own_crd2[own2] = j;
+                own2++;
+                pA2++;
+              } else {
+                const int64_t j = jB;
+                own_vals[own2] = B_vals[pB2];
+                own_crd2[own2] = j;
+                own2++;
+                pB2++;
               }
             }
             // rest of B

@@ -42,7 +42,8 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 }
 
 // forall i:  [CPUThread, NoRaces]
-//   R(i) = A(i,i)
+//   a(i) = A(i,i)
+// In the code, a is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -85,16 +85,17 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 
 // forall i:  [CPUThread, NoRaces]
 //   forall j:  [prefetch C[j, k] 6 ahead]
-//     R(i,j) = W * A(i,j)
+//     Y(i,j) = w * A(i,j)
 //     where
 //       forall k1:  [CPUVector, ParallelReduction; unroll]
-//         W += X(k1)
+//         w += w1(k1)
 //       where
 //         forall k0:
-//           forall k1_2:  [unroll]
-//             X(k1_2) += B(i,k) * C(j,k)
+//           forall k1w:  [unroll]
+//             w1(k1w) += B(i,k) * C(j,k)
 // such that split(k, k0, k1, 8),
-//   precompute(k1, k1_2)
+//   precompute(k1, k1w)
+// In the code, Y is R, w is W, w1 is X, k1w is k1_2.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -211,11 +211,12 @@ static inline void put_at_float64(double *to, int64_t begin, const double *from,
 
 // forall i:
 //   forall j:
-//     R(i,j) = W(j)
+//     C(i,j) = w(j)
 //   where
 //     forall k:
 //       forall j:
-//         W(j) += A(i,k) * B(k,j)
+//         w(j) += A(i,k) * B(k,j)
+// In the code, C is R, w is W.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -338,7 +339,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               own_vals = resize(own_vals, own2_room, sizeof(double), &status);
               if (status) goto leave_1;
             }
-            // stored j of W
+            // stored j of w
             for (int64_t pW1 = 0; pW1 < W_count; pW1++) {
               const int64_t j = W_keys[pW1];
               own_vals[own2] = W_vals[W_keys[pW1]];

@@ -40,7 +40,8 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 
 // forall i:  [CPUThread, NoRaces]
 //   forall j:
-//     R(i) += A(i,j) * B(j)
+//     y(i) += A(i,j) * x(j)
+// In the code, y is R, x is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

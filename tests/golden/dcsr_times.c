@@ -117,7 +117,8 @@ static inline void put_at_float64(double *to, int64_t begin, const double *from,
 
 // forall i:
 //   forall j:
-//     R(i,j) = A(i,j) * B(i,j)
+//     C(i,j) = A(i,j) * B(i,j)
+// In the code, C is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -41,8 +41,9 @@ static void *resize(void *array, int64_t count, size_t size, int32_t *status) {
 }
 
 // forall f:
-//   R(i,j) = A(i,j) * B(i,j)
+//   C(i,j) = A(i,j) * B(i,j)
 // such that fuse(i, j, f)
+// In the code, C is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t room = sizes[1];
   const int32_t *restrict A_crd1 = arrays[1];

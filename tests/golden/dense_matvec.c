@@ -66,13 +66,14 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 
 // forall i:  [CPUThread, NoRaces]
 //   forall j1:  [CPUVector, ParallelReduction; unroll]
-//     R(i) += W(j1)
+//     y(i) += w(j1)
 //   where
 //     forall j0:
-//       forall j1_2:  [unroll]
-//         W(j1_2) += A(i,j) * B(j)
+//       forall j1w:  [unroll]
+//         w(j1w) += A(i,j) * x(j)
 // such that split(j, j0, j1, 8),
-//   precompute(j1, j1_2)
+//   precompute(j1, j1w)
+// In the code, y is R, x is B, w is W, j1w is j1_2.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -128,18 +128,19 @@ static void clear(int64_t *table, int64_t mask) {
   for (int64_t n = 0; n <= mask; n++) table[n] = -1;
 }
 
-// forall i:
-//   forall j:
-//     forall k:
-//       forall l:
-//         R(i,j,k,l) = W(i,j,k,l)
+// forall j:
+//   forall k:
+//     forall l:
+//       forall m:
+//         Z(j,k,l,m) = w(j,k,l,m)
 // where
-//   forall m:
-//     forall i:
-//       forall j:
-//         forall k:
-//           forall l:
-//             W(i,j,k,l) += A(m,i,j) * B(m,k,l)
+//   forall i:
+//     forall j:
+//       forall k:
+//         forall l:
+//           forall m:
+//             w(j,k,l,m) += X(i,j,k) * Y(i,l,m)
+// In the code, Z is R, X is A, Y is B, w is W, j is i, k is j, l is k, m is l, i is m.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t room = sizes[1];
@@ -223,23 +224,23 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const int64_t pA1_end = A_pos1[1];
   int64_t pB1 = 0;
   const int64_t pB1_end = B_pos1[1];
-  // m of A and B, in order
+  // i of X and Y, in order
   while (pA1 < pA1_end && pB1 < pB1_end) {
     if (*stop) break;
     const int64_t mA = A_crd1[pA1];
     const int64_t mB = B_crd1[pB1];
     if (mA == mB) {
-      // stored i of A
+      // stored j of X
       for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
         const int64_t i = A_crd2[pA2];
-        // stored j of A
+        // stored k of X
         for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
           const int64_t j = A_crd3[pA3];
           const double A_val = A_vals[pA3];
-          // stored k of B
+          // stored l of Y
           for (int64_t pB2 = B_pos2[pB1]; pB2 < B_pos2[pB1 + 1]; pB2++) {
             const int64_t k = B_crd2[pB2];
-            // stored l of B
+            // stored m of Y
             for (int64_t pB3 = B_pos3[pB2]; pB3 < B_pos3[pB2 + 1]; pB3++) {
               const int64_t l = B_crd3[pB3];
               const int64_t W_key = ((i * j_size + j) * k_size + k) * l_size + l;
@@ -284,7 +285,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     R_pos2 = resize(R_pos2, R1_room + 1, sizeof(int32_t), &status);
     if (status) goto done;
   }
-  // rest of W
+  // rest of w
   while (pW1 < pW1_end) {
     __asm__("");  // few iterations: neither vectors nor a call
     if (*stop) break;
@@ -302,7 +303,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
       R_pos3 = resize(R_pos3, R2_room + 1, sizeof(int32_t), &status);
       if (status) goto done;
     }
-    // rest of W
+    // rest of w
     while (pW2 < pW2_end) {
       __asm__("");  // few iterations: neither vectors nor a call
       const int64_t j = W_keys[pW2] / (k_size * l_size) % j_size;
@@ -319,7 +320,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         R_pos4 = resize(R_pos4, R3_room + 1, sizeof(int32_t), &status);
         if (status) goto done;
       }
-      // rest of W
+      // rest of w
       while (pW3 < pW3_end) {
         __asm__("");  // few iterations: neither vectors nor a call
         const int64_t k = W_keys[pW3] / l_size % k_size;
@@ -334,7 +335,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           R_vals = resize(R_vals, R4_room, sizeof(double), &status);
           if (status) goto done;
         }
-        // stored l of W
+        // stored m of w
         for (int64_t pW4 = pW3; pW4 < pW3_next; pW4++) {
           const int64_t l = W_keys[pW4] % l_size;
           R_vals[nR4] = W_vals[W_slots[pW4]];

@@ -39,14 +39,15 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
   return value;
 }
 
-// forall i0:  [GPUBlock, NoRaces]
-//   forall i1:  [GPUWarp, NoRaces]
-//     forall p1:  [GPUGroup of 8, parallel reduction]
-//       forall p0:  [unroll 2]
-//         R(i) min= f(A(i,j), B(j))
-// such that split(i, i0, i1, 32),
-//   pos(j, p, A[i, j]),
-//   split(p, p0, p1, 8)
+// forall block:  [GPUBlock, NoRaces]
+//   forall warp:  [GPUWarp, NoRaces]
+//     forall lane:  [GPUGroup of 8, parallel reduction]
+//       forall round:  [unroll 2]
+//         y(i) min= f(A(i,j), x(j))
+// such that split(i, block, warp, 32),
+//   pos(j, place, A[i, j]),
+//   split(place, round, lane, 8)
+// In the code, y is R, x is B, block is i0, warp is i1, place is p, round is p0, lane is p1.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t i_size,
     const int32_t *__restrict__ A_pos2,

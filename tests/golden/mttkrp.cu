@@ -40,19 +40,22 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
   return begin;
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p10:  [GPUWarp, IgnoreRaces]
-//     forall l_20:  [GPUThread, Atomics]
-//       forall p11:  [unroll 4]
-//         forall l_21:  [unroll]
-//           R(i,l) += A(i,j,k) * B(j,l) * C(k,l)
-// such that bound(l, l_2, 8, MaxExact),
-//   split(l_2, l_20, l_21, 2),
-//   fuse(i, j, f),
-//   fuse(f, k, f_2),
-//   pos(f_2, p, A[i, j, k], parents=stored),
-//   split(p, p0, p1, 2048),
-//   split(p1, p10, p11, 32)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall warp:  [GPUWarp, IgnoreRaces]
+//     forall unit:  [GPUThread, Atomics]
+//       forall entry:  [unroll 4]
+//         forall part:  [unroll]
+//           M(i,j) += X(i,k,l) * F(k,j) * G(l,j)
+// such that bound(j, column, 8, MaxExact),
+//   split(column, unit, part, 2),
+//   fuse(i, k, fused0),
+//   fuse(fused0, l, fused),
+//   pos(fused, place, X[i, k, l], parents=stored),
+//   split(place, block, tile, 2048),
+//   split(tile, warp, entry, 32)
+// In the code, M is R, X is A, F is B, G is C, k is j, l is k, j is l, column is l_2,
+// unit is l_20, part is l_21, fused0 is f, fused is f_2, place is p, block is p0, tile is p1,
+// warp is p10, entry is p11.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A3_size,
     const index_t A2_size,
@@ -143,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(
     index_t pA3_at = p_lo_2;
     while (pA3_at < p_hi_2) {
       const index_t pA3_stop = lesser(A_pos3[A_pos2[pA1 + 1]], p_hi_2);
-      // positions of A that add to one entry
+      // positions of X that add to one entry
 #pragma unroll 4
       for (index_t pA3 = pA3_at; pA3 < pA3_stop; pA3++) {
         pA2 = A_tiles2_of3_1[pA3];

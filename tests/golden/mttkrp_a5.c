@@ -82,16 +82,17 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
   return begin + count / parts * part + (part < rest ? part : rest);
 }
 
-// forall i0:  [CPUThread, NoRaces]
-//   forall i1:
-//     forall j:
-//       forall k:
-//         R(i,k) += W(k) * B(j,k)
+// forall i1:  [CPUThread, NoRaces]
+//   forall i2:
+//     forall k:
+//       forall j:
+//         Y(i,j) += precomputed(j) * B(k,j)
 //       where
 //         forall l:
-//           forall k:
-//             W(k) += A(i,j,l) * C(l,k)
-// such that split(i, i0, i1, 32)
+//           forall j:
+//             precomputed(j) += X(i,k,l) * C(l,j)
+// such that split(i, i1, i2, 32)
+// In the code, Y is R, X is A, precomputed is W, k is j, j is k, i1 is i0, i2 is i1.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -133,10 +134,10 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             const int64_t i_hi = lesser(i_lo + 32, i_size);
             int64_t pA1_lo = lower_bound_int32(A_crd1, 0, A_pos1[1], i_lo);
             const int64_t pA1_hi = lower_bound_int32(A_crd1, pA1_lo, A_pos1[1], i_hi);
-            // stored i of A
+            // stored i of X
             for (int64_t pA1 = pA1_lo; pA1 < pA1_hi; pA1++) {
               const int64_t i = A_crd1[pA1];
-              // stored j of A
+              // stored k of X
               for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
                 const int64_t j = A_crd2[pA2];
                 _Bool W_any = 0;
@@ -148,7 +149,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   for (int64_t k_tile_at = 0; k_tile_at < 32; k_tile_at++) {
                     W_sums32[k_tile_at] = 0.0;
                   }
-                  // stored l of A
+                  // stored l of X
                   for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
                     const int64_t l = A_crd3[pA3];
                     const double A_val = A_vals[pA3];
@@ -180,7 +181,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   for (int64_t k_tile_at = 0; k_tile_at < 16; k_tile_at++) {
                     W_sums16[k_tile_at] = 0.0;
                   }
-                  // stored l of A
+                  // stored l of X
                   for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
                     const int64_t l = A_crd3[pA3];
                     const double A_val_2 = A_vals[pA3];
@@ -210,7 +211,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   for (int64_t k_tile_at = 0; k_tile_at < 4; k_tile_at++) {
                     W_sums4[k_tile_at] = 0.0;
                   }
-                  // stored l of A
+                  // stored l of X
                   for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
                     const int64_t l = A_crd3[pA3];
                     const double A_val_3 = A_vals[pA3];
@@ -235,7 +236,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 // columns that are left
                 while (k_tile < k_size) {
                   double W_sum = 0.0;
-                  // stored l of A
+                  // stored l of X
                   for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
                     const int64_t l = A_crd3[pA3];
                     W_sum += A_vals[pA3] * C_vals[l * k_size + k_tile];
@@ -245,7 +246,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   k_tile++;
                 }
                 if (W_any) {
-                  // every k
+                  // every j
 #pragma omp simd
                   for (int64_t k = 0; k < k_size; k++) {
                     R_vals[i * k_size + k] += W_vals[k] * B_vals[j * k_size + k];

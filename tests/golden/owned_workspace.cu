@@ -2,14 +2,15 @@ typedef int int32_t;
 typedef int index_t;
 
 // forall i:  [GPUBlock, NoRaces]
-//   forall j_2:  [GPUThread, NoRaces]
-//     R(i,j) = W(j_2)
+//   forall kb:  [GPUThread, NoRaces]
+//     C(i,k) = w(kb)
 //   where
-//     forall k:
-//       forall j_2_2:  [GPUThread, NoRaces]
-//         W(j_2_2) += A(i,k) * B(k,j)
-// such that bound(j, j_2, 32, MaxExact),
-//   precompute(j_2, j_2_2)
+//     forall j:
+//       forall kw:  [GPUThread, NoRaces]
+//         w(kw) += A(i,j) * B(j,k)
+// such that bound(k, kb, 32, MaxExact),
+//   precompute(kb, kw)
+// In the code, C is R, w is W, k is j, j is k, kb is j_2, kw is j_2_2.
 extern "C" __global__ void __launch_bounds__(32) kernel_1(
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
@@ -24,14 +25,14 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(
   // clear
   const index_t W_at = lane;
   W_vals[W_at] = 0.0f;
-  // stored k of A
+  // stored j of A
   for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
     const index_t k = A_crd2[pA2];
     const float A_val = A_vals[pA2];
-    // every j
+    // every k
     const index_t j = lane;
     W_vals[j] += A_val * B_vals[k * 32 + j];
   }
-  // every j
+  // every k
   R_vals[i * 32 + lane] = W_vals[lane];
 }

@@ -55,20 +55,23 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
   return value;
 }
 
-// forall p0:  [GPUBlock, NoRaces]
-//   forall p10:  [GPUWarp, NoRaces]
-//     forall p11:
-//       forall k_201:  [GPUGroup of 2, parallel reduction]
-//         forall k_200:  [unroll]
-//           forall k_21:  [unroll]
-//             R(i,j) += A(i,j) * B(i,k) * C(j,k)
-// such that bound(k, k_2, 8, MaxExact),
-//   fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 256),
-//   split(p1, p10, p11, 4),
-//   split(k_2, k_20, k_21, 2),
-//   split(k_20, k_200, k_201, 2)
+// forall block:  [GPUBlock, NoRaces]
+//   forall warp:  [GPUWarp, NoRaces]
+//     forall entry:
+//       forall lane:  [GPUGroup of 2, parallel reduction]
+//         forall round:  [unroll]
+//           forall part:  [unroll]
+//             D(i,j) += A(i,j) * U(i,k) * V(j,k)
+// such that bound(k, term, 8, MaxExact),
+//   fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 256),
+//   split(tile, warp, entry, 4),
+//   split(term, unit, part, 2),
+//   split(unit, round, lane, 2)
+// In the code, D is R, U is B, V is C, term is k_2, fused is f, place is p, block is p0,
+// tile is p1, warp is p10, entry is p11, unit is k_20, part is k_21, round is k_200,
+// lane is k_201.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

@@ -4,7 +4,8 @@ typedef __INT64_TYPE__ int64_t;
 // forall i:
 //   forall j:
 //     forall k:  [CPUVector, ParallelReduction]
-//       R(i,j) += A(i,j) * B(i,k) * C(j,k)
+//       Y(i,j) += A(i,j) * B(i,k) * C(j,k)
+// In the code, Y is R.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

@@ -34,18 +34,20 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
   return begin;
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p10:  [GPUWarp, IgnoreRaces]
-//     forall k1:  [GPUThread, Atomics]
-//       forall k0_2:
-//         forall p11:
-//           R(i,k) += A(i,j) * B(j,k)
-// such that split(k, k0, k1, 16),
-//   bound(k0, k0_2, 2, MaxExact),
-//   fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 64),
-//   split(p1, p10, p11, 4)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall warp:  [GPUWarp, IgnoreRaces]
+//     forall unit:  [GPUThread, Atomics]
+//       forall part:
+//         forall entry:
+//           C(i,k) += A(i,j) * B(j,k)
+// such that split(k, parts, unit, 16),
+//   bound(parts, part, 2, MaxExact),
+//   fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 64),
+//   split(tile, warp, entry, 4)
+// In the code, C is R, parts is k0, unit is k1, part is k0_2, fused is f, place is p, block is p0,
+// tile is p1, warp is p10, entry is p11.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

@@ -51,17 +51,19 @@ static __device__ inline bool of_parallel(T &value, index_t &index, unsigned mas
   return index >= 0 && __ffs(known) - 1 == (int)(threadIdx.x & 31);
 }
 
-// forall f0:  [GPUBlock, NoRaces]
-//   forall f10:  [GPUWarp, NoRaces]
-//     forall f11:
-//       forall p1:  [GPUGroup of 8, parallel reduction]
-//         forall p0:
-//           R(i,j) += A(i,k) * B(k,j)
-// such that fuse(i, j, f),
-//   split(f, f0, f1, 16),
-//   split(f1, f10, f11, 2),
-//   pos(k, p, A[i, k]),
-//   split(p, p0, p1, 32)
+// forall block:  [GPUBlock, NoRaces]
+//   forall warp:  [GPUWarp, NoRaces]
+//     forall part:
+//       forall lane:  [GPUGroup of 8, parallel reduction]
+//         forall round:
+//           C(i,k) += A(i,j) * B(j,k)
+// such that fuse(i, k, entry),
+//   split(entry, block, tile, 16),
+//   split(tile, warp, part, 2),
+//   pos(j, place, A[i, j]),
+//   split(place, round, lane, 32)
+// In the code, C is R, k is j, j is k, entry is f, block is f0, tile is f1, warp is f10,
+// part is f11, place is p, round is p0, lane is p1.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t f_end,
     const index_t j_size,
@@ -90,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     for (index_t i = i_lo; i < i_hi; i++) {
       const index_t j_lo = greater(f_lo_2 - i * j_size, 0);
       const index_t j_hi = lesser(f_hi_2 - i * j_size, j_size);
-      // j of this run
+      // k of this run
       for (index_t j = j_lo; j < j_hi; j++) {
         const index_t pA2_begin = A_pos2[i];
         const index_t pA2_end = A_pos2[i + 1];

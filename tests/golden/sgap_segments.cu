@@ -56,16 +56,18 @@ static __device__ inline bool of_segment(T &value, index_t index, unsigned mask)
   return index >= 0 && (lane == G - 1 || heads >> (at + 1) & 1);
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall k0_2:  [GPUWarp, NoRaces]
-//     forall k1:
-//       forall p1:  [GPUGroup of 32, segment reduction]
-//         R(i,k) += A(i,j) * B(j,k)
-// such that split(k, k0, k1, 16),
-//   bound(k0, k0_2, 2, MaxExact),
-//   fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 128)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall unit:  [GPUWarp, NoRaces]
+//     forall part:
+//       forall tile:  [GPUGroup of 32, segment reduction]
+//         C(i,k) += A(i,j) * B(j,k)
+// such that split(k, units, part, 16),
+//   bound(units, unit, 2, MaxExact),
+//   fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 128)
+// In the code, C is R, units is k0, part is k1, unit is k0_2, fused is f, place is p, block is p0,
+// tile is p1.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

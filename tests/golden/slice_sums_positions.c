@@ -43,11 +43,12 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 
 // forall p0:  [CPUThread, Atomics]
 //   forall p1:
-//     R(i) += A(i,j,k) * B(j) * C(k)
-// such that fuse(j, k, f),
-//   fuse(i, f, f_2),
-//   pos(f_2, p, A[i, j, k]),
+//     y(i) += X(i,k,l) * b(k) * c(l)
+// such that fuse(k, l, kl),
+//   fuse(i, kl, f),
+//   pos(f, p, X[i, k, l]),
 //   split(p, p0, p1, 64)
+// In the code, y is R, X is A, b is B, c is C, k is j, l is k, kl is f, f is f_2.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -87,7 +88,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             const int64_t p_lo = p0 * 64;
             const int64_t p_hi = lesser(p_lo + 64, pA3_end);
             int64_t pA3_at = p_lo;
-            // segments of A
+            // segments of X
             while (pA3_at < p_hi) {
               while (pA3_at == A_pos3[pA2 + 1]) {
                 pA2++;
@@ -106,7 +107,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 const int64_t pA3_stop_2 = lesser(A_pos3[pA2 + 1], pA3_stop);
                 const int64_t j = A_crd2[pA2];
                 const double B_val = B_vals[j];
-                // stored k of A
+                // stored l of X
                 for (int64_t pA3_2 = pA3_at_2; pA3_2 < pA3_stop_2; pA3_2++) {
                   const int64_t k = A_crd3[pA3_2];
                   R_sum += A_vals[pA3_2] * B_val * C_vals[k];

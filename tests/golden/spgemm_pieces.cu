@@ -298,12 +298,13 @@ static __device__ index_t greater(index_t a, index_t b) {
 }
 
 // forall i:
-//   forall j:
-//     R(i,j) = W(j)
+//   forall k:
+//     C(i,k) = w(k)
 //   where
-//     forall k:
-//       forall j:  [GPUThread, NoRaces]
-//         W(j) += A(i,k) * B(k,j)
+//     forall j:
+//       forall k:  [GPUThread, NoRaces]
+//         w(k) += A(i,j) * B(j,k)
+// In the code, C is R, w is W, k is j, j is k.
 extern "C" __global__ void __launch_bounds__(64) kernel_1(
     const index_t pieces,
     const index_t i_size,
@@ -348,10 +349,10 @@ extern "C" __global__ void __launch_bounds__(64) kernel_1(
           W_set[W_set_begin + W_at] = -1;
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
-        // stored k of A
+        // stored j of A
         for (index_t pA2 = A_pos2[piece]; pA2 < A_pos2[piece + 1]; pA2++) {
           const index_t k = A_crd2[pA2];
-          // stored j of B
+          // stored k of B
           for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
             const index_t W_key = B_crd2[pB2];
             claim(&W_set[W_set_begin], W_used, W_key);
@@ -423,10 +424,10 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_2(
       W_set[W_at] = -1;
     }
     __syncthreads();
-    // stored k of A
+    // stored j of A
     for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
       const index_t k = A_crd2[pA2];
-      // stored j of B
+      // stored k of B
       for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
         const index_t W_key = B_crd2[pB2];
         claim(W_set, W_used, W_key);
@@ -467,10 +468,10 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_3(
     index_t own2 = 0;
     // i of this run
     if (piece < i_size) {
-      // stored k of A
+      // stored j of A
       for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
         const index_t k = A_crd2[pA2];
-        // stored j of B
+        // stored k of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
           const index_t W_key = B_crd2[pB2];
           mark_bit(&W_bits[W_bits_begin], W_key);
@@ -542,11 +543,11 @@ extern "C" __global__ void __launch_bounds__(64) kernel_5(
           W_set[W_set_begin + W_at] = -1;
         }
         __syncwarp(0xffffu << (threadIdx.x & 16));
-        // stored k of A
+        // stored j of A
         for (index_t pA2 = A_pos2[piece]; pA2 < A_pos2[piece + 1]; pA2++) {
           const index_t k = A_crd2[pA2];
           const double A_val = A_vals[pA2];
-          // stored j of B
+          // stored k of B
           for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
             const index_t j = B_crd2[pB2];
             const index_t W_slot = claim(&W_set[W_set_begin], W_used, j);
@@ -563,7 +564,7 @@ extern "C" __global__ void __launch_bounds__(64) kernel_5(
         __syncwarp(0xffffu << (threadIdx.x & 16));
         sort_keys<16>(&W_keys[W_keys_begin], W_count, 0xffffu << (threadIdx.x & 16));
         __syncwarp(0xffffu << (threadIdx.x & 16));
-        // stored j of W
+        // stored k of w
         for (index_t pW1 = lane; pW1 < W_count; pW1 += 16) {
           const index_t j = W_keys[W_keys_begin + pW1];
           R_vals[own2 + pW1] = W_vals[W_set_begin + slot_of(&W_set[W_set_begin], W_used, W_keys[W_keys_begin + pW1])];
@@ -624,11 +625,11 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
       W_vals[W_at] = 0.0;
     }
     __syncthreads();
-    // stored k of A
+    // stored j of A
     for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
       const index_t k = A_crd2[pA2];
       const double A_val_2 = A_vals[pA2];
-      // stored j of B
+      // stored k of B
       for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
         const index_t j = B_crd2[pB2];
         const index_t W_slot = claim(W_set, W_used, j);
@@ -641,7 +642,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
     __syncthreads();
     sort_keys<0>(W_keys, W_count, 1u);
     __syncthreads();
-    // stored j of W
+    // stored k of w
     for (index_t pW1 = threadIdx.x; pW1 < W_count; pW1 += 1024) {
       const index_t j = W_keys[pW1];
       R_vals[own2 + pW1] = W_vals[slot_of(W_set, W_used, W_keys[pW1])];
@@ -688,11 +689,11 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_7(
     index_t own2 = R2_first[piece];
     // i of this run
     if (piece < i_size) {
-      // stored k of A
+      // stored j of A
       for (index_t pA2 = A_pos2[piece] + warp; pA2 < A_pos2[piece + 1]; pA2 += 64) {
         const index_t k = A_crd2[pA2];
         const double A_val_3 = A_vals[pA2];
-        // stored j of B
+        // stored k of B
         for (index_t pB2 = B_pos2[k] + lane; pB2 < B_pos2[k + 1]; pB2 += 16) {
           const index_t j = B_crd2[pB2];
           mark_bit(&W_bits[W_bits_begin], j);
@@ -703,7 +704,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_7(
       __syncthreads();
       W_count = list_bits<0>(&W_bits[W_bits_begin], (j_size + 31) / 32, W_tally, &W_keys[W_keys_begin], 1u);
       __syncthreads();
-      // stored j of W
+      // stored k of w
       for (index_t pW1 = threadIdx.x; pW1 < W_count; pW1 += 1024) {
         const index_t j = W_keys[W_keys_begin + pW1];
         R_vals[own2 + pW1] = W_vals[W_vals_begin + W_keys[W_keys_begin + pW1]];

@@ -6,12 +6,13 @@ static inline int64_t lesser(int64_t a, int64_t b) {
 }
 
 // forall i:
-//   forall p0:
+//   forall jpos0:
 //     forall k:
-//       forall p1:
-//         R(i,k) += A(i,j) * B(j,k)
-// such that pos(j, p, A[i, j]),
-//   split(p, p0, p1, 2)
+//       forall jpos1:
+//         Y(i,k) += A(i,j) * X(j,k)
+// such that pos(j, jpos, A[i, j]),
+//   split(jpos, jpos0, jpos1, 2)
+// In the code, Y is R, X is B, jpos is p, jpos0 is p0, jpos1 is p1.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

@@ -40,13 +40,14 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 
 // forall i0:  [CPUThread, NoRaces]
 //   forall i1:
-//     forall p0:
+//     forall jpos0:
 //       forall k:  [CPUVector, IgnoreRaces]
-//         forall p1:
-//           R(i,k) += A(i,j) * B(j,k)
+//         forall jpos1:
+//           Y(i,k) += A(i,j) * X(j,k)
 // such that split(i, i0, i1, 8),
-//   pos(j, p, A[i, j]),
-//   split(p, p0, p1, 8)
+//   pos(j, jpos, A[i, j]),
+//   split(jpos, jpos0, jpos1, 8)
+// In the code, Y is R, X is B, jpos is p, jpos0 is p0, jpos1 is p1.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -82,10 +82,11 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 // forall p0:  [CPUThread, Atomics]
 //   forall p1:
 //     forall k:
-//       R(i,k) += A(i,j) * B(j,k)
+//       Y(i,k) += A(i,j) * X(j,k)
 // such that fuse(i, j, f),
 //   pos(f, p, A[i, j]),
 //   split(p, p0, p1, 64)
+// In the code, Y is R, X is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

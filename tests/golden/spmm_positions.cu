@@ -57,18 +57,20 @@ static __device__ index_t gallop_int32(const int32_t *array, index_t begin, inde
   return begin;
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p10:  [GPUWarp, IgnoreRaces]
-//     forall k_20:  [GPUThread, Atomics]
-//       forall p11:  [unroll 4]
-//         forall k_21:  [unroll]
-//           R(i,k) += A(i,j) * B(j,k)
-// such that bound(k, k_2, 32, MaxExact),
-//   split(k_2, k_20, k_21, 4),
-//   fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 512),
-//   split(p1, p10, p11, 16)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall warp:  [GPUWarp, IgnoreRaces]
+//     forall unit:  [GPUThread, Atomics]
+//       forall entry:  [unroll 4]
+//         forall part:  [unroll]
+//           C(i,k) += A(i,j) * B(j,k)
+// such that bound(k, column, 32, MaxExact),
+//   split(column, unit, part, 4),
+//   fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 512),
+//   split(tile, warp, entry, 16)
+// In the code, C is R, column is k_2, unit is k_20, part is k_21, fused is f, place is p,
+// block is p0, tile is p1, warp is p10, entry is p11.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

@@ -47,15 +47,16 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 }
 
 // forall i:  [CPUThread, NoRaces]
-//   forall j0:
-//     forall j1:  [unroll]
-//       R(i,j) = W(j1)
+//   forall k0:
+//     forall k1:  [unroll]
+//       Y(i,k) = w(k1)
 //     where
-//       forall k:
-//         forall j1_2:  [unroll]
-//           W(j1_2) += A(i,k) * B(k,j)
-// such that split(j, j0, j1, 8),
-//   precompute(j1, j1_2)
+//       forall j:
+//         forall k1w:  [unroll]
+//           w(k1w) += A(i,j) * X(j,k)
+// such that split(k, k0, k1, 8),
+//   precompute(k1, k1w)
+// In the code, Y is R, X is B, w is W, k is j, j is k, k0 is j0, k1 is j1, k1w is j1_2.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];
@@ -91,18 +92,18 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
               W_vals[W_at / LANES_float64] = (vector_float64){0};
             }
-            // stored k of A
+            // stored j of A
             for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
               const int64_t k = A_crd2[pA2];
               const double A_val = A_vals[pA2];
-              // j of this run
+              // k of this run
 #pragma GCC unroll 8
               for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
                 const int64_t j = j_lo_2 + j_at;
                 W_vals[j_at / LANES_float64] += A_val * *(const near_float64 *)&B_vals[k * j_size + j];
               }
             }
-            // j of this run
+            // k of this run
 #pragma GCC unroll 8
             for (int64_t j_at = 0; j_at < 8; j_at += LANES_float64) {
               const int64_t j = j_lo_2 + j_at;
@@ -118,11 +119,11 @@ int32_t kernel(void **arrays, int64_t *sizes) {
             for (int64_t W_at = 0; W_at < 8; W_at += LANES_float64) {
               W_vals[W_at / LANES_float64] = (vector_float64){0};
             }
-            // stored k of A
+            // stored j of A
             for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
               const int64_t k = A_crd2[pA2];
               const double A_val_2 = A_vals[pA2];
-              // j of this run
+              // k of this run
 #pragma GCC unroll 8
               for (int64_t j_at = 0; j_at < 8; j_at++) {
                 const int64_t j = j_lo + j_at;
@@ -131,7 +132,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                 }
               }
             }
-            // j of this run
+            // k of this run
 #pragma GCC unroll 8
             for (int64_t j_at = 0; j_at < 8; j_at++) {
               const int64_t j = j_lo + j_at;

@@ -7,19 +7,21 @@ template <typename T, int N> struct alignas(alignment(N * sizeof(T))) Vector {
   T of[N];
 };
 
-// forall i0:  [GPUBlock, NoRaces]
-//   forall i1:  [GPUWarp, NoRaces]
-//     forall j_20:  [GPUThread, NoRaces]
-//       forall j_21:  [unroll]
-//         R(i,j) = W(j_21)
+// forall block:  [GPUBlock, NoRaces]
+//   forall warp:  [GPUWarp, NoRaces]
+//     forall unit:  [GPUThread, NoRaces]
+//       forall part:  [unroll]
+//         C(i,k) = w(part)
 //       where
-//         forall k:  [unroll 4]
-//           forall j_21_2:  [unroll]
-//             W(j_21_2) += A(i,k) * B(k,j)
-// such that bound(j, j_2, 32, MaxExact),
-//   split(j_2, j_20, j_21, 4),
-//   split(i, i0, i1, 32),
-//   precompute(j_21, j_21_2)
+//         forall j:  [unroll 4]
+//           forall part_sum:  [unroll]
+//             w(part_sum) += A(i,j) * B(j,k)
+// such that bound(k, column, 32, MaxExact),
+//   split(column, unit, part, 4),
+//   split(i, block, warp, 32),
+//   precompute(part, part_sum)
+// In the code, C is R, w is W, k is j, j is k, column is j_2, unit is j_20, part is j_21,
+// block is i0, warp is i1, part_sum is j_21_2.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t i_size,
     const int32_t *__restrict__ A_pos2,
@@ -43,20 +45,20 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
     for (index_t W_at = 0; W_at < 4; W_at++) {
       W_vals[W_at] = 0.0f;
     }
-    // stored k of A
+    // stored j of A
 #pragma unroll 4
     for (index_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2++) {
       const index_t k = A_crd2[pA2];
       const float A_val = A_vals[pA2];
       const Vector<float, 4> B_vector = *(const Vector<float, 4> *)&B_vals[k * 32 + j_2_lo];
-      // j of this run
+      // k of this run
 #pragma unroll
       for (index_t j_at = 0; j_at < 4; j_at++) {
         W_vals[j_at] += A_val * B_vector.of[j_at];
       }
     }
     Vector<float, 4> R_vector;
-    // j of this run
+    // k of this run
 #pragma unroll
     for (index_t j_at = 0; j_at < 4; j_at++) {
       R_vector.of[j_at] = W_vals[j_at];

@@ -74,20 +74,22 @@ static __device__ inline bool of_segment(T &value, index_t index, unsigned mask)
   return index >= 0 && (lane == G - 1 || heads >> (at + 1) & 1);
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p10:  [GPUWarp, IgnoreRaces]
-//     forall p110:  [GPUThread, Atomics]
-//       forall p111:
-//         R(i) += W(p111)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall warp:  [GPUWarp, IgnoreRaces]
+//     forall thread:  [GPUThread, Atomics]
+//       forall thread_nz:
+//         y(i) += w(thread_nz)
 //       where
-//         forall p111_2:  [unroll 7]
-//           W(p111_2) = A(i,j) * B(j)
+//         forall thread_nz_pre:  [unroll 7]
+//           w(thread_nz_pre) = A(i,j) * x(j)
 // such that fuse(i, j, f),
-//   pos(f, p, A[i, j]),
-//   split(p, p0, p1, 3584),
-//   split(p1, p10, p11, 224),
-//   split(p11, p110, p111, 7),
-//   precompute(p111, p111_2)
+//   pos(f, fpos, A[i, j]),
+//   split(fpos, block, fpos1, 3584),
+//   split(fpos1, warp, fpos2, 224),
+//   split(fpos2, thread, thread_nz, 7),
+//   precompute(thread_nz, thread_nz_pre)
+// In the code, y is R, x is B, w is W, fpos is p, block is p0, fpos1 is p1, warp is p10,
+// fpos2 is p11, thread is p110, thread_nz is p111, thread_nz_pre is p111_2.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

@@ -42,12 +42,13 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
   return begin + count / parts * part + (part < rest ? part : rest);
 }
 
-// forall p0:  [CPUThread, NoRaces]
-//   forall p1:
+// forall i0:  [CPUThread, NoRaces]
+//   forall i1:
 //     forall j:
-//       R(i) += A(i,j) * B(j)
-// such that pos(i, p, A[i, j]),
-//   divide(p, p0, p1, 8, balanced by A)
+//       y(i) += A(i,j) * x(j)
+// such that pos(i, i_pos, A[i, j]),
+//   divide(i_pos, i0, i1, 8, balanced by A)
+// In the code, y is R, x is B, i_pos is p, i0 is p0, i1 is p1.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -5,11 +5,12 @@ static inline int64_t lesser(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// forall i0:
-//   forall i1:
+// forall i1:
+//   forall i2:
 //     forall j:
-//       R(i) += A(i,j) * B(j)
-// such that split(i, i0, i1, 4)
+//       y(i) += A(i,j) * x(j)
+// such that split(i, i1, i2, 4)
+// In the code, y is R, x is B, i1 is i0, i2 is i1.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

@@ -17,9 +17,10 @@ static inline int64_t lesser(int64_t a, int64_t b) {
 }
 
 // forall p:
-//   R(i) += A(i,j) * B(j)
+//   y(i) += A(i,j) * x(j)
 // such that fuse(i, j, f),
 //   pos(f, p, A[i, j])
+// In the code, y is R, x is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

@@ -43,10 +43,11 @@ static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts)
 
 // forall p0:  [CPUThread, Atomics]
 //   forall p1:
-//     R(i) += A(i,j) * B(j)
+//     y(i) += A(i,j) * x(j)
 // such that fuse(i, j, f),
 //   pos(f, p, A[i, j]),
 //   split(p, p0, p1, 16)
+// In the code, y is R, x is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

@@ -21,7 +21,8 @@ static int64_t gallop_int32(const int32_t *array, int64_t begin, int64_t end, in
 
 // forall i:
 //   forall j:  [gallop]
-//     R(i) += A(i,j) * B(j)
+//     y(i) += A(i,j) * x(j)
+// In the code, y is R, x is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];
@@ -40,7 +41,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
     const int64_t pA2_end = A_pos2[i + 1];
     int64_t pB1 = 0;
     const int64_t pB1_end = B_pos1[1];
-    // j of A and B, in order
+    // j of A and x, in order
     while (pA2 < pA2_end && pB1 < pB1_end) {
       const int64_t jA = A_crd2[pA2];
       const int64_t jB = B_crd1[pB1];

@@ -86,7 +86,8 @@ static inline void sum_rows_float64(const masked_float64 *rows, double *sums) {
 
 // forall i:
 //   forall j:  [CPUVector, ParallelReduction]
-//     R(i) += A(i,j) * B(j)
+//     y(i) += A(i,j) * x(j)
+// In the code, y is R, x is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

@@ -39,10 +39,11 @@ static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t
 }
 
 // forall i:  [CPUThread, NoRaces]
-//   R(i) = W + C(i)
+//   y(i) = w + z(i)
 //   where
 //     forall j:
-//       W += A(i,j) * B(j)
+//       w += A(i,j) * x(j)
+// In the code, y is R, x is B, z is C, w is W.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t threads = sizes[0];

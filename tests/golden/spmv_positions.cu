@@ -74,14 +74,16 @@ static __device__ inline bool of_segment(T &value, index_t index, unsigned mask)
   return index >= 0 && (lane == G - 1 || heads >> (at + 1) & 1);
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p10:  [GPUThread, Atomics]
-//     forall p11:
-//       R(i) += A(i,j) * B(j)
-// such that fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 1024),
-//   split(p1, p10, p11, 4)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall thread:  [GPUThread, Atomics]
+//     forall entry:
+//       y(i) += A(i,j) * x(j)
+// such that fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 1024),
+//   split(tile, thread, entry, 4)
+// In the code, y is R, x is B, fused is f, place is p, block is p0, tile is p1, thread is p10,
+// entry is p11.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

@@ -53,16 +53,18 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
   return value;
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p1:  [GPUGroup of 8, segment reduction]
-//     R(i) += W(p1)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall tile:  [GPUGroup of 8, segment reduction]
+//     y(i) += w(tile)
 //   where
-//     forall p1_2:  [GPUThread, NoRaces; unroll 2]
-//       W(p1_2) = A(i,j) * B(j)
-// such that fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 512),
-//   precompute(p1, p1_2)
+//     forall stage:  [GPUThread, NoRaces; unroll 2]
+//       w(stage) = A(i,j) * x(j)
+// such that fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 512),
+//   precompute(tile, stage)
+// In the code, y is R, x is B, w is W, fused is f, place is p, block is p0, tile is p1,
+// stage is p1_2.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

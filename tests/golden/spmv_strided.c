@@ -4,8 +4,9 @@ typedef __INT64_TYPE__ int64_t;
 // forall i1:
 //   forall i0:
 //     forall j:
-//       R(i) += A(i,j) * B(j)
+//       y(i) += A(i,j) * x(j)
 // such that split(i, i0, i1, 4)
+// In the code, y is R, x is B.
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];
   const int64_t i_size = sizes[2];

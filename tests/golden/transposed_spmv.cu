@@ -16,14 +16,16 @@ static __device__ index_t lesser(index_t a, index_t b) {
   return a < b ? a : b;
 }
 
-// forall p0:  [GPUBlock, IgnoreRaces]
-//   forall p11:  [GPUThread, Atomics]
-//     forall p10:  [unroll 4]
-//       R(j) += A(i,j) * B(i)
-// such that fuse(i, j, f),
-//   pos(f, p, A[i, j], parents=stored),
-//   split(p, p0, p1, 1024),
-//   split(p1, p10, p11, 256)
+// forall block:  [GPUBlock, IgnoreRaces]
+//   forall thread:  [GPUThread, Atomics]
+//     forall entry:  [unroll 4]
+//       y(j) += A(i,j) * x(i)
+// such that fuse(i, j, fused),
+//   pos(fused, place, A[i, j], parents=stored),
+//   split(place, block, tile, 1024),
+//   split(tile, entry, thread, 256)
+// In the code, y is R, x is B, fused is f, place is p, block is p0, tile is p1, entry is p10,
+// thread is p11.
 extern "C" __global__ void __launch_bounds__(256) kernel_1(
     const index_t A2_size,
     const index_t A1_size,

@@ -5,18 +5,19 @@ static __device__ index_t lesser(index_t a, index_t b) {
   return a < b ? a : b;
 }
 
-// forall i0:  [GPUBlock, NoRaces]
-//   forall i1:  [GPUThread, NoRaces]
-//     forall p1:
-//       R(i) += W(p1)
+// forall b:  [GPUBlock, NoRaces]
+//   forall t:  [GPUThread, NoRaces]
+//     forall jp1:
+//       y(i) += w(jp1)
 //     where
-//       forall p0:
-//         forall p1_2:
-//           W(p1_2) += A(i,j) * B(j)
-// such that split(i, i0, i1, 16),
-//   pos(j, p, A[i, j]),
-//   split(p, p0, p1, 4),
-//   precompute(p1, p1_2)
+//       forall jp0:
+//         forall w:
+//           w(w) += A(i,j) * x(j)
+// such that split(i, b, t, 16),
+//   pos(j, jp, A[i, j]),
+//   split(jp, jp0, jp1, 4),
+//   precompute(jp1, w)
+// In the code, y is R, x is B, w is W, b is i0, t is i1, jp is p, jp0 is p0, jp1 is p1, w is p1_2.
 extern "C" __global__ void __launch_bounds__(16) kernel_1(
     const index_t i_size,
     const int32_t *__restrict__ A_pos2,

@@ -18,7 +18,7 @@ from openwork.render.helpers import Library, helper_text
 from openwork.render.searches import SEARCHES
 from openwork.render.writer import Writer
 
-PLAIN = ("clear", "without_branches")
+PLAIN = ("clear",)
 KEYED = (*SEARCHES, "note", "order_keys", "find", "sort_pairs")
 INTEGERS = ("int8", "int64", "uint8", "uint64")
 CALLED = {

@@ -60,5 +60,4 @@ HELPERS: dict[str, Facts] = {
     "put_at": Facts(typed_by=0),
     # properties of the processor
     "many_registers": Facts(reads=True),
-    "without_branches": Facts(reads=True),
 }

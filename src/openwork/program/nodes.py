@@ -13,8 +13,8 @@ of an operator of the algebra, in the operator's own types. No name comes from t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from openwork.algebra.operators import Op
@@ -406,9 +406,13 @@ class Argument(Node):
 
 @dataclass(frozen=True, repr=False)
 class Program(Node):
-    """A kernel: its array and size arguments, and its body."""
+    """A kernel: its array and size arguments, and its body.
+
+    `words`: what the user calls the names in its title and comments (`program/remarks.py`).
+    """
 
     arguments: tuple[Argument, ...]
     sizes: tuple[Name, ...]  # extents, in the order of `size_vars`
     body: Block
     title: str = ""
+    words: Mapping[str, str] = field(default_factory=dict, compare=False)

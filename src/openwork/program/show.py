@@ -29,6 +29,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.nodes import Array, Expr, Name, Stmt
+from openwork.program.remarks import spoken, title
 from openwork.program.vectorize import InVectors, SumLanes
 from openwork.tree import Node
 
@@ -41,22 +42,22 @@ _TAGS = ("simd", "unrolled", "unroll", "polls", "once")
 
 def show_program(program: p.Program) -> str:
     """`program` as text: its arguments, then its body."""
-    lines = [f"// {line}" for line in program.title.splitlines()]
+    lines = title(program.title, program.words)
     lines += [f"size {name.name};" for name in program.sizes]
     for argument in program.arguments:
         count = "" if argument.count is None else f"{_expr(argument.count)}"
         lines.append(f"{argument.role} {argument.array.type} {argument.array.name}[{count}];")
-    return "\n".join([*lines, "", *_lines(program.body)])
+    return spoken("\n".join([*lines, "", *_lines(program.body)]), program.words)
 
 
 def show_device(device: DeviceProgram) -> str:
     """`device` as text: the steps of the host, then each kernel."""
-    lines = [f"// {line}" for line in device.program.title.splitlines()]
+    lines = title(device.program.title, device.program.words)
     lines += [f"// {note}" for note in dict.fromkeys(device.notes)]
     lines += ["host {", *_indented(device.host), "}"]
     for kernel in device.kernels:
         lines += ["", *_kernel(kernel)]
-    return "\n".join(lines)
+    return spoken("\n".join(lines), device.program.words)
 
 
 def _kernel(kernel: Kernel) -> list[str]:

@@ -112,17 +112,6 @@ $inline $int $name($int a, $int b) {
 }
 """
 
-_WITHOUT_BRANCHES = """\
-// Whether it is better to select than to branch: on x86, compilers seldom select when asked to.
-$inline $bool without_branches(void) {
-#ifdef __x86_64__
-  return 0;
-#else
-  return 1;
-#endif
-}
-"""
-
 
 @dataclass(frozen=True)
 class Library:
@@ -154,8 +143,6 @@ def helper_text(name: str, type: str, d: Dialect) -> str:
             return d.fill(_CLEAR)
         case "lesser" | "greater":
             return d.fill(_CHOICE, name=name, sign="<" if name == "lesser" else ">")
-        case "without_branches":
-            return d.fill(_WITHOUT_BRANCHES)
         case "sort_pairs":
             return _sort_text(type, d)
     raise InternalError(f"no helper {name}")

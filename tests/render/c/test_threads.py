@@ -18,7 +18,7 @@ from openwork.program import contract, nodes as p
 from openwork.program.contract import BROKEN_BOUND, INTERRUPTED, NO_MEMORY, OK, OVERFLOWED
 from openwork.program.elements import applied
 from openwork.program.interpret.interpret import interpret
-from openwork.program.simplify import simplify
+from openwork.program.simplify.simplify import simplify
 from openwork.program.verify import verify
 from openwork.render.c.c import render, render_all
 from openwork.runtime.host.launch import BoundBroken, Executable

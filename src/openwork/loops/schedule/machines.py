@@ -23,6 +23,7 @@ class Cpu:
     least_factored: int = 3  # reduction loops from which factoring beats a tile in registers
     runs: int = 32  # of a merge loop that is cut for threads: several per thread
     serial_below: int = 20_000  # elements of work, for which starting threads takes too long
+    selects: bool = False  # compilers select between two values without a branch, when asked to
     gathers: bool = False  # vectors are gathered with masks, faster than one element at a time
 
 

@@ -24,7 +24,7 @@ from openwork.program.gpu_nodes import (
     Scan,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.program.simplify import without_dead
+from openwork.program.simplify.dead import without_dead
 from openwork.tree import Node, bottom_up, map_children, walk
 
 # Threads per block for a loop without dependences, each of which takes one iteration.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openwork.program.device.kernels import each_kernel
 from openwork.program.gpu_nodes import DeviceProgram
-from openwork.program.tidy import tidy_kernel
+from openwork.program.simplify.tidy import tidy_kernel
 
 
 def tidied(device: DeviceProgram) -> DeviceProgram:

@@ -320,5 +320,4 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "in_turn": in_turn,
     "put_at": put_at,
     "many_registers": lambda part: 1,
-    "without_branches": lambda part: 1,
 }

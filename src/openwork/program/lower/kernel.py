@@ -29,6 +29,7 @@ from openwork.program.lower.derived.relations.table import VALUES
 from openwork.program.lower.lower import Lowering
 from openwork.program.lower.result.gpu_table import maker_of
 from openwork.program.nodes import Declare, block
+from openwork.program.remarks import named
 from openwork.tree import Node, bottom_up, substitute, walk
 
 
@@ -102,7 +103,8 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
     sizes = tuple(names.size_of(v) for v in variables)
     # Nothing writes the padding of a block beyond the end of its mode.
     ctx.needs_initial |= bool(plan.blocks) and plan.native is not None
-    program = p.Program(tuple(_arguments(ctx, operands)), sizes, body, canonical(plan.loops, names))
+    arguments, title = tuple(_arguments(ctx, operands)), canonical(plan.loops, names)
+    program = p.Program(arguments, sizes, body, title, names.words)
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
     initial = None if keeps else initial_value(plan)
     return Lowered(program, tuple(variables), initial, tuple(ctx.notes), ctx.merged)
@@ -148,7 +150,7 @@ def _arguments(ctx: Context, operands: tuple[TensorVar, ...]) -> Iterator[p.Argu
 
 
 def canonical(loops: Stmt, names: Names) -> str:
-    """The loops with the names of the code in place of the user's; user-defined operators are f."""
+    """The loops as a title: names of the code, marked as such; user-defined operators are f."""
 
     def rename(node: Node) -> Node | None:
         op = getattr(node, "op", None)
@@ -160,6 +162,6 @@ def canonical(loops: Stmt, names: Names) -> str:
 
     loops = cast(Stmt, bottom_up(rename)(loops))
     tensors = {t for t in walk(loops) if isinstance(t, TensorVar)}
-    table: dict[Node, Node] = {t: replace(t, name=names.of(t)) for t in tensors}
-    table |= {v: IndexVar(name) for v, name in names.variables.items()}
+    table: dict[Node, Node] = {t: replace(t, name=names.said(t)) for t in tensors}
+    table |= {v: IndexVar(named(name)) for v, name in names.variables.items()}
     return str(substitute(loops, table))

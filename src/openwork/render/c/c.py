@@ -25,6 +25,7 @@ from openwork.program.contract import (
     NO_MEMORY,
     OK,
 )
+from openwork.program.remarks import CANONICAL, spoken, title
 from openwork.program.vectorize import InVectors, SumLanes
 from openwork.render.c.allocation import (
     allocate,
@@ -46,39 +47,39 @@ from openwork.render.c.vectors import in_vectors, local, sum_lanes
 from openwork.render.c.writer import NEGATIVE, CWriter
 from openwork.render.writer import Helpers, indent, names_type
 
-_HEAD = "int32_t kernel("
 _TYPEDEFS = {
     name: f"typedef __{name.upper()}_TYPE__ {name}_t;"
     for name in (f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 }
 
 
-def render(program: p.Program, name: str = "kernel") -> str:
-    """The self-contained C text of `program`."""
-    return render_all({name: program})
+def render(program: p.Program, name: str = "kernel", words: Mapping[str, str] = CANONICAL) -> str:
+    """The self-contained C text of `program`; its comments use `words` for names of the code."""
+    return render_all({name: program}, words)
 
 
-def render_all(programs: Mapping[str, p.Program]) -> str:
+def render_all(programs: Mapping[str, p.Program], words: Mapping[str, str] = CANONICAL) -> str:
     """One C file with a function for each of `programs`, under their names."""
     helpers: Helpers = {}
     functions = []
     for name, program in programs.items():
-        used, function = _rendered(program)
+        used, body = _rendered(program)
         helpers |= used
-        functions.append(function.replace(_HEAD, f"int32_t {name}(", 1))
+        head = f"int32_t {name}(void **arrays, int64_t *sizes) {{"
+        functions += [*title(program.title, words), head, *body, "}", ""]
     text = "\n".join([*helpers.values(), *functions])
     types = [d for n, d in _TYPEDEFS.items() if names_type(text, n)]
     size = ["typedef __SIZE_TYPE__ size_t;"] if "size_t" in text else []
-    return "\n".join([*types, *size, "", text, ""])
+    return spoken("\n".join([*types, *size, "", text, ""]), words)
 
 
-def _rendered(program: p.Program) -> tuple[Helpers, str]:
-    """The helpers and the function of `program`; cached on it, for those who compile many."""
-    known: tuple[Helpers, str] | None = program.__dict__.get("_c")
+def _rendered(program: p.Program) -> tuple[Helpers, list[str]]:
+    """The helpers and the body of `program`; cached on it, for those who compile many."""
+    known: tuple[Helpers, list[str]] | None = program.__dict__.get("_c")
     if known is None:
         helpers: Helpers = {}
-        function = _function(CWriter(C, LIBRARY, helpers, program, statement))
-        known = program.__dict__["_c"] = helpers, function
+        body = indent(_body(CWriter(C, LIBRARY, helpers, program, statement)))
+        known = program.__dict__["_c"] = helpers, body
     return known
 
 
@@ -144,12 +145,12 @@ def _if(w: CWriter, s: p.If) -> list[str]:
 # -- the function -------------------------------------------------------------------------------
 
 
-def _function(w: CWriter) -> str:
+def _body(w: CWriter) -> list[str]:
     body = w.stmt(w.program.body)
     made = [a for a in w.program.arguments if a.role == "made"]
     tail = _hand_back(w, made)
     used = set(re.findall(r"[A-Za-z_]\w*", "\n".join([*body, *tail])))
-    lines = [
+    return [
         *_arguments(w, used),
         # Empty at first, so that they can always be freed.
         *(f"{CTYPES[array.type]} *{array.name} = 0;" for array in local_arrays(w.program.body)),
@@ -160,9 +161,6 @@ def _function(w: CWriter) -> str:
         *body,
         *tail,
     ]
-    title = [f"// {line}" for line in w.program.title.splitlines()]
-    head = f"{_HEAD}void **arrays, int64_t *sizes) {{"
-    return "\n".join([*title, head, *indent(lines), "}", ""])
 
 
 def _arguments(w: CWriter, used: set[str]) -> list[str]:

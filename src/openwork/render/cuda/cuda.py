@@ -8,7 +8,7 @@ fit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from openwork.program.gpu_nodes import (
     StreamLoad,
     Together,
 )
+from openwork.program.remarks import CANONICAL, spoken, title
 from openwork.render.cuda.complex import COMPLEX
 from openwork.render.cuda.dialect import CUDA, CUDA_TYPES, INDEX_TYPE
 from openwork.render.cuda.helpers import LIBRARY
@@ -45,12 +46,15 @@ _TYPEDEFS = {
 }  # fmt: skip
 
 
-def render_cuda(device: DeviceProgram, narrow: bool) -> str:
-    """The CUDA text of all kernels of a program; `narrow`: its indices fit 32 bits."""
+def render_cuda(device: DeviceProgram, narrow: bool, words: Mapping[str, str] = CANONICAL) -> str:
+    """The CUDA text of all kernels of a program; `narrow`: its indices fit 32 bits.
+
+    Comments use `words` for names of the code.
+    """
     helpers: Helpers = {}
     kernels = [CudaWriter(CUDA, LIBRARY, helpers, k).function() for k in device.kernels]
-    title = [f"// {line}" for line in device.program.title.splitlines()]
-    return _assembled(helpers, [*title, *kernels], narrow)
+    parts = [*title(device.program.title, words), *kernels]
+    return spoken(_assembled(helpers, parts, narrow), words)
 
 
 def _assembled(helpers: Helpers, parts: Sequence[str], narrow: bool) -> str:

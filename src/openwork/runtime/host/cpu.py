@@ -59,6 +59,18 @@ def gathers_are_fast(identity: str | None = None, mitigated: str | None = None) 
     return not mitigated.startswith(("Mitigation", "Unknown"))
 
 
+def selects_stay(machine: str | None = None) -> bool:
+    """Whether compilers select between two values without a branch when asked to; here by default.
+
+    For x86 they seldom do.
+
+    >>> selects_stay("aarch64"), selects_stay("x86_64")
+    (True, False)
+    """
+    name = (platform.machine() if machine is None else machine).lower()
+    return name not in ("x86_64", "amd64", "x86", "i386", "i686")
+
+
 def jumps_are_picky(identity: str | None = None) -> bool:
     """Whether jumps across 32-byte boundaries are slow on this CPU; ours by default.
 

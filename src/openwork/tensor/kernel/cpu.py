@@ -73,7 +73,9 @@ class CpuCompiler(Compiler):
         return self.lengths.long(operands, extents)
 
     def _written(self, facts: Specialization, variant: Hashable) -> Compiled:
-        return back(self._plan, replace(facts, long=cast(LongLoops, variant)), self._trace)
+        long = cast(LongLoops, variant)
+        known = replace(facts, long=long, selects=this_cpu().selects)
+        return back(self._plan, known, self._trace)
 
 
 class Call(NamedTuple):

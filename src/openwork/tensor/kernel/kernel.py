@@ -72,8 +72,8 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The source, for the index widths of the latest call."""
-        return self._latest.compiled.source
+        """The source, for the index widths of the latest call; comments have the user's names."""
+        return self._latest.compiled.shown
 
     @property
     def loops(self) -> Stmt:

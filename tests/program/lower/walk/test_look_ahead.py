@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import openwork as ow
-from openwork.render import helpers
+from openwork.tensor.kernel import machine
 
 i, j, k = ow.indices("i j k")
-LOOKS = "if (without_branches() && pA2_end < A2_size && pB2_end < B2_size) {"
+LOOKS = "if (pA2_end < A2_size && pB2_end < B2_size) {"
 
 
 def rows(*runs: list[int], width: int = 9) -> np.ndarray[Any, Any]:
@@ -48,15 +49,26 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("branches", [True, False])
+def choose(selects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile as for a processor that would rather select, or for one that would rather branch."""
+    monkeypatch.setattr(machine, "selects_stay", lambda: selects)
+    machine.this_cpu.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    machine.this_cpu.cache_clear()
+
+
+@pytest.mark.parametrize("selects", [False, True])
 @pytest.mark.parametrize("formats", FORMATS)
 @pytest.mark.parametrize("name", PAIRS)
 def test_whatever_the_last_runs_are(
-    name: str, formats: str, branches: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, formats: str, selects: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on processors that would rather branch, and as on those that would rather select."""
-    text = f"static inline _Bool without_branches(void) {{ return {int(not branches)}; }}\n"
-    monkeypatch.setattr(helpers, "_WITHOUT_BRANCHES", text)
+    choose(selects, monkeypatch)
     one, other = PAIRS[name]
     first, second = FORMATS[formats]
     A, B = ow.tensor(one, format=first, name="A"), ow.tensor(other, format=second, name="B")
@@ -85,16 +97,19 @@ def test_two_of_three_look_ahead_where_the_third_cannot() -> None:
         np.testing.assert_allclose(kernel().to_numpy(), sum(dense))
 
 
-def test_who_looks_ahead() -> None:
+def test_who_looks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = rows([0, 3], [1])
     A, B = (ow.tensor(matrix, format=ow.CSR, name=n) for n in "AB")
     C = ow.empty(matrix.shape, format=ow.CSR, name="C")
+    branching = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().source
+    assert "one ahead" not in branching and "} else if (jA < jB) {" in branching
+    times = ow.assign(C[i, j], A[i, j] * B[i, j]).compile().source  # nothing to select
+    assert LOOKS in times and "one ahead" in times
+    choose(True, monkeypatch)
     text = ow.assign(C[i, j], A[i, j] + B[i, j]).compile().source
-    assert LOOKS in text and "} else if (jA < jB) {" in text
+    assert LOOKS in text and "pA2 += jA < jB;" in text
     a, b = (ow.tensor(matrix[0], format=ow.Format([ow.Compressed]), name=n) for n in "ab")
     c = ow.empty(matrix.shape[1:], format=ow.Format([ow.Compressed]), name="c")
     assert "one ahead" not in ow.assign(c[i], a[i] + b[i]).compile().source  # all is one run
     gallops = ow.assign(C[i, j], A[i, j] * B[i, j]).mergeby(j, "gallop").compile().source
     assert "one ahead" not in gallops
-    times = ow.assign(C[i, j], A[i, j] * B[i, j]).compile().source  # nothing to select
-    assert "one ahead" in times and "without_branches" not in times

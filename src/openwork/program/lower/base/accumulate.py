@@ -20,7 +20,7 @@ from openwork.program.elements import combine
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
-from openwork.program.simplify import promised_extents
+from openwork.program.simplify.extents import promised_extents
 from openwork.tree import walk
 
 # Columns of a row that are accumulated together in registers, widest first, by element size.

@@ -171,7 +171,16 @@ class Appender:
         size, at = self.per(level), Name("R_at")
         fill = Value(number(tensor.fill, tensor.dtype), tensor.dtype.name)
         store = Store(self.values, self.count(level) * size + at, fill)
-        return [For(at, Value(0), size, block(store), "a new block of R", simd=True)]
+        return [
+            For(
+                at,
+                Value(0),
+                size,
+                block(store),
+                f"a new block of {self.names.said(tensor)}",
+                simd=True,
+            )
+        ]
 
     def prologue(self) -> list[Stmt]:
         """Declare the counters and allocate memory."""

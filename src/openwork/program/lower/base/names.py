@@ -19,6 +19,7 @@ from openwork.loops.plan.blocks import Block
 from openwork.loops.relations import Relation
 from openwork.program.lower.base.specialization import Specialization
 from openwork.program.nodes import Array, Expr, Name, Role, Value, arithmetic
+from openwork.program.remarks import harmless, named
 
 
 def _letters(letters: str) -> Iterator[str]:
@@ -112,6 +113,16 @@ class Names:
     def of(self, tensor: TensorVar) -> str:
         """The name of `tensor` in the code."""
         return self.tensors[tensor.name]
+
+    def said(self, tensor: TensorVar) -> str:
+        """The name of `tensor`, in a comment."""
+        return named(self.tensors[tensor.name])
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What the user calls the tensors and variables of the code, in comments."""
+        words = {name: harmless(user) for user, name in self.tensors.items()}
+        return words | {name: harmless(var.name) for var, name in self.variables.items()}
 
     def extent(self, var: IndexVar) -> Expr:
         """The extent of the modes that `var` indexes; for a derived variable, an upper bound."""

@@ -28,13 +28,15 @@ class Specialization:
     """Properties that distinguish the kernels of one plan: where they agree, the code is the same.
 
     `widths`: the element types of index arrays; unlisted ones are int32. `wide_keys`: the
-    workspaces with 128-bit keys. `whole`: the modes that blocks divide evenly.
+    workspaces with 128-bit keys. `whole`: the modes that blocks divide evenly. `selects`: the CPU
+    selects between two values without a branch.
     """
 
     widths: tuple[Width, ...] = ()
     wide_keys: frozenset[str] = frozenset()
     whole: frozenset[IndexVar] = frozenset()
     long: LongLoops = field(default_factory=LongLoops)
+    selects: bool = False
 
     @cached_property
     def _width_of(self) -> dict[tuple[str, int, str], str]:

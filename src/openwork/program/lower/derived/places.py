@@ -55,7 +55,7 @@ class Places:
             steps = [p.While(passed, block(Set(slice, slice + 1)))]
         header = Header.of(self.ctx, loop, place, window, scope)
         body = self._entry(loop.body, place, slice, header.scope)
-        comment = f"places of {self.ctx.names.of(self.driver.access.tensor)}"
+        comment = f"places of {self.ctx.names.said(self.driver.access.tensor)}"
         return block(*code, header.finish(block(*steps, body), comment))
 
     def at(self, body: Stmt, place: Expr, scope: Scope) -> p.Block:

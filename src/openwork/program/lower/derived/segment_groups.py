@@ -119,6 +119,6 @@ class SegmentGroups:
             If(compare("<", first, stop), block(*above, *total, sums, put)),
         )
         low, high = window.levels[m]
-        comment = f"segments of {tracked.ctx.names.of(driver.access.tensor)}"
+        comment = f"segments of {tracked.ctx.names.said(driver.access.tensor)}"
         units = max(1, _THREADS // group)
         return block(p.For(row, low, high, body, comment, by=p.Unit("warp", count=units)))

@@ -91,7 +91,7 @@ class SegmentRuns:
             else tracked.lower(At(driver.variables[n], self._below(parents, run, n)), here),
             Set(at, stop),
         )
-        name = tracked.ctx.names.of(driver.access.tensor)
+        name = tracked.ctx.names.said(driver.access.tensor)
         comment = f"segments of {name}" if outermost else ""
         more = compare("<", at, window.hi)
         polls = outermost and scope.depth == 1

@@ -58,7 +58,7 @@ class Segments:
         step, inner = tracked.reach(driver, parents, position, scope, first=m + 1, kept=kept)
         work = summed.each(tracked.lower, at_each(driver.variables, summed.body), inner)
         work = tracked.where_occupied(driver, parents, position, work)
-        comment = f"positions of {names.of(driver.access.tensor)} that add to one entry"
+        comment = f"positions of {names.said(driver.access.tensor)} that add to one entry"
         run = p.For(position, at, stop, block(*step, work), comment, unroll=self.loop.unroll or 0)
         owned = tracked.owned(driver, parents, window, m, scope)
         goes_on = compare("<", at, window.hi)

@@ -132,7 +132,7 @@ class Tracked:
         return block(*code, *before, *total, made, rest)
 
     def _comment(self, driver: Driver) -> str:
-        return f"positions of {self.ctx.names.of(driver.access.tensor)}"
+        return f"positions of {self.ctx.names.said(driver.access.tensor)}"
 
     def _header(
         self, loop: Forall, position: Name, window: Range, scope: Scope

@@ -23,7 +23,7 @@ from openwork.program.nodes import (
     arithmetic,
     block,
 )
-from openwork.program.simplify import without_dead
+from openwork.program.simplify.dead import without_dead
 from openwork.tree import Node, bottom_up, map_children, substitute, walk
 
 

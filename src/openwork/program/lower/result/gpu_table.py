@@ -40,7 +40,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.program.simplify import without_dead
+from openwork.program.simplify.dead import without_dead
 from openwork.tree import Node, substitute, walk
 
 NEAR, LONG, FAR = range(3)  # tiers

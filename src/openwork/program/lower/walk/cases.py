@@ -25,6 +25,7 @@ from openwork.program.lower.walk.walkers import (
     without_walk,
 )
 from openwork.program.nodes import Declare, Expr, Value, block, every
+from openwork.program.remarks import named
 from openwork.tree import walk
 
 Lower = Callable[[Stmt, Scope], p.Block]
@@ -55,6 +56,11 @@ class Cases:
     @property
     def name(self) -> str:
         return self.ctx.names.variables[self.var]
+
+    @property
+    def said(self) -> str:
+        """The name of the variable, in a comment."""
+        return named(self.name)
 
     @property
     def points(self) -> list[Point]:

@@ -31,7 +31,6 @@ from openwork.program.nodes import (
     Comment,
     Declare,
     Expr,
-    Helper,
     If,
     Load,
     Name,
@@ -99,19 +98,11 @@ class Ahead:
 
 
 def look_ahead(
-    ctx: Context, walkers: list[Walker], tried: int, selects: bool, scope: Scope
+    ctx: Context, walkers: list[Walker], tried: int, scope: Scope
 ) -> tuple[Ahead, Scope]:
-    """Let two walkers look ahead; the case of number `tried` is tried first.
-
-    `selects`: whether a value at a coordinate is selected by which of them comes first.
-    """
+    """Let two walkers look ahead; the case of number `tried` is tried first."""
     (one, other), scope = renamed(walkers, scope, stored=True)
-    fits = every(
-        [
-            *([Helper("without_branches", ())] if selects else []),
-            *(compare("<", w.end, ctx.positions(w.part.access, w.level)) for w in walkers),
-        ]
-    )
+    fits = every([compare("<", w.end, ctx.positions(w.part.access, w.level)) for w in walkers])
     if fits is None:
         raise InternalError("nobody looks ahead")
     names: list[Name] = []

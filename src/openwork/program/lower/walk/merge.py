@@ -3,7 +3,7 @@
     while (pA < pA_end && pB < pB_end) { j = min(jA, jB); cases; advance }
 
 Two operands are compared for equality first. Where they differ, the smaller coordinate is selected
-without a branch, one coordinate ahead, or branched on; for a sum, the processor decides which.
+without a branch, one coordinate ahead, or branched on; for a sum, the machine decides which.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ def merge_loop(cases: Cases, walkers: list[Walker], scope: Scope) -> p.Block:
     """One loop of a merge: all of `walkers` have entries left, the others are exhausted."""
     if not _looks_ahead(cases, walkers):
         return block(_in_order(cases, walkers, scope))
-    selects = _all_work_alone(cases, walkers)
-    ahead, inner = look_ahead(cases.ctx, walkers, _tried(cases, walkers), selects, scope)
+    either = _all_work_alone(cases, walkers)
+    if either and not cases.ctx.names.facts.selects:
+        return block(_in_order(cases, walkers, scope, branches=True))
+    ahead, inner = look_ahead(cases.ctx, walkers, _tried(cases, walkers), scope)
     quick = _in_order(cases, list(ahead.walkers), inner, ahead)
-    plain = _in_order(cases, walkers, scope, branches=selects)
+    plain = _in_order(cases, walkers, scope, branches=either)
     return block(ahead.around(quick, plain))
 
 
@@ -65,8 +67,8 @@ def _in_order(
     else:
         code.append(Declare(var, least, fixed=True))
         code += _each(cases, walkers, cases.points, var, scope).body
-    named = " and ".join(cases.ctx.names.of(w.part.access.tensor) for w in walkers)
-    comment = f"{cases.name} of {named}, in order" if not alone else f"rest of {named}"
+    those = " and ".join(cases.ctx.names.said(w.part.access.tensor) for w in walkers)
+    comment = f"{cases.said} of {those}, in order" if not alone else f"rest of {those}"
     unroll = 0 if cases.loop.unroll is None else cases.loop.unroll or 2
     return p.While(more, block(*code), comment, polls(cases), unroll, brief=alone)
 

@@ -69,9 +69,9 @@ def merge_many(cases: Cases, walkers: list[Walker], scope: Scope) -> p.Block:
             own, at = steps[at : at + len(group)], at + len(group)
             grouped.append(If(compare("==", name, var), block(*own, *code)))
         steps, again = grouped, _least(var, least)
-    named = ", ".join(cases.ctx.names.of(w.part.access.tensor) for w in standing)
+    those = ", ".join(cases.ctx.names.said(w.part.access.tensor) for w in standing)
     inside = block(*segments, *before, *steps, *after, *again)
-    comment = f"{cases.name} of {named}, in order"
+    comment = f"{cases.said} of {those}, in order"
     return block(*declared, *again, p.While(more, inside, comment, polls(cases)))
 
 

@@ -22,6 +22,7 @@ from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.walk.cases import Cases, Lower, cases_of
 from openwork.program.lower.walk.walkers import Beside, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Set, Store, Value, arithmetic, block
+from openwork.program.remarks import named
 from openwork.tree import walk
 
 # So many lanes are unrolled, so that their sums can stay in registers.
@@ -172,7 +173,8 @@ class RowsAsLanes:
             before = p.For(position, begin, arithmetic("min", first, end), alone)
             code.append(lanes(taken, before, Store(sums, at, own), written_out=False))
         common = first if begins else Value(0)
-        code.append(p.For(position, common, last, lanes(step), f"all {count} rows of {operand}"))
+        comment = f"all {count} rows of {named(operand)}"
+        code.append(p.For(position, common, last, lanes(step), comment))
         stored = streamed(self.ctx, rows.lhs, update(place, own, None))
         rest = p.For(position, last, end, alone, "rows that go on")
         return block(*code, lanes(taken, rest, stored, written_out=False))
@@ -192,5 +194,5 @@ class RowsAsLanes:
             streamed(self.ctx, rows.lhs, update(place, sum, None)),
         )
         return block(
-            p.For(at, Value(0), rows.window.size, body, f"rows of {operand} that are left")
+            p.For(at, Value(0), rows.window.size, body, f"rows of {named(operand)} that are left")
         )

@@ -71,7 +71,7 @@ class Shape:
         steps = [walker.advance(present[walker.part.access]) for walker in walkers]
         made = header.finish(
             block(body, *steps),
-            f"every {cases.name}" if values.everything else f"{cases.name} of this run",
+            f"every {cases.said}" if values.everything else f"{cases.said} of this run",
             counted=balance(ctx, cases.parts) if values.everything else None,
             simd=self._independent(walkers),
         )
@@ -112,8 +112,7 @@ class Shape:
         ]
         ahead = [] if scope.counting else ahead
         body = block(*recovered, here, visit, *ahead)
-        tensor = ctx.names.of(driver.tensor)
-        comment = f"stored {cases.name} of {tensor}"
+        comment = f"stored {cases.said} of {ctx.names.said(driver.tensor)}"
         counted = None if walker.confined else balance(ctx, [part])
         made = header.finish(body, comment, counted=counted, run=True)
         return block(*code, *self._reserve([(values.lo, values.hi)]), made)

@@ -27,7 +27,7 @@ from openwork.program import nodes as p
 from openwork.program.gpu_nodes import BLOCK_X, LANE, THREAD, Barrier, Kernel
 from openwork.program.interpret.interpret import interpret
 from openwork.program.nodes import Binary, Expr, Name, Stmt, Value, arithmetic, block, compare
-from openwork.program.tidy import tidy, tidy_kernel
+from openwork.program.simplify.tidy import tidy, tidy_kernel
 from openwork.program.verify import verify
 
 LO, HI, AT = Name("lo"), Name("hi"), Name("at")

@@ -9,9 +9,9 @@ import pytest
 from tests.program.small import CRD, I, J, N
 
 from openwork.program import nodes as p
-from openwork.program.bounds import Bounds
 from openwork.program.interpret.interpret import interpret
 from openwork.program.nodes import Expr, Name, Value, arithmetic
+from openwork.program.simplify.bounds import Bounds
 
 LO, HI, Q, R = (Name(name) for name in ("lo", "hi", "q", "r"))
 POS = p.Array("pos", "int32", p.Role.POSITION, "A")

@@ -30,13 +30,9 @@ import openwork as ow
 from openwork.program import nodes as p
 from openwork.program.interpret.interpret import interpret
 from openwork.program.nodes import arithmetic
-from openwork.program.simplify import (
-    drop_empty,
-    flatten,
-    simplify,
-    with_promised_extents,
-    without_dead,
-)
+from openwork.program.simplify.dead import without_dead
+from openwork.program.simplify.extents import with_promised_extents
+from openwork.program.simplify.simplify import simplify
 from openwork.program.verify import verify
 
 EMPTY = p.Block(())
@@ -90,17 +86,28 @@ def test_a_division_by_zero_stays() -> None:
 # -- rules of a node ------------------------------------------------------------------------------
 
 
+def test_a_loop_is_dead_if_it_only_computes_what_nobody_uses() -> None:
+    limit = p.Name("limit")
+    around = p.For(I, p.Value(0), limit, p.block(p.Declare(J, I + 1, fixed=True)))
+    whole = p.block(p.Declare(limit, N * 2, fixed=True), around, DOUBLE)
+    assert without_dead(whole) == p.block(DOUBLE)
+
+
 def test_nested_blocks_are_flattened() -> None:
-    assert flatten(p.Block((DOUBLE, p.Block((DOUBLE,))))) == p.Block((DOUBLE, DOUBLE))
-    assert flatten(p.Block((DOUBLE,))) is None
+    assert without_dead(p.Block((DOUBLE, p.Block((DOUBLE,))))) == p.Block((DOUBLE, DOUBLE))
+    flat = p.Block((DOUBLE,))
+    assert without_dead(flat) is flat
 
 
 def test_what_does_nothing_goes() -> None:
-    assert drop_empty(loop(EMPTY)) == EMPTY
-    assert drop_empty(p.If(TRUE, EMPTY)) == EMPTY
-    assert drop_empty(p.If(TRUE, p.block(DOUBLE), EMPTY)) == p.If(TRUE, p.block(DOUBLE))
-    assert drop_empty(p.If(TRUE, EMPTY, p.block(DOUBLE))) is None
-    assert drop_empty(loop(DOUBLE)) is None
+    assert without_dead(p.block(loop(EMPTY))) == EMPTY
+    assert without_dead(p.block(p.If(TRUE, EMPTY))) == EMPTY
+    assert without_dead(p.block(p.If(TRUE, p.block(DOUBLE), EMPTY))) == p.block(
+        p.If(TRUE, p.block(DOUBLE))
+    )
+    for kept in (p.If(TRUE, EMPTY, p.block(DOUBLE)), loop(p.block(DOUBLE))):
+        whole = p.block(kept)
+        assert without_dead(whole) is whole
 
 
 # -- rules of a program ---------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from operator import is_
 from typing import TypeVar, cast
 
 from openwork.program import nodes as p
-from openwork.program.bounds import WHOLE, Bounds, Sum, negated
 from openwork.program.gpu_nodes import (
     BLOCK_X,
     BLOCK_Y,
@@ -37,7 +36,8 @@ from openwork.program.gpu_nodes import (
     MakeVector,
 )
 from openwork.program.nodes import Binary, Expr, Name, Value, arithmetic, block, compare
-from openwork.program.simplify import without_dead
+from openwork.program.simplify.bounds import WHOLE, Bounds, Sum, negated
+from openwork.program.simplify.dead import without_dead
 from openwork.program.vectorize import InVectors
 from openwork.tree import Node, map_children, walk
 
