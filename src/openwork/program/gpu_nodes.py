@@ -88,7 +88,8 @@ class Together(Stmt):
     """A reduction: every thread's `name`, combined by `op` and broadcast to all of them.
 
     Over `lanes` adjacent threads, or over all `across` units of a block of `lanes` threads each,
-    where the threads of a unit hold the same value.
+    where the threads of a unit hold the same value. Threads of several warps meet in the shared
+    memory `sums`.
     """
 
     name: Name
@@ -96,6 +97,7 @@ class Together(Stmt):
     identity: Value
     lanes: int
     across: int = 0
+    sums: Array | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,6 +7,7 @@ barrier separates a store from another thread's load.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -154,6 +155,7 @@ class Distribution:
     counters: list[Array] = field(default_factory=list)
     offsets: dict[str, Expr] = field(default_factory=dict)
     shared: list[Shared] = field(default_factory=list)
+    sums: dict[Name, Shared] = field(default_factory=dict)  # where warps combine their sums
     grid: list[tuple[Expr, Expr]] = field(default_factory=list)
     local: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
@@ -162,12 +164,14 @@ class Distribution:
     sole: bool = False  # whether one loop over blocks has all others inside
     owners: Ownership = field(default_factory=Ownership)
     blank: dict[Name, Value] = field(default_factory=dict)  # scalars that hold a constant
+    unread: set[str] = field(default_factory=set)  # workspaces that nothing accesses
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """The whole body."""
         self.planes = max(_planes(s) for s in stmts)
         self.sole = sum(map(_outermost, stmts)) == 1
         self.owners = ownership(stmts)
+        self.unread = _only_allocated(stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
         lanes = self.geometry.lanes
@@ -181,7 +185,8 @@ class Distribution:
         used = {n for n in walk(moved) if isinstance(n, Name)} | self._hidden(moved)
         parts = (n for d in declared[2:] if d.name in used for n in walk(d.value))
         used |= {n for n in parts if isinstance(n, Name)}
-        return block(*self.shared, *(d for d in declared if d.name in used), moved)
+        memory = (*self.sums.values(), *self.shared)
+        return block(*memory, *(d for d in declared if d.name in used), moved)
 
     def _own_parts(self) -> list[p.Declare]:
         """Name where this unit's part of each array begins, which the body says many times."""
@@ -353,6 +358,8 @@ class Distribution:
 
     def _workspace(self, s: p.Allocate, active: tuple[str, ...]) -> p.Block:
         """Place a workspace: in registers of a thread, in shared memory, or in global memory."""
+        if s.array.name in self.unread:
+            return block()
         count = int(s.count.value.real) if isinstance(s.count, Value) else None
         if self._alone(active) and count is not None and count <= _MOST_REGISTERS and not s.zeroed:
             self.local.add(s.array.name)
@@ -489,9 +496,11 @@ class Distribution:
             own = r.name if begins else Name(self._fresh(f"{r.name.name}_own"), r.name.type)
             combined: list[p.Stmt] = []
             if lanes > 1:
-                combined.append(Together(own, r.op, r.identity, lanes))
+                sums = self._sums(own, g.threads // _WARP) if lanes > _WARP else None
+                combined.append(Together(own, r.op, r.identity, lanes, sums=sums))
             if units > 1:
-                combined.append(Together(own, r.op, r.identity, g.lanes, units))
+                sums = self._sums(own, units)
+                combined.append(Together(own, r.op, r.identity, g.lanes, units, sums))
             if r.width:
                 at = Name(self._fresh(f"{r.name.name}_at"))
                 array = p.Array(r.name.name, r.name.type)
@@ -508,6 +517,13 @@ class Distribution:
         body = cast(p.Stmt, _renamed(loop.body, table)) if table else loop.body
         return Own(before, after), replace(loop, body=body)
 
+    def _sums(self, name: Name, count: int) -> Array:
+        """Shared memory in which the threads of a block combine `name`, at every place alike."""
+        known = self.sums.get(name)
+        array = known.array if known else Array(self._fresh(f"{name.name}_sums"), name.type)
+        self.sums[name] = Shared(array, max(count, known.count if known else 0))
+        return array
+
     def _fresh(self, base: str) -> str:
         return take_name(base, self.taken)
 
@@ -521,6 +537,14 @@ class Own:
 
 
 _MOST_REGISTERS = 256  # elements of a workspace that may stay in registers
+
+
+def _only_allocated(stmts: tuple[p.Stmt, ...]) -> set[str]:
+    """The arrays that are allocated, and perhaps freed, but never accessed."""
+    nodes = [n for s in stmts for n in walk(s)]
+    named = Counter(n.name for n in nodes if isinstance(n, Array))
+    named -= Counter(n.array.name for n in nodes if isinstance(n, (p.Allocate, p.Free)))
+    return {n.array.name for n in nodes if isinstance(n, p.Allocate)} - set(named)
 
 
 def _bytes(type: str) -> int:
