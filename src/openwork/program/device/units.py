@@ -38,7 +38,7 @@ from openwork.program.gpu_nodes import (
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.tree import Node, children, map_children, walk
 
-MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
+MOST_THREADS, MOST_RESIDENT, MOST_BLOCKS_Y = 1024, 2048, 65535
 MOST_NAMED = 15  # barriers for a part of a block
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 
@@ -108,15 +108,33 @@ def geometries_of(stmts: tuple[p.Stmt, ...]) -> tuple[Geometry, ...]:
         lanes = _USUAL_THREADS
     units = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
     grouped = any(by.group for _, by in loops)
-    resident = max([by.resident for _, by in loops], default=0)
     # Whole groups, wherever they begin.
     count = -(-units * lanes // _WARP) * _WARP // lanes if grouped else units
-    safe = Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
-    exact = Geometry(units, -(-asked // max(1, group)) * max(1, group), resident)
+    given = max([by.threads for _, by in loops], default=0)
+    if given:
+        return (_with_bounds(_of_threads(given, lanes, bool(warps)), loops),)
+    safe = Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes)
+    exact = Geometry(units, -(-asked // max(1, group)) * max(1, group))
     whole = exact.threads % max([1, *(by.group for _, by in loops)]) == 0
     if warps and exact.lanes != lanes and exact.threads <= MOST_THREADS and whole:
-        return exact, safe
-    return (safe,)
+        return _with_bounds(exact, loops), _with_bounds(safe, loops)
+    return (_with_bounds(safe, loops),)
+
+
+def _of_threads(given: int, lanes: int, in_warps: bool) -> Geometry:
+    """A block of `given` threads, whole warps; in units of `lanes`, if it has units."""
+    if not in_warps:
+        return Geometry(1, given)
+    lanes = min(lanes, given)
+    return Geometry(given // lanes, lanes)
+
+
+def _with_bounds(geometry: Geometry, loops: list[tuple[p.For, p.Unit]]) -> Geometry:
+    """`geometry` with launch bounds, given in threads or in blocks."""
+    resident = max([by.resident for _, by in loops], default=0)
+    together = max([by.together for _, by in loops], default=0)
+    blocks = min(together, MOST_RESIDENT // geometry.threads)
+    return replace(geometry, resident=resident or blocks * geometry.threads)
 
 
 def _shared_loops(node: Node) -> list[tuple[p.For, p.Unit]]:
@@ -159,6 +177,7 @@ class Distribution:
     grid: list[tuple[Expr, Expr]] = field(default_factory=list)
     local: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
+    turns: int = 0  # how many blocks there are, if the schedule says so
     one_block: bool = False
     planes: int = 1  # dimensions of the grid
     sole: bool = False  # whether one loop over blocks has all others inside
@@ -393,6 +412,7 @@ class Distribution:
 
     def _unit(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> p.Block:
         chunk = 0 if self.one_block or by.kind != "block" else by.chunk
+        self.turns = max(self.turns, 0 if self.one_block else by.turns)
         first, count, once = (Value(0), Value(1), False) if chunk else self._share(loop, by, active)
         inside = (*active, by.kind)
         if by.kind == "thread" and "warp" not in active:
@@ -413,7 +433,7 @@ class Distribution:
             again = (inner.first | inner.many | inner.updated) & (memory - self._own(inside))
             body = block(body, *([self._barrier(inside)] if again else []))
         if chunk:
-            return self._in_chunks(loop, chunk, private, body)
+            return self._in_chunks(loop, chunk, by.turns, private, body)
         begin = loop.begin + first
         if first == BLOCK_X and once and self.sole:  # the grid has exactly these blocks
             here = p.Declare(loop.var, begin, fixed=True)
@@ -437,7 +457,9 @@ class Distribution:
             return None
         return last_stores(loop.body, group, self._fresh)
 
-    def _in_chunks(self, loop: p.For, chunk: int, private: list[p.Stmt], body: p.Block) -> p.Block:
+    def _in_chunks(
+        self, loop: p.For, chunk: int, turns: int, private: list[p.Stmt], body: p.Block
+    ) -> p.Block:
         """Blocks take the next iterations from a counter until there are none.
 
         for (first = next(); first < end; first = next())
@@ -447,7 +469,8 @@ class Distribution:
         first = Name(self._fresh(f"{loop.var.name}_chunk"))
         self.counters.append(counter)
         count = loop.end - loop.begin
-        self.grid.append((Value(0), (count + (chunk - 1)) / chunk))
+        chunks = (count + (chunk - 1)) / chunk
+        self.grid.append((Value(0), Value(turns) if turns else chunks))
         taken = loop.begin + p.Helper("next_chunk", (counter, Value(chunk), count))
         last = Name(f"{first.name}_end")
         stop = p.Declare(last, p.arithmetic("min", first + chunk, loop.end), fixed=True)
@@ -466,7 +489,9 @@ class Distribution:
             if self.one_block:
                 return Value(0), Value(1), False
             at = active.count("block")
-            self.grid.append((loop.begin, loop.end))
+            self.grid.append((Value(0), Value(by.turns)) if by.turns else (loop.begin, loop.end))
+            if by.turns:
+                return (BLOCK_X, GRID_X, False) if at == 0 else (BLOCK_Y, GRID_Y, False)
             if at == 0:
                 return BLOCK_X, GRID_X, self.exact(loop)
             few = 0 < (by.most or 0) <= MOST_BLOCKS_Y
