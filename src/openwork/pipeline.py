@@ -12,11 +12,13 @@ from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan, names_of, plan
+from openwork.loops.plan.undealt import undealt
 from openwork.loops.schedule.default.cpu import default_cpu
 from openwork.loops.schedule.default.gpu import by_units, default_gpu
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import Cpu, Gpu
 from openwork.loops.schedule.statistics import Statistics
+from openwork.loops.schedule.strides import in_strides
 from openwork.loops.verify import verify_loops
 from openwork.program.device.block_copies import with_block_copies
 from openwork.program.device.host import on_device, with_statuses, without_unread
@@ -208,6 +210,7 @@ def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DevicePr
 
 def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowered, Program]:
     """Loops to a program, specialized to the extents that the schedule promises."""
+    planned = in_strides(undealt(planned))
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
         "lowered.c", lambda: lower_plan(planned, facts), lambda made: show_program(made.program)

@@ -319,7 +319,6 @@ extern "C" __global__ void __launch_bounds__(64) kernel_1(
     int64_t *__restrict__ pieces_far
 ) {
   __shared__ __align__(16) int32_t W_set[512];
-  __shared__ __align__(16) int32_t W_keys[384];
   __shared__ __align__(16) int32_t W_tally[4];
   const index_t warp = threadIdx.x / 16;
   const index_t lane = threadIdx.x % 16;
@@ -396,9 +395,8 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_2(
     const int32_t *__restrict__ B_crd2,
     int64_t *__restrict__ R2_first
 ) {
-  __shared__ uint64_t W_bound_sums[64];
+  __shared__ __align__(16) uint64_t W_bound_sums[64];
   __shared__ __align__(16) int32_t W_set[2048];
-  __shared__ __align__(16) int32_t W_keys[1536];
   __shared__ __align__(16) int32_t W_tally[1];
   const index_t warp = threadIdx.x / 16;
   const index_t lane = threadIdx.x % 16;
@@ -448,7 +446,6 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_3(
     const index_t j_size,
     const index_t far_pieces,
     const index_t i_size,
-    const index_t far_keys,
     const int64_t *__restrict__ pieces_far,
     const int32_t *__restrict__ A_pos2,
     const int32_t *__restrict__ A_crd2,
@@ -595,7 +592,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_6(
     int32_t *__restrict__ R_crd2,
     int32_t *__restrict__ R_pos2
 ) {
-  __shared__ uint64_t W_bound_sums[64];
+  __shared__ __align__(16) uint64_t W_bound_sums[64];
   __shared__ __align__(16) int32_t W_set[2048];
   __shared__ __align__(16) double W_vals[2048];
   __shared__ __align__(16) int32_t W_keys[1536];

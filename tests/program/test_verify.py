@@ -165,6 +165,7 @@ BROKEN: dict[str, tuple[str, tuple[p.Stmt, ...]]] = {
         (replace(vectorized(shared(DOUBLE)), var=J),),
     ),
     "chunks of nothing": ("no chunks of 0", (shared(DOUBLE, chunk=0),)),
+    "turns without chunks": ("no chunks that 2 could take", (shared(DOUBLE, turns=2),)),
     "chunks with equal work": (
         "no chunks of 4",
         (shared(DOUBLE, chunk=4, balance=p.Balance(CRD)),),

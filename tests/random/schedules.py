@@ -21,6 +21,7 @@ from openwork.tree import walk
 
 _FACTORS = (1, 2, 3, 4, 5, 7, 16)
 _PARTS = (1, 2, 3, 5)
+_CHUNKS = (1, 2, 5)
 _MOST_LOOPS = 7
 
 
@@ -58,13 +59,17 @@ def random_command(rng: random.Random, stmt: Statement) -> Statement:
     arguments = list(option.command.arguments)
     if kind in ("split", "divide"):
         arguments[3] = rng.choice(_FACTORS if kind == "split" else _PARTS)
+    if kind == "divide" and arguments[-1] is not None:
+        arguments[-1] = rng.choice(_CHUNKS)
     if kind == "unroll" and arguments[1] is not None:
         arguments[1] = rng.choice(_FACTORS)
     if kind in ("reorder", "order"):
         arguments = list(arguments[0])
     pieces = isinstance(stmt._base.assembly, Append)  # which have no chunks
     if kind == "parallelize" and rng.random() < 0.3 and not pieces:
-        arguments[3] = rng.choice((1, 2, 5))
+        in_chunks = [*arguments[:3], rng.choice(_CHUNKS), *arguments[4:]]
+        legal = attempt(stmt._base, kind, tuple(in_chunks)) is not None  # not if dealt out already
+        arguments = in_chunks if legal else arguments
     names = _OPTIONAL.get(kind, ())
     fixed = len(arguments) - len(names)
     keywords = dict(zip(names, arguments[fixed:], strict=True))
@@ -90,9 +95,11 @@ def random_option(rng: random.Random, stmt: Statement) -> Option | None:
 
 
 _OPTIONAL = {
-    "divide": ("balance", "split_points"),
-    "parallelize": ("chunk", "group_size", "reduction", "resident", "writes"),
-}
+    "divide": ("balance", "split_points", "assign", "chunk"),
+    "parallelize": (
+        "chunk", "group_size", "reduction", "resident", "threads", "blocks_per_sm", "writes",
+    ),
+}  # fmt: skip
 
 
 def _promised(rng: random.Random, stmt: Statement) -> Statement:

@@ -73,7 +73,7 @@ def _tiled(rng: random.Random, stmt: Statement) -> Statement:
                 new, cut = stmt, var
                 if walked is not None:
                     new, cut = stmt.pos(*walked), walked[1]
-                new = new.split(cut, f"{cut}_b", f"{cut}_t", rng.choice((1, 2, 3, 4, 8, 32)))
+                new = _in_tiles(rng, new, cut)
             except ScheduleError:
                 continue
             if rng.random() < 0.3:  # races of blocks are left to their threads
@@ -88,6 +88,17 @@ def _tiled(rng: random.Random, stmt: Statement) -> Statement:
             if inner is not new:
                 return inner
     return stmt
+
+
+def _in_tiles(rng: random.Random, stmt: Statement, var: Any) -> Statement:
+    """Tiles of `var`: `_b` for blocks, `_t` within one; now and then in a grid of constant size."""
+    length = rng.choice((1, 2, 3, 4, 8, 32))
+    if rng.random() < 0.7:
+        return stmt.split(var, f"{var}_b", f"{var}_t", length)
+    parts, assign = rng.choice((1, 2, 5)), rng.choice(("stride", "dynamic"))
+    chunk = rng.choice((None, 1, 3)) if assign == "dynamic" else None
+    stmt = stmt.split(var, f"{var}_d", f"{var}_t", length)
+    return stmt.divide(f"{var}_d", f"{var}_b", f"{var}_r", parts, assign=assign, chunk=chunk)
 
 
 def _fused(rng: random.Random, stmt: Statement) -> Statement:
@@ -133,6 +144,10 @@ def _with_unit(
             more = {"resident": rng.choice((64, 512, 1024, 2048))}
         if unit is ParallelUnit.GPUBlock and rng.random() < 0.25:
             more["chunk"] = rng.choice((1, 2, 5))
+        if unit is ParallelUnit.GPUBlock and rng.random() < 0.25:
+            more["threads"] = rng.choice((32, 64, 256))
+        if unit is ParallelUnit.GPUBlock and "resident" not in more and rng.random() < 0.25:
+            more["blocks_per_sm"] = rng.choice((1, 2, 4))
         try:
             return stmt.parallelize(var, unit, race, **more)
         except ScheduleError:

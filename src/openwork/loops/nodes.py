@@ -57,10 +57,12 @@ class OutputRaceStrategy(Enum):
 class Tag:
     """The unit that runs a loop's iterations, and how races are avoided.
 
-    `chunk`: dynamic scheduling, by so many iterations at a time; None: equal parts. `group_size`:
+    `chunk`: dynamic scheduling, by so many iterations at a time; None: equal parts. `turns`: so
+    many units take them. `group_size`:
     so many adjacent GPU threads combine what they write, by a `reduction` that is "parallel", into
     one entry, or "segment", into one for each run of threads with the same entry. `resident`:
-    launch bounds, in threads per multiprocessor; fewer threads have more registers each.
+    launch bounds, in threads per multiprocessor; fewer threads have more registers each. `threads`:
+    of a block, and `blocks`: launch bounds in blocks per multiprocessor.
     """
 
     unit: ParallelUnit
@@ -69,12 +71,18 @@ class Tag:
     group_size: int | None = None
     reduction: str | None = None
     resident: int | None = None
+    turns: int | None = None
+    threads: int | None = None
+    blocks: int | None = None
 
     def __str__(self) -> str:
         if self.group_size is not None:
             return f"{self.unit.value} of {self.group_size}, {self.reduction} reduction"
         more = "" if self.chunk is None else f", {self.chunk} at a time"
+        more += "" if self.turns is None else f" by {self.turns}"
         more += "" if self.resident is None else f", {self.resident} threads resident"
+        more += "" if self.threads is None else f", {self.threads} threads"
+        more += "" if self.blocks is None else f", {self.blocks} per multiprocessor"
         return f"{self.unit.value}, {self.race.value}{more}"
 
 

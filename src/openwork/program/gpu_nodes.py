@@ -88,7 +88,8 @@ class Together(Stmt):
     """A reduction: every thread's `name`, combined by `op` and broadcast to all of them.
 
     Over `lanes` adjacent threads, or over all `across` units of a block of `lanes` threads each,
-    where the threads of a unit hold the same value.
+    where the threads of a unit hold the same value. Threads of several warps meet in the shared
+    memory `sums`.
     """
 
     name: Name
@@ -96,6 +97,7 @@ class Together(Stmt):
     identity: Value
     lanes: int
     across: int = 0
+    sums: Array | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,9 +169,9 @@ class Kernel(Node):
     A block has `warps` units of `lanes` threads each. `grid`: the number of blocks with work, in
     two dimensions; None where only the GPU knows it. `resident`: the threads that should be
     resident on a multiprocessor (launch bounds), if not 0. `counters`: of the chunks that blocks
-    have taken; all zero before a launch, and after it. A constant number of blocks takes them, so
-    that `grid` is the number of chunks. `scalars`, `arrays`: its arguments; it
-    writes those in `written`.
+    have taken; all zero before a launch, and after it. As many blocks as can be resident take them,
+    so that `grid` is the number of chunks, unless the schedule gives a number of
+    `turns`. `scalars`, `arrays`: its arguments; it writes those in `written`.
     """
 
     name: str
@@ -180,6 +182,7 @@ class Kernel(Node):
     scratch: tuple[Scratch, ...] = ()
     resident: int = 0
     counters: tuple[Array, ...] = ()
+    turns: int = 0
     scalars: tuple[Name, ...] = ()
     arrays: tuple[Array, ...] = ()
     written: frozenset[str] = frozenset()

@@ -131,7 +131,8 @@ class Copy(Node):
 class Threads(Node):
     """CPU threads take contiguous ranges of iterations, of equal length or by `balance`.
 
-    With a `chunk`, idle threads take the next so many iterations. Each thread first executes
+    With a `chunk`, idle threads take the next so many iterations, only the first `turns` of them
+    if that is not None. Each thread first executes
     `private` (allocations) and finally `cleanup`. With a `limit`, the body is executed once for
     each range: the loop's variable is where it begins, and `limit` where it ends.
     """
@@ -142,6 +143,7 @@ class Threads(Node):
     copies: tuple[Copy, ...] = ()
     chunk: int | None = None
     limit: Name | None = None
+    turns: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +154,9 @@ class Unit(Node):
     constant one. `count`: how many units to launch; None: derived from `most`, or the usual number.
     Groups of `group` threads combine their atomic updates first, by a "parallel" or a "segment"
     `reduction`. Only blocks have `copies`, and `resident`: the threads that should be resident on a
-    multiprocessor (launch bounds). With a `chunk`, blocks take the next so many iterations.
+    multiprocessor (launch bounds), or `together`: the blocks. They have `threads` threads, if that
+    is not 0. With a `chunk`, blocks take the next so many iterations, as many blocks as can be
+    resident. `turns`: how many blocks there are, if not 0, whatever the trip count.
     """
 
     kind: str
@@ -162,6 +166,9 @@ class Unit(Node):
     reduction: str = ""
     resident: int = 0
     chunk: int = 0
+    turns: int = 0
+    threads: int = 0
+    together: int = 0
     private: tuple[Stmt, ...] = ()
     copies: tuple[Copy, ...] = ()
 

@@ -127,12 +127,14 @@ def _for(s: p.For) -> list[str]:
 def _shared(by: p.Threads | p.Unit | None) -> list[str]:
     """Who executes the iterations of a loop."""
     match by:
-        case p.Threads(chunk=chunk, balance=balance, limit=limit):
+        case p.Threads(chunk=chunk, balance=balance, limit=limit, turns=turns):
             chunks = [] if chunk is None else [f"chunk {chunk}"]
+            chunks += [] if turns is None else [f"turns {turns}"]
             chunks += [] if limit is None else [f"once for each range, up to {limit.name}"]
             return ["parallel", *chunks, *([f"balanced by {balance.pos.name}"] if balance else [])]
         case p.Unit(kind=kind, most=most, count=count, resident=resident, chunk=chunk):
             said = {"at most": most, "units": count, "resident": resident, "chunk": chunk}
+            said |= {"turns": by.turns, "threads": by.threads, "together": by.together}
             groups = [f"groups of {by.group}, {by.reduction} reduction"] if by.group else []
             return [kind, *(f"{what} {n}" for what, n in said.items() if n), *groups]
     return []

@@ -207,6 +207,8 @@ class Known:
             raise InternalError(f"the loop over {var} is parallel inside another")
         if by.chunk is not None and (by.chunk < 1 or by.balance or by.limit):
             raise InternalError(f"the loop over {var} has no chunks of {by.chunk}")
+        if by.turns is not None and (by.turns < 1 or by.chunk is None):
+            raise InternalError(f"the loop over {var} has no chunks that {by.turns} could take")
 
     def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:
         if reduction.width:

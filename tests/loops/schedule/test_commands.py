@@ -165,6 +165,21 @@ CHANGES: list[tuple[Statement, Change, str, str]] = [
      """forall i:  [CPUThread, NoRaces, 8 at a time]
           forall j:
             y(i) += A(i,j) * x(j)"""),
+    (SPMV, lambda t: t.divide(i, "turn", "i1", 3, assign="stride"),
+     "divide(i,turn,i1,3,assign=stride)",
+     """forall turn:
+          forall i1:
+            forall j:
+              y(i) += A(i,j) * x(j)
+        such that divide(i, turn, i1, 3, assign=stride)"""),
+    (SPMV, lambda t: t.divide(i, "turn", "i1", 3, assign="dynamic", chunk=2)
+     .parallelize("turn", THREAD),
+     "divide(i,turn,i1,3,assign=dynamic,chunk=2), parallelize(turn,CPUThread,NoRaces)",
+     """forall turn:  [CPUThread, NoRaces]
+          forall i1:
+            forall j:
+              y(i) += A(i,j) * x(j)
+        such that divide(i, turn, i1, 3, assign=dynamic, chunk=2)"""),
     (SPMV, lambda t: t.parallelize(j, VECTOR, RACE.ParallelReduction),
      "parallelize(j,CPUVector,ParallelReduction)",
      """forall i:
@@ -574,7 +589,7 @@ def test_functions_without_names_read_back() -> None:
     made = SPMV.divide(i, "i0", "i1", 3, split_points=lambda t, n: [0, 1, 2, 6])
     name = made.commands.partition("split_points=")[2].rstrip(")")
     assert name.isidentifier()
-    assert SPMV.schedule(made.commands, **{name: made._commands[0].arguments[-1]}) == made
+    assert SPMV.schedule(made.commands, **{name: made._commands[0].arguments[5]}) == made
 
 
 # -- what the C text has ------------------------------------------------------------------------
@@ -589,6 +604,8 @@ POLLING = [
     FIGURE_6_1,
     "unroll(i,2)",
     "divide(i,i0,i1,3,balance=nnz)",
+    "divide(i,i0,i1,3,assign=stride)",
+    "divide(i,i0,i1,3,assign=dynamic,chunk=2), parallelize(i0,CPUThread,NoRaces)",
     "parallelize(i,CPUThread,NoRaces,chunk=8)",
     "precompute(A(i,j)*x(j),j,jw)",
     "parallelize(i,CPUVector,NoRaces)",

@@ -213,6 +213,27 @@ def test_a_warp_waits_for_its_lanes_alone() -> None:
     assert isinstance(memory, Shared) and memory.count == 4 * 32  # each has its own
 
 
+def test_warps_combine_a_scalar_in_one_place_however_often() -> None:
+    def combined(count: int) -> list[p.Stmt]:
+        sums = (p.Reduction(TOTAL, ops.ADD, ZERO),)
+        summed = threads(p.Set(TOTAL, X[T], ops.ADD), count, reductions=sums)
+        return [p.Set(TOTAL, ZERO), summed, p.Store(Y, B, TOTAL)]
+
+    body = p.block(p.Declare(TOTAL, ONE), *combined(64), *combined(128))
+    made = kernel(blocks(body))
+    (memory,) = found(made.body, Shared)
+    assert isinstance(memory, Shared) and memory.count == 128 // 32
+    for together in found(made.body, Together):
+        assert isinstance(together, Together) and together.sums == memory.array
+
+
+def test_a_workspace_that_nobody_reads_or_writes_takes_no_memory() -> None:
+    used = kernel(blocks(p.block(*STAGED)))
+    idle = kernel(blocks(p.block(STAGED[0], threads(SCALE))))
+    assert found(used.body, Shared) and not found(idle.body, Shared)
+    assert not idle.scratch
+
+
 def test_nobody_waits_for_what_nobody_stores() -> None:
     reads = threads(p.Store(Y, PLACE, add(X[PLACE], X[T])))
     assert not found(kernel(blocks(p.block(reads))).body, Barrier)

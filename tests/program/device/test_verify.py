@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.program.small import N, X, Y, program
 
+from openwork.algebra import operators as ops
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.device.kernels import with_body
@@ -20,6 +21,7 @@ from openwork.program.gpu_nodes import (
     Kernel,
     Launch,
     Shared,
+    Together,
 )
 
 I, J = p.Name("i"), p.Name("j")
@@ -58,6 +60,7 @@ def test_what_is_right_passes(name: str) -> None:
 
 K = p.Name("k_size")
 OWN = p.Array("own", "float64")
+TOTAL = p.Name("total", "float64")
 WRONG = {
     "a kernel that is not there": (device(ALL, host=(Launch("other"),)), "no kernel other"),
     "a scalar that the host has not": (device(loop(ZERO, K)), "k_size is used before"),
@@ -76,6 +79,15 @@ WRONG = {
         "units of 48 threads",
     ),
     "too much shared memory": (device(Shared(OWN, 8 << 10), ALL), "more shared memory"),
+    "shared memory declared twice": (
+        device(Shared(OWN, 8), Shared(OWN, 8), p.Store(OWN, ZERO, X[ZERO])),
+        "array own is declared twice",
+    ),
+    "shared memory of nobody": (device(Shared(OWN, 8), ALL), "uses no own"),
+    "warps that combine nowhere": (
+        device(p.Declare(TOTAL, p.Value(0.0, "float64")), Together(TOTAL, ops.ADD, ZERO, 64)),
+        "total has no memory",
+    ),
     "a barrier of some threads": (
         device(p.If(p.compare("==", THREAD, 0), p.block(Barrier()))),
         "a barrier that not all",

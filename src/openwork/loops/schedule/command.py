@@ -66,7 +66,9 @@ COMMANDS: dict[str, Signature] = {
     "fuse": _signature(fuse, "i:var j:var f:var"),
     "split": _signature(split, "i:var i0:var i1:var factor:int"),
     "divide": _signature(
-        divide, "i:var i0:var i1:var parts:int balance:word? split_points:function?"
+        divide,
+        "i:var i0:var i1:var parts:int balance:word? split_points:function? assign:word? "
+        "chunk:int?",
     ),
     "bound": _signature(bound, "i:var ib:var value:int kind:bound"),
     "unroll": _signature(unroll, "i:var factor:int?"),
@@ -74,7 +76,7 @@ COMMANDS: dict[str, Signature] = {
     "parallelize": _signature(
         parallelize,
         "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int? "
-        "writes:name?",
+        "threads:int? blocks_per_sm:int? writes:name?",
     ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),
@@ -107,7 +109,8 @@ class Command:
 
 
 _BY_NAME = (
-    "parents", "balance", "split_points", "chunk", "group_size", "reduction", "resident", "writes",
+    "parents", "balance", "split_points", "assign", "chunk", "group_size", "reduction", "resident",
+    "threads", "blocks_per_sm", "writes",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from openwork.loops.schedule.command import Command, run, understand
 from openwork.tree import walk
 
 # Example numbers in the options; others are just as legal.
-_FACTOR, _PARTS, _DISTANCE = 4, 3, 8
+_FACTOR, _PARTS, _CHUNK, _DISTANCE = 4, 3, 2, 8
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ def candidates(
         yield "split", (var, a, b, _FACTOR)
         yield "divide", (var, a, b, _PARTS)
         yield "divide", (var, a, b, _PARTS, "nnz")
+        yield "divide", (var, a, b, _PARTS, None, None, "stride")
+        yield "divide", (var, a, b, _PARTS, None, None, "dynamic", _CHUNK)
         yield "unroll", (var,)
         yield "unroll", (var, _FACTOR)
         yield "mergeby", (var, "gallop")

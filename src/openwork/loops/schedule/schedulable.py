@@ -82,8 +82,12 @@ class Schedulable(ABC):
         *,
         balance: str | None = None,
         split_points: Callable[..., Any] | None = None,
+        assign: str | None = None,
+        chunk: int | None = None,
     ) -> S:
         """Cut `i` into `parts` runs: equally long, with equal work, or at given points.
+
+        Or deal its values out to `parts` turns.
 
         Args:
             i: the loop to cut.
@@ -94,8 +98,13 @@ class Schedulable(ABC):
             split_points: called as `split_points(tensors, parts)` before a kernel runs, with the
                 operands by name; returns `parts + 1` sorted values of `i`, from its first to one
                 past its last (positions, if `i` is in position space).
+            assign: `"stride"`: turn `i0` has every `parts`-th value, from `i0` on. `"dynamic"`:
+                each of `parts` threads or blocks takes the next `chunk` values, until there are
+                none.
+            chunk: how many values are taken at a time, for `assign="dynamic"`; 1 if left out.
         """
-        return self._do("divide", i, i0, i1, parts, balance=balance, split_points=split_points)
+        more = {"split_points": split_points, "assign": assign, "chunk": chunk}
+        return self._do("divide", i, i0, i1, parts, balance=balance, **more)
 
     def bound(
         self: S, i: Any, ib: Any, value: int | BoundType | str, kind: BoundType | str | int
@@ -124,6 +133,8 @@ class Schedulable(ABC):
         group_size: int | None = None,
         reduction: str | None = None,
         resident: int | None = None,
+        threads: int | None = None,
+        blocks_per_sm: int | None = None,
         writes: Any = None,
     ) -> S:
         """Run the iterations of `i` on threads, vector lanes, or the units of a GPU.
@@ -137,10 +148,13 @@ class Schedulable(ABC):
             reduction: `"parallel"` into one entry, or `"segment"` into one for each run of threads.
             resident: launch bounds in threads per multiprocessor, for `GPUBlock`; fewer threads
                 have more registers each, and more loads in flight.
+            threads: how many a block has, for `GPUBlock`; by default as many as the loops inside.
+            blocks_per_sm: launch bounds in blocks per multiprocessor, for `GPUBlock`.
             writes: a tensor or its name: of several loops over `i`, only those that compute it.
         """
-        more = {"group_size": group_size, "reduction": reduction, "resident": resident}
-        return self._do("parallelize", i, unit, race, chunk=chunk, writes=writes, **more)
+        group = {"group_size": group_size, "reduction": reduction}
+        block = {"resident": resident, "threads": threads, "blocks_per_sm": blocks_per_sm}
+        return self._do("parallelize", i, unit, race, chunk=chunk, writes=writes, **group, **block)
 
     def mergeby(self: S, i: Any, strategy: str) -> S:
         """Intersect sparse operands along `i` by `"gallop"` or `"two_finger"`."""

@@ -239,6 +239,7 @@ class _Host:
             scratch=tuple(work.scratch),
             resident=geometry.resident,
             counters=tuple(work.counters),
+            turns=work.turns,
         )
         return with_body(kernel, body)
 

@@ -7,6 +7,7 @@ barrier separates a store from another thread's load.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -37,7 +38,7 @@ from openwork.program.gpu_nodes import (
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.tree import Node, children, map_children, walk
 
-MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
+MOST_THREADS, MOST_RESIDENT, MOST_BLOCKS_Y = 1024, 2048, 65535
 MOST_NAMED = 15  # barriers for a part of a block
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 
@@ -107,15 +108,33 @@ def geometries_of(stmts: tuple[p.Stmt, ...]) -> tuple[Geometry, ...]:
         lanes = _USUAL_THREADS
     units = max([by.count or by.most or _USUAL_WARPS for _, by in warps], default=1)
     grouped = any(by.group for _, by in loops)
-    resident = max([by.resident for _, by in loops], default=0)
     # Whole groups, wherever they begin.
     count = -(-units * lanes // _WARP) * _WARP // lanes if grouped else units
-    safe = Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes, resident)
-    exact = Geometry(units, -(-asked // max(1, group)) * max(1, group), resident)
+    given = max([by.threads for _, by in loops], default=0)
+    if given:
+        return (_with_bounds(_of_threads(given, lanes, bool(warps)), loops),)
+    safe = Geometry(max(1, min(count, MOST_THREADS // lanes)), lanes)
+    exact = Geometry(units, -(-asked // max(1, group)) * max(1, group))
     whole = exact.threads % max([1, *(by.group for _, by in loops)]) == 0
     if warps and exact.lanes != lanes and exact.threads <= MOST_THREADS and whole:
-        return exact, safe
-    return (safe,)
+        return _with_bounds(exact, loops), _with_bounds(safe, loops)
+    return (_with_bounds(safe, loops),)
+
+
+def _of_threads(given: int, lanes: int, in_warps: bool) -> Geometry:
+    """A block of `given` threads, whole warps; in units of `lanes`, if it has units."""
+    if not in_warps:
+        return Geometry(1, given)
+    lanes = min(lanes, given)
+    return Geometry(given // lanes, lanes)
+
+
+def _with_bounds(geometry: Geometry, loops: list[tuple[p.For, p.Unit]]) -> Geometry:
+    """`geometry` with launch bounds, given in threads or in blocks."""
+    resident = max([by.resident for _, by in loops], default=0)
+    together = max([by.together for _, by in loops], default=0)
+    blocks = min(together, MOST_RESIDENT // geometry.threads)
+    return replace(geometry, resident=resident or blocks * geometry.threads)
 
 
 def _shared_loops(node: Node) -> list[tuple[p.For, p.Unit]]:
@@ -154,20 +173,24 @@ class Distribution:
     counters: list[Array] = field(default_factory=list)
     offsets: dict[str, Expr] = field(default_factory=dict)
     shared: list[Shared] = field(default_factory=list)
+    sums: dict[Name, Shared] = field(default_factory=dict)  # where warps combine their sums
     grid: list[tuple[Expr, Expr]] = field(default_factory=list)
     local: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
+    turns: int = 0  # how many blocks there are, if the schedule says so
     one_block: bool = False
     planes: int = 1  # dimensions of the grid
     sole: bool = False  # whether one loop over blocks has all others inside
     owners: Ownership = field(default_factory=Ownership)
     blank: dict[Name, Value] = field(default_factory=dict)  # scalars that hold a constant
+    unread: set[str] = field(default_factory=set)  # workspaces that nothing accesses
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """The whole body."""
         self.planes = max(_planes(s) for s in stmts)
         self.sole = sum(map(_outermost, stmts)) == 1
         self.owners = ownership(stmts)
+        self.unread = _only_allocated(stmts)
         self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
         done = self._sequence(stmts, ())
         lanes = self.geometry.lanes
@@ -181,7 +204,8 @@ class Distribution:
         used = {n for n in walk(moved) if isinstance(n, Name)} | self._hidden(moved)
         parts = (n for d in declared[2:] if d.name in used for n in walk(d.value))
         used |= {n for n in parts if isinstance(n, Name)}
-        return block(*self.shared, *(d for d in declared if d.name in used), moved)
+        memory = (*self.sums.values(), *self.shared)
+        return block(*memory, *(d for d in declared if d.name in used), moved)
 
     def _own_parts(self) -> list[p.Declare]:
         """Name where this unit's part of each array begins, which the body says many times."""
@@ -353,6 +377,8 @@ class Distribution:
 
     def _workspace(self, s: p.Allocate, active: tuple[str, ...]) -> p.Block:
         """Place a workspace: in registers of a thread, in shared memory, or in global memory."""
+        if s.array.name in self.unread:
+            return block()
         count = int(s.count.value.real) if isinstance(s.count, Value) else None
         if self._alone(active) and count is not None and count <= _MOST_REGISTERS and not s.zeroed:
             self.local.add(s.array.name)
@@ -386,6 +412,7 @@ class Distribution:
 
     def _unit(self, loop: p.For, by: p.Unit, active: tuple[str, ...]) -> p.Block:
         chunk = 0 if self.one_block or by.kind != "block" else by.chunk
+        self.turns = max(self.turns, 0 if self.one_block else by.turns)
         first, count, once = (Value(0), Value(1), False) if chunk else self._share(loop, by, active)
         inside = (*active, by.kind)
         if by.kind == "thread" and "warp" not in active:
@@ -406,7 +433,7 @@ class Distribution:
             again = (inner.first | inner.many | inner.updated) & (memory - self._own(inside))
             body = block(body, *([self._barrier(inside)] if again else []))
         if chunk:
-            return self._in_chunks(loop, chunk, private, body)
+            return self._in_chunks(loop, chunk, by.turns, private, body)
         begin = loop.begin + first
         if first == BLOCK_X and once and self.sole:  # the grid has exactly these blocks
             here = p.Declare(loop.var, begin, fixed=True)
@@ -430,7 +457,9 @@ class Distribution:
             return None
         return last_stores(loop.body, group, self._fresh)
 
-    def _in_chunks(self, loop: p.For, chunk: int, private: list[p.Stmt], body: p.Block) -> p.Block:
+    def _in_chunks(
+        self, loop: p.For, chunk: int, turns: int, private: list[p.Stmt], body: p.Block
+    ) -> p.Block:
         """Blocks take the next iterations from a counter until there are none.
 
         for (first = next(); first < end; first = next())
@@ -440,7 +469,8 @@ class Distribution:
         first = Name(self._fresh(f"{loop.var.name}_chunk"))
         self.counters.append(counter)
         count = loop.end - loop.begin
-        self.grid.append((Value(0), (count + (chunk - 1)) / chunk))
+        chunks = (count + (chunk - 1)) / chunk
+        self.grid.append((Value(0), Value(turns) if turns else chunks))
         taken = loop.begin + p.Helper("next_chunk", (counter, Value(chunk), count))
         last = Name(f"{first.name}_end")
         stop = p.Declare(last, p.arithmetic("min", first + chunk, loop.end), fixed=True)
@@ -459,7 +489,9 @@ class Distribution:
             if self.one_block:
                 return Value(0), Value(1), False
             at = active.count("block")
-            self.grid.append((loop.begin, loop.end))
+            self.grid.append((Value(0), Value(by.turns)) if by.turns else (loop.begin, loop.end))
+            if by.turns:
+                return (BLOCK_X, GRID_X, False) if at == 0 else (BLOCK_Y, GRID_Y, False)
             if at == 0:
                 return BLOCK_X, GRID_X, self.exact(loop)
             few = 0 < (by.most or 0) <= MOST_BLOCKS_Y
@@ -489,9 +521,11 @@ class Distribution:
             own = r.name if begins else Name(self._fresh(f"{r.name.name}_own"), r.name.type)
             combined: list[p.Stmt] = []
             if lanes > 1:
-                combined.append(Together(own, r.op, r.identity, lanes))
+                sums = self._sums(own, g.threads // _WARP) if lanes > _WARP else None
+                combined.append(Together(own, r.op, r.identity, lanes, sums=sums))
             if units > 1:
-                combined.append(Together(own, r.op, r.identity, g.lanes, units))
+                sums = self._sums(own, units)
+                combined.append(Together(own, r.op, r.identity, g.lanes, units, sums))
             if r.width:
                 at = Name(self._fresh(f"{r.name.name}_at"))
                 array = p.Array(r.name.name, r.name.type)
@@ -508,6 +542,13 @@ class Distribution:
         body = cast(p.Stmt, _renamed(loop.body, table)) if table else loop.body
         return Own(before, after), replace(loop, body=body)
 
+    def _sums(self, name: Name, count: int) -> Array:
+        """Shared memory in which the threads of a block combine `name`, at every place alike."""
+        known = self.sums.get(name)
+        array = known.array if known else Array(self._fresh(f"{name.name}_sums"), name.type)
+        self.sums[name] = Shared(array, max(count, known.count if known else 0))
+        return array
+
     def _fresh(self, base: str) -> str:
         return take_name(base, self.taken)
 
@@ -521,6 +562,14 @@ class Own:
 
 
 _MOST_REGISTERS = 256  # elements of a workspace that may stay in registers
+
+
+def _only_allocated(stmts: tuple[p.Stmt, ...]) -> set[str]:
+    """The arrays that are allocated, and perhaps freed, but never accessed."""
+    nodes = [n for s in stmts for n in walk(s)]
+    named = Counter(n.name for n in nodes if isinstance(n, Array))
+    named -= Counter(n.array.name for n in nodes if isinstance(n, (p.Allocate, p.Free)))
+    return {n.array.name for n in nodes if isinstance(n, p.Allocate)} - set(named)
 
 
 def _bytes(type: str) -> int:

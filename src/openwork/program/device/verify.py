@@ -2,12 +2,14 @@
 
 The host declares every scalar and allocates every array that it hands to a kernel. A kernel obeys
 the rules of any program, writes no operand, and fits the hardware: a block has at most 1024
-threads and the shared memory that every GPU has. Barriers are not divergent: no condition or loop
-bound around one is computed from the thread's index. Conditions on loaded values may diverge as
-well, but this is not checked.
+threads and the shared memory that every GPU has, all of it in use. Barriers are not
+divergent: no condition or loop bound around one is computed from the thread's index. Conditions on
+loaded values may diverge as well, but this is not checked.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import InternalError
@@ -86,7 +88,11 @@ class _Threads(Known):
                 self.expression(index)
                 self.array(array)
                 self.make(vector)
-            case StoreVector() | Combine() | Together() | Barrier():
+            case Together(name=name, lanes=lanes, across=across, sums=sums):
+                if sums is None and (lanes > _WARP or across):
+                    raise InternalError(f"{name.name} has no memory where warps combine it")
+                self.expression(node)
+            case StoreVector() | Combine() | Barrier():
                 self.expression(node)
             case _:
                 super().other(node)
@@ -103,6 +109,10 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
     shared = [n for n in walk(kernel.body) if isinstance(n, Shared)]
     if sum(s.count * _size(s.array.type) for s in shared) > _MOST_SHARED:
         raise InternalError(f"{kernel.name} uses more shared memory than a GPU has")
+    used = Counter(n for n in walk(kernel.body) if isinstance(n, p.Array))
+    idle = [s.array.name for s in shared if used[s.array] == 1]
+    if idle:
+        raise InternalError(f"{kernel.name} uses no {', '.join(idle)}")
     wrong = kernel.written & operands
     if wrong:
         raise InternalError(f"{kernel.name} writes to {', '.join(sorted(wrong))}")

@@ -118,8 +118,9 @@ def _shares(m: Machine, by: p.Threads, begin: int, end: int) -> list[list[int]]:
         cuts = _cuts(m, by.balance, begin, end)
         shares = [list(range(cuts[part], cuts[part + 1])) for part in range(m.threads)]
     else:
+        takers = shares[: by.turns]
         for start in range(begin, end, by.chunk):
-            m.random.choice(shares).extend(range(start, min(start + by.chunk, end)))
+            m.random.choice(takers).extend(range(start, min(start + by.chunk, end)))
     return shares
 
 

@@ -115,7 +115,8 @@ def _works(stmt: p.Stmt) -> bool:
 
 def _remark(s: p.For, by: p.Threads) -> str:
     if by.chunk is not None:
-        return f"// threads take {by.chunk} iterations at a time"
+        who = "threads" if by.turns is None else f"{by.turns} threads"
+        return f"// {who} take {by.chunk} iterations at a time"
     what = "shares" if _in_shares(s, by) else "parts"
     return f"// threads take contiguous {what}" + (" with equal work" if by.balance else "")
 
@@ -264,7 +265,7 @@ def _iterations(w: CWriter, s: p.For, by: p.Threads) -> list[str]:
         taken = f"__atomic_fetch_add(&{s.var.name}_next_chunk, {by.chunk}, __ATOMIC_RELAXED)"
         limited = w.text(p.arithmetic("min", first + by.chunk, chunks_end))
         loop = [
-            "for (;;) {",
+            "for (;;) {" if by.turns is None else f"while (part < {by.turns}) {{",
             f"  const int64_t {first.name} = {taken};",
             f"  if ({first.name} >= {chunks_end.name}{' || *stop' if s.polls else ''}) break;",
             f"  const int64_t {limit.name} = {limited};",

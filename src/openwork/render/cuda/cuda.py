@@ -96,10 +96,9 @@ def can_be_narrow(program: p.Program) -> bool:
 
 @dataclass
 class CudaWriter(Writer):
-    """Writes one kernel; `shared` collects declarations of shared memory."""
+    """Writes one kernel."""
 
     kernel: Kernel
-    shared: list[str] = field(default_factory=list)
 
     @cached_property
     def vectors(self) -> set[str]:
@@ -246,10 +245,10 @@ class CudaWriter(Writer):
         return name
 
     def _together(self, s: Together) -> list[str]:
-        type, name = s.name.type, s.name.name
+        type, name, sums = s.name.type, s.name.name, s.sums.name if s.sums else ""
         op = self._lambda(s.op, type)
         if s.across:
-            call, sums = self.use("across_units", ""), self._sums(s.name, s.across)
+            call = self.use("across_units", "")
             return [f"{name} = {call}<{op}, {s.across}, {s.lanes}>({name}, {sums});"]
         if s.lanes <= 32:
             call = self.use("of_lanes", "")
@@ -258,15 +257,8 @@ class CudaWriter(Writer):
         if not whole:
             self.use("sync_unit", "")
         call = self.use("of_block" if whole else "of_unit", "")
-        sums = self._sums(s.name, self.kernel.threads // 32)
         identity = f"({CUDA.scalar(type)}){self.text(s.identity)}"
         return [f"{name} = {call}<{op}, {s.lanes}>({name}, {identity}, {sums});"]
-
-    def _sums(self, name: p.Name, count: int) -> str:
-        """Shared memory in which the threads of a block combine their sums."""
-        array = f"{name.name}_sums"
-        self.shared.append(f"__shared__ {CUDA.scalar(name.type)} {array}[{count}];")
-        return array
 
     def _combine(self, s: Combine) -> list[str]:
         type = s.array.type
@@ -284,7 +276,6 @@ class CudaWriter(Writer):
         """The whole kernel."""
         k = self.kernel
         body = indent(self.stmt(k.body))
-        body = [*indent(self.shared), *body]
         params = [f"{type} {name}" for type, name in parameters(k)]
         blocks = f", {max(1, k.resident // k.threads)}" if k.resident else ""
         bounds = f"__launch_bounds__({k.threads}{blocks})"

@@ -191,7 +191,7 @@ class Run:
     def _grid(self, kernel: Kernel) -> tuple[int, int]:
         blocks = [self.device.blocks if n is None else self.value(n) for n in kernel.grid]
         x, y = min(blocks[0], _MOST_BLOCKS_X), min(blocks[1], _MOST_BLOCKS_Y)
-        if kernel.scratch or kernel.counters:
+        if kernel.scratch or (kernel.counters and not kernel.turns):
             # Scratch for blocks that would only wait is wasted; chunks are for those that run.
             x = min(x, max(1, self._resident(kernel) // kernel.threads))
         for s in kernel.scratch:

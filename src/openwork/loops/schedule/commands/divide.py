@@ -1,4 +1,4 @@
-"""divide: a constant number of runs, of equal length, of equal work, or at given points."""
+"""divide: a constant number of runs, of equal length or work, at given points, or dealt out."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from openwork.loops.plan.nest import (
 )
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
-from openwork.loops.relations import Cut, Divide, Fuse, Pos
+from openwork.loops.relations import Cut, Deal, Divide, Fuse, Pos, Stride
 from openwork.loops.schedule.commands.pos import check_run, no_run
 from openwork.loops.schedule.commands.split import replace_by_two
 from openwork.loops.schedule.legality.loops import check_nest
 from openwork.tree import walk
+
+ASSIGNMENTS = ("stride", "dynamic")
 
 
 def divide(
@@ -36,6 +38,8 @@ def divide(
     parts: int,
     balance: str | None = None,
     split_points: Callable[..., Any] | None = None,
+    assign: str | None = None,
+    chunk: int | None = None,
 ) -> Plan:
     """Cut a loop into `parts` runs.
 
@@ -45,10 +49,20 @@ def divide(
     evenly instead, by a search; with `split_points` they run from point to point. Legal for any
     loop that is not parallel; to balance, an operand has to store a run of entries below each
     value. Buys parts for a known number of threads.
+
+    With `assign`, a part is no run. "stride": i = i1 * parts + i0, as `split(i,i1,i0,parts)` with
+    i0 outside. "dynamic": i0 takes the next `chunk` values of i while it runs; i1 has to stay
+    directly inside. Both buy a grid of a constant number of blocks.
     """
     untagged(plan, var)
     parts = positive(parts, "the number of parts", MOST_PARTS)
-    _check_choice(balance, split_points)
+    _check_choice(balance, split_points, assign, chunk)
+    if assign is not None:
+        new_variables(plan, outer, inner)
+        relation: Cut = Stride(var, inner, outer, parts)
+        if assign == "dynamic":
+            relation = Deal(var, outer, inner, parts, 1 if chunk is None else chunk)
+        return check_nest(replace_by_two(plan, var, outer, inner, relation))
     if split_points is not None:
         _check_known_before(plan, var)
     if balance is None:
@@ -81,14 +95,35 @@ def divide(
     return check_nest(replace_by_two(plan, var, outer, inner, relation))
 
 
-def _check_choice(balance: str | None, split_points: Callable[..., Any] | None) -> None:
+def _check_choice(
+    balance: str | None,
+    split_points: Callable[..., Any] | None,
+    assign: str | None,
+    chunk: int | None,
+) -> None:
     """A loop is cut in one way, and `split_points` is a function."""
-    if balance is not None and split_points is not None:
+    given = {"balance": balance, "split_points": split_points, "assign": assign}
+    ways = [name for name, value in given.items() if value is not None]
+    if len(ways) > 1:
         raise ScheduleError(
-            "a loop is cut by balance or by split_points, not by both",
+            f"a loop is cut by {' or by '.join(ways)}, not by both",
             code="E303",
             hint="leave one of them out",
         )
+    if assign not in (None, *ASSIGNMENTS):
+        raise ScheduleError(
+            f"values cannot be assigned by {assign!r}",
+            code="E303",
+            hint=f"there are {' and '.join(ASSIGNMENTS)}",
+        )
+    if chunk is not None and assign != "dynamic":
+        raise ScheduleError(
+            "only values that are assigned dynamically are taken in chunks",
+            code="E303",
+            hint="add assign=dynamic, or leave out the chunk",
+        )
+    if chunk is not None:
+        positive(chunk, "the chunk")
     if split_points is not None and not callable(split_points):
         raise ScheduleError(
             f"split_points is {split_points!r}, which cannot be called",

@@ -23,7 +23,8 @@ from openwork.loops.schedule.legality.loops import check_nest
 
 GROUP_SIZES = (2, 4, 8, 16, 32)
 REDUCTIONS = ("parallel", "segment")
-WARP, MOST_RESIDENT = 32, 2048  # threads of a multiprocessor
+WARP, MOST_THREADS = 32, 1024  # threads of a block
+MOST_RESIDENT, MOST_BLOCKS = 2048, 32  # threads, and blocks, of a multiprocessor
 
 
 def parallelize(
@@ -35,6 +36,8 @@ def parallelize(
     group_size: int | None = None,
     reduction: str | None = None,
     resident: int | None = None,
+    threads: int | None = None,
+    blocks_per_sm: int | None = None,
     writes: str | None = None,
 ) -> Plan:
     """Run the iterations of a loop in parallel.
@@ -52,14 +55,15 @@ def parallelize(
     `GPUGroup` is for the threads of a GPU, like `GPUThread`, which it may come on top of: groups of
     `group_size` adjacent threads combine what they write before one of them writes it. `resident`
     gives launch bounds to `GPUBlock`, in threads per multiprocessor. Fewer threads have more
-    registers each, and more loads in flight.
+    registers each, and more loads in flight. `threads` is how many a block has, and `blocks_per_sm`
+    gives launch bounds in blocks per multiprocessor.
 
     A workspace is filled by loops of its own, maybe over the same variable. Of these, `writes`
     names the result, or the workspace, whose loops are meant; without it all are.
     """
-    tag = replace(_tag(var, unit, race, chunk, group_size, reduction), resident=resident)
-    if resident is not None:
-        _check_resident(var, unit, resident)
+    tag = _tag(var, unit, race, chunk, group_size, reduction)
+    tag = replace(tag, resident=resident, threads=threads, blocks=blocks_per_sm)
+    _check_block(var, tag)
     meant = _meant(plan, var, writes)
     over = unit is ParallelUnit.GPUGroup and all(
         loop.tag is not None and loop.tag.unit is ParallelUnit.GPUThread for loop in meant
@@ -99,13 +103,40 @@ def _meant(plan: Plan, var: IndexVar, writes: str | None) -> list[Forall]:
     return [loop for loop, name in pairs if writes in (None, name)]
 
 
-def _check_resident(var: IndexVar, unit: ParallelUnit, resident: int) -> None:
-    if unit is not ParallelUnit.GPUBlock:
+def _check_block(var: IndexVar, tag: Tag) -> None:
+    """The shape of a block, and its launch bounds, are for `GPUBlock`, and what a GPU can have."""
+    resident, threads, blocks = tag.resident, tag.threads, tag.blocks
+    given = {"resident": resident, "threads": threads, "blocks_per_sm": blocks}
+    names = [name for name, value in given.items() if value is not None]
+    if names and tag.unit is not ParallelUnit.GPUBlock:
         raise ScheduleError(
-            f"{var} is for {unit.value}, which has no launch bounds",
+            f"{var} is for {tag.unit.value}, which has no launch bounds",
             code="E303",
-            hint="set resident on the loop for GPUBlock",
+            hint=f"set {names[0]} on the loop for GPUBlock",
         )
+    if resident is not None and blocks is not None:
+        raise ScheduleError(
+            "launch bounds are given in threads and in blocks",
+            code="E303",
+            hint="leave out resident or blocks_per_sm",
+        )
+    if threads is not None and (
+        isinstance(threads, bool) or threads % WARP or not WARP <= threads <= MOST_THREADS
+    ):
+        raise ScheduleError(
+            f"a block cannot have {threads} threads",
+            code="E303",
+            hint=f"a block has whole warps: {WARP}, {2 * WARP}, ... or {MOST_THREADS} threads",
+        )
+    most = MOST_RESIDENT // (threads or MOST_RESIDENT // MOST_BLOCKS)
+    if blocks is not None and (isinstance(blocks, bool) or not 1 <= blocks <= most):
+        raise ScheduleError(
+            f"{blocks} blocks cannot be on a multiprocessor at the same time",
+            code="E303",
+            hint=f"1 to {most} can, of {threads or 'few'} threads",
+        )
+    if resident is None:
+        return
     if isinstance(resident, bool) or not WARP <= resident <= MOST_RESIDENT:
         raise ScheduleError(
             f"{resident} threads cannot be resident",

@@ -16,6 +16,7 @@ from openwork.loops.plan.nest import Path, completed, paths, provenance_of
 from openwork.loops.plan.pieces import atoms, whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.sorted import rises
+from openwork.loops.plan.undealt import undealt
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Coord, Cut, Pos
 from openwork.loops.schedule.legality.parallel import check_tags, merged
@@ -29,8 +30,14 @@ def check_nest(plan: Plan) -> Plan:
         ScheduleError: E304 for storage out of order, E305 for positions whose parents are unknown,
             E312 for a result out of order, E307 for races, E308 for loops that cannot be parallel,
             E313 for a result that is assembled in pieces that cannot be cut, E315 for loops of a
-            GPU that are not nested as its units are.
+            GPU that are not nested as its units are; E306 and E308 for values that are dealt out
+            in loops that are apart or cannot share them.
     """
+    _check_loops(undealt(plan))
+    return plan
+
+
+def _check_loops(plan: Plan) -> None:
     provenance = provenance_of(plan)
     for path in paths(plan.loops):
         known = completed(provenance, path.variables)
@@ -45,7 +52,6 @@ def check_nest(plan: Plan) -> Plan:
             _check_append(path, provenance)
         check_tags(plan, path, provenance)
     _check_pieces(plan)
-    return plan
 
 
 def _check_pieces(plan: Plan) -> None:

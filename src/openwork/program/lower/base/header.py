@@ -104,6 +104,7 @@ class Header:
                 cleanup=tuple(s for work in private for s in work.cleanup(valued)),
                 copies=self.copies,
                 chunk=tag.chunk,
+                turns=tag.turns,
             )
             made = replace(made, by=threads, reductions=self.reductions)
         elif tag is not None and tag.unit.on_gpu:
@@ -115,6 +116,9 @@ class Header:
                 reduction=tag.reduction or "",
                 resident=tag.resident or 0,
                 chunk=tag.chunk or 0,
+                turns=tag.turns or 0,
+                threads=tag.threads or 0,
+                together=tag.blocks or 0,
                 private=tuple(s for work in private for s in work.setup(valued)),
                 copies=self.copies if _has_copies(tag) else (),
             )

@@ -14,6 +14,7 @@ from openwork.loops.relations import (
     Precompute,
     Relation,
     Split,
+    Stride,
 )
 from openwork.program.lower.derived.iterate import Loops
 from openwork.program.lower.derived.recovery import Values
@@ -28,6 +29,7 @@ from openwork.program.lower.derived.relations.split import SplitValues
 
 VALUES: Mapping[type[Relation], type[Values[Any]]] = {
     Split: SplitValues,
+    Stride: SplitValues,
     Divide: DivideValues,
     Fuse: FuseValues,
     Pos: PosValues,
@@ -37,6 +39,7 @@ VALUES: Mapping[type[Relation], type[Values[Any]]] = {
 }
 LOOPS: Mapping[type[Relation], type[Loops[Any]]] = {
     Split: CutLoops,
+    Stride: CutLoops,
     Divide: CutLoops,
     Fuse: FuseLoops,
     Pos: PosLoops,
