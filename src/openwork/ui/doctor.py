@@ -108,7 +108,8 @@ def _abilities(toolchain: Toolchain) -> Iterator[Finding]:
     target = toolchain.native[0] if toolchain.native else "no flag for this CPU is accepted"
     yield Finding("cpu", f"{platform.machine()}, {target}, features {toolchain.cpu[:12]}")
     if toolchain.openmp:
-        yield Finding("openmp", "yes")
+        owner = "Openwork" if toolchain.pooled else "the compiler"
+        yield Finding("openmp", f"yes, on threads of {owner}")
     else:
         yield Finding("openmp", "no: kernels use one thread", _openmp_remedy(toolchain))
 

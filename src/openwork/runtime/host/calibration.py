@@ -23,7 +23,7 @@ from openwork.runtime.host.cpu import cpu_digest, gathers_are_fast
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import available_cpus
 
-_VERSION = 1
+_VERSION = 2
 # Threads are worth it when they save so many times what it takes to start them. Calls that follow
 # a pause find them asleep, or another process on their CPU.
 _MARGIN = 4

@@ -8,6 +8,7 @@ import threading
 
 from openwork.errors import ToolchainError
 from openwork.runtime import cache
+from openwork.runtime.host import pool, threads
 from openwork.runtime.host.toolchain import Toolchain, find_toolchain, no_toolchain
 
 _Request = tuple[str, bool, str, tuple[str, ...], Toolchain]
@@ -17,6 +18,8 @@ _TRIES = 3
 _loaded: dict[_Request, ctypes.CDLL] = {}
 _locks: dict[_Request, threading.Lock] = {}
 _guard = threading.Lock()
+_started: int | None = None  # the address of the pool's function
+_starting = threading.Lock()
 
 
 def load(
@@ -64,14 +67,39 @@ def load(
 def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
+    if not toolchain.pooled:
+        if toolchain.openmp:
+            threads.leave_to_the_compiler()
+        return _built(toolchain, source, flags, toolchain.libraries)
+    whole = f"{source}{pool.parallel_source()}"
+    library = _built(toolchain, whole, flags, toolchain.libraries)
+    pool.connect(library, _pool(toolchain))
+    return library
+
+
+def _pool(toolchain: Toolchain) -> int:
+    """The address of the pool's function; there is one pool, whoever asks for it first."""
+    global _started
+    with _starting:
+        if _started is None:
+            libraries = (*toolchain.libraries, *pool.LIBRARIES)
+            flags = toolchain.flags(optimize="-O2")
+            _started = pool.start(_built(toolchain, pool.pool_source(), flags, libraries))
+        return _started
+
+
+def _built(
+    toolchain: Toolchain, source: str, flags: tuple[str, ...], libraries: tuple[str, ...]
+) -> ctypes.CDLL:
+    """`source`, compiled or found in the cache, and loaded."""
     key = cache.CacheKey(
         source=source,
         compiler=toolchain.version,
-        flags=(*flags, *toolchain.libraries),
+        flags=(*flags, *libraries),
         cpu=toolchain.cpu,
     )
     for _ in range(_TRIES):
-        path = cache.lookup_or_build(key, lambda folder: toolchain.compile(folder, flags))
+        path = cache.lookup_or_build(key, lambda to: toolchain.compile(to, flags, libraries))
         try:
             return ctypes.CDLL(str(path))
         except OSError as error:
@@ -89,8 +117,8 @@ def _open(request: _Request) -> ctypes.CDLL:
 
 def _forget_locks() -> None:
     """A thread that held a lock at the time of a fork does not exist in the child."""
-    global _guard
-    _guard = threading.Lock()
+    global _guard, _starting
+    _guard, _starting = threading.Lock(), threading.Lock()
     _locks.clear()
 
 

@@ -1,8 +1,9 @@
 """How many threads a kernel may use.
 
-After `os.fork` a child always gets one. GNU OpenMP keeps the threads of its last parallel region
-for the next; in a forked child they are gone, and a second parallel region would wait for them
-forever. Processes that are spawned, or call `exec`, are not affected.
+Where loops run on the threads of a compiler's OpenMP, and not on our pool, a child of `os.fork`
+always gets one: OpenMP keeps the threads of its last parallel region for the next; in the child
+they are gone, and a second parallel region would wait for them forever. Processes that are spawned,
+or call `exec`, are not affected.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from openwork.errors import ToolchainError
 from openwork.runtime.limits import threads_left
 
 _chosen: int | None = None
-_forked = False
+_forked = _by_the_compiler = False
 # More threads per CPU than this are a typing error, and end the process where it may not start
 # them; but so many threads are always allowed.
 _MOST_PER_CPU, _MOST_ANYWAY = 4, 256
@@ -31,15 +32,16 @@ _MOST_PER_CPU, _MOST_ANYWAY = 4, 256
 def thread_count() -> int:
     """The number of threads for the next kernel, at least 1.
 
-    In a forked child it is 1. Otherwise it is the first of these that is set: the last
-    `set_num_threads`, `OPENWORK_NUM_THREADS`, `OMP_NUM_THREADS`, the CPUs that this process may
-    run on. Values of the environment above `most_threads()` are reduced to that, with a warning.
+    In a forked child it may be 1, see above. Otherwise it is the first of these that is set: the
+    last `set_num_threads`, `OPENWORK_NUM_THREADS`, `OMP_NUM_THREADS`, the CPUs that this process
+    may run on. Values of the environment above `most_threads()` are reduced to that, with a
+    warning.
     A call costs a few microseconds, so call it only for a kernel that is worth threads.
 
     Raises:
         ToolchainError: E605, when `OPENWORK_NUM_THREADS` is not a positive whole number.
     """
-    if _forked:
+    if _forked and _by_the_compiler:
         return 1
     if _chosen is not None:
         return _chosen
@@ -142,6 +144,12 @@ def _refusal(what: str) -> ToolchainError:
         code="E605",
         hint="use 1 for serial kernels, or leave it out to use every CPU of this process",
     )
+
+
+def leave_to_the_compiler() -> None:
+    """From now on some loops run on threads of a compiler's OpenMP."""
+    global _by_the_compiler
+    _by_the_compiler = True
 
 
 def _mark_forked() -> None:

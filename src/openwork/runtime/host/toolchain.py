@@ -26,8 +26,8 @@ from typing import Literal, cast
 
 from openwork.errors import InternalError, ToolchainError
 from openwork.runtime import cache
+from openwork.runtime.host import pool
 from openwork.runtime.host.cpu import cpu_identity, jumps_are_picky
-from openwork.runtime.host.spin import shorten_waits
 
 Kind = Literal["gcc", "clang", "zig"]
 
@@ -74,6 +74,7 @@ class Toolchain:
     cpu: str  # a digest of the features that the native flag turns on
     native: tuple[str, ...]  # the flags for this CPU, or nothing
     openmp: bool
+    pooled: bool  # its parallel loops run on our threads, see pool.py; else on its OpenMP's
     complex_fast: bool
 
     def flags(
@@ -103,15 +104,18 @@ class Toolchain:
     @property
     def libraries(self) -> tuple[str, ...]:
         """The libraries to link, after the source."""
-        return _libraries(self.kind, self.openmp)
+        return _libraries(self.kind, self.openmp and not self.pooled)
 
-    def compile(self, folder: Path, flags: tuple[str, ...]) -> None:
-        """Compile `source.c` to `kernel.so`, both in `folder`.
+    def compile(
+        self, folder: Path, flags: tuple[str, ...], libraries: tuple[str, ...] | None = None
+    ) -> None:
+        """Compile `source.c` to `kernel.so`, both in `folder`; `libraries` if not the usual ones.
 
         Raises:
             ToolchainError: E602, with the compiler's first lines and where the source is kept.
         """
-        problem = _compile(self.command, folder, flags, self.libraries)
+        linked = self.libraries if libraries is None else libraries
+        problem = _compile(self.command, folder, flags, linked)
         if problem is None:
             return
         kept = cache.keep_failed((folder / cache.SOURCE).read_text())
@@ -143,7 +147,6 @@ def find_toolchain() -> Toolchain | None:
     found = _found.get(asked)
     if found is not None:
         return found
-    shorten_waits()  # before a compiler is tried, which may load OpenMP
     for candidate in candidates():
         if candidate.toolchain is not None:
             _found[asked] = candidate.toolchain
@@ -221,8 +224,9 @@ def _candidate(name: str, command: tuple[str, ...] | None) -> Candidate:
 
 def _fingerprint(command: tuple[str, ...]) -> str:
     """A digest that changes when the compiler, the CPU or our requirements change."""
-    tried = (_BASE, _alone("gcc"), _native_flags(), _jump_flags(), _OPENMP, _COMPLEX, _PROBE)
-    facts: list[object] = [cache.ABI, cpu_identity(), command, tried]
+    tried = (_BASE, _alone("gcc"), _native_flags(), _jump_flags(), _OPENMP, _COMPLEX)
+    probes = (_PROBE, _pooled_probe())
+    facts: list[object] = [cache.ABI, cpu_identity(), command, tried, probes]
     for path in map(shutil.which, command):
         if path is not None:
             status = os.stat(path)
@@ -244,6 +248,7 @@ def _recall(command: tuple[str, ...], mark: str) -> Toolchain | None:
             cpu=str(facts["cpu"]),
             native=tuple(map(str, cast(list[object], facts["native"]))),
             openmp=bool(facts["openmp"]),
+            pooled=bool(facts["pooled"]),
             complex_fast=bool(facts["complex_fast"]),
         )
     except (LookupError, TypeError):
@@ -278,6 +283,7 @@ def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
         cpu=hashlib.sha256(features.encode()).hexdigest(),
         native=(*native, *jumps),
         openmp=_OPENMP in extras,
+        pooled=_OPENMP in extras and _pooled(command, kind, (*native, *jumps, *extras)),
         complex_fast=_COMPLEX in extras,
     )
     facts = asdict(found)
@@ -321,18 +327,40 @@ def _accepted(
     return f"it cannot build a library that loads: {problem}"
 
 
+def _pooled_probe() -> str:
+    return f"{pool.pool_source()}{_PROBE}{pool.parallel_source()}"
+
+
+def _pooled(command: tuple[str, ...], kind: Kind, accepted: tuple[str, ...]) -> bool:
+    """Whether a parallel loop needs nothing but `parallel.c`, and the pool can be built.
+
+    The compiler's OpenMP library is not linked: a compiler that calls other functions than ours
+    makes a library that does not load.
+    """
+    if not _alone(kind):
+        return False
+    flags = (*_BASE, *_alone(kind), *accepted)
+    libraries = (*_libraries(kind, openmp=False), *pool.LIBRARIES)
+    source = _pooled_probe()
+    return cache.in_scratch(partial(_tried, command, flags, libraries, source=source)) is None
+
+
 def _tried(
-    command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path
+    command: tuple[str, ...],
+    flags: tuple[str, ...],
+    libraries: tuple[str, ...],
+    folder: Path,
+    source: str = _PROBE,
 ) -> str | None:
     """Why a small program cannot be compiled and loaded, None if it can."""
-    (folder / cache.SOURCE).write_text(_PROBE)
+    (folder / cache.SOURCE).write_text(source)
     problem = _compile(command, folder, flags, libraries)
     return _load_problem(folder / cache.LIBRARY) if problem is None else problem
 
 
 def _load_problem(path: Path) -> str | None:
     # The function is not called: a parallel region here would start threads in every process
-    # that probes, and libgomp's do not survive a fork.
+    # that probes, and those of a compiler's OpenMP may not survive a fork.
     try:
         ctypes.CDLL(str(path)).openwork_probe  # noqa: B018
     except (OSError, AttributeError) as error:

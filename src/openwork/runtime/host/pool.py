@@ -1,0 +1,48 @@
+"""The process's pool of threads, and how a library's parallel loops reach it.
+
+Generated C says `#pragma omp parallel for`. gcc makes a function of the loop's body and calls
+OpenMP's library to run it on threads. That library has a barrier at the end of the loop, which
+waits for every thread, even for one that has not begun and for which nothing is left: beside a busy
+process that is a time slice, many times a short loop. So each library brings its own few functions
+of OpenMP (`parallel.c`), which hand the loop to a pool (`pool.c`) that waits only for threads that
+have begun.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+LIBRARIES = ("-lpthread", "-lc")  # that the pool needs besides the compiler's own
+
+
+@cache
+def pool_source() -> str:
+    """The pool, a library of its own."""
+    return Path(__file__).with_name("pool.c").read_text()
+
+
+@cache
+def parallel_source() -> str:
+    """What is appended to the source of every library with parallel loops."""
+    return Path(__file__).with_name("parallel.c").read_text()
+
+
+def start(pool: ctypes.CDLL) -> int:
+    """Prepare the pool, which has no threads yet; the address of its function, for `connect`.
+
+    A forked child has none of the threads, and starts its own.
+    """
+    pool.ow_pool_open()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pool.ow_pool_open)
+    atexit.register(pool.ow_pool_close)
+    return ctypes.cast(pool.ow_pool_run, ctypes.c_void_p).value or 0
+
+
+def connect(library: ctypes.CDLL, pool: int) -> None:
+    """Let the parallel loops of `library` run on the pool."""
+    ctypes.c_void_p.in_dll(library, "openwork_run").value = pool

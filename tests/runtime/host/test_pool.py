@@ -1,0 +1,126 @@
+"""The pool of threads: what callers may expect, races, forks, and the end of the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openwork.runtime.host import pool
+from openwork.runtime.host.library import load
+from openwork.runtime.host.toolchain import Toolchain, find_toolchain
+
+pytestmark = pytest.mark.needs_cc
+
+CHECK = Path(__file__).with_name("pool_check.c")
+KINDS = {"plain": (), "race": ("-fsanitize=thread",), "memory": ("-fsanitize=address,undefined",)}
+NO_SANITIZER = ("unexpected memory mapping", "cannot find")
+
+
+@pytest.fixture
+def toolchain() -> Toolchain:
+    found = find_toolchain()
+    if found is None or not found.pooled:
+        pytest.skip("loops run on threads of the compiler's OpenMP")
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_callers_wait_only_for_workers_that_have_begun(
+    kind: str, toolchain: Toolchain, tmp_path: Path
+) -> None:
+    program = tmp_path / "check"
+    flags = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *KINDS[kind])
+    places = ("-I", str(Path(pool.__file__).parent), str(CHECK), "-o", str(program))
+    made = subprocess.run(
+        (*toolchain.command, *flags, *places, "-lpthread"), capture_output=True, text=True
+    )
+    if kind != "plain" and any(words in made.stderr for words in NO_SANITIZER):
+        pytest.skip("the compiler has no sanitizer")
+    assert made.returncode == 0, made.stderr
+    for _ in range(3):
+        done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120)
+        if any(words in done.stderr for words in NO_SANITIZER):
+            pytest.skip("the sanitizer does not start with the memory layout of this system")
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+PARTS = """
+void parts(int count, int *numbers, int *teams) {
+#pragma omp parallel for schedule(static, 1) num_threads(count) if (count > 1)
+  for (int part = 0; part < count; part++) {
+#pragma omp critical (openwork_update)
+    numbers[part] += 1 + omp_get_thread_num(), teams[part] = omp_get_num_threads();
+  }
+}
+"""
+DECLARED = "int omp_get_thread_num(void), omp_get_num_threads(void);\n"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+def test_a_loop_has_all_its_parts_whoever_runs_them(count: int, toolchain: Toolchain) -> None:
+    run = load(DECLARED + PARTS).parts
+    numbers, teams = np.zeros(count, np.int32), np.zeros(count, np.int32)
+    for call in range(1, 4):
+        run(count, ctypes.c_void_p(numbers.ctypes.data), ctypes.c_void_p(teams.ctypes.data))
+        np.testing.assert_array_equal(numbers, call * np.arange(1, count + 1))
+        assert set(teams) == {count}
+
+
+PROGRAM = """
+import os, sys
+import numpy as np
+from openwork.runtime.host import support, threads
+threads.set_num_threads(3)
+crd = np.arange(1_000_000, dtype=np.int32)
+before = len(os.listdir("/proc/self/task"))
+def check():
+    support.check_coordinates(crd, None, len(crd), array="crd")
+    return len(os.listdir("/proc/self/task")) - before
+"""
+FORKS = """
+assert check() == 2
+child = os.fork()
+if child == 0:
+    before = len(os.listdir("/proc/self/task"))
+    os._exit(0 if threads.thread_count() == 3 and check() == check() == 2 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert check() == 2
+"""
+ENDS = """
+import atexit
+def last():
+    assert check() == 0, "threads are left, or start again"
+    print("end")
+# What is registered before the pool is called after it.
+from openwork.runtime.host import library
+assert library._started is None
+atexit.register(last)
+assert check() == 2
+"""
+
+
+REFUSED = """
+import resource
+support.support_library()
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+if os.getuid() == 0:
+    os.setuid(65534)  # limits are not for the administrator
+assert check() == 0
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list threads")
+@pytest.mark.parametrize(
+    "program, says", [(FORKS, ""), (ENDS, "end\n"), (REFUSED, "")], ids=["fork", "end", "refused"]
+)
+def test_threads_of_the_process(program: str, says: str, toolchain: Toolchain) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM + program]
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # NumPy's threads come and go
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=alone)
+    assert (done.returncode, done.stdout) == (0, says), done.stderr
