@@ -47,7 +47,8 @@ _MOST_OPTIMIZED = 12
 class Compiled:
     """Kernel source, and what is needed to call it.
 
-    `variables`: their extents are arguments of the kernel. `initial`: the value that an in-place
+    `variables`: their extents are arguments of the kernel, and so are the strides of the tensors in
+    `strides`, after them. `initial`: the value that an in-place
     result must hold before the call; None if the kernel writes every entry.
     """
 
@@ -55,6 +56,7 @@ class Compiled:
     source: str
     variables: tuple[IndexVar, ...]
     initial: Number | None
+    strides: tuple[str, ...] = ()
     quick: bool = False  # so large that the C compiler must not take its time
 
     @property
@@ -143,7 +145,7 @@ def back(planned: Plan, facts: Specialization, trace: Trace, name: str = "kernel
     lowered, exact = _lowered(planned, facts, trace)
     program, source = to_c(exact, trace, name)
     quick = lowered.merged > _MOST_OPTIMIZED
-    return Compiled(program, source, lowered.variables, lowered.initial, quick)
+    return Compiled(program, source, lowered.variables, lowered.initial, lowered.strides, quick)
 
 
 def to_c(program: Program, trace: Trace, name: str = "kernel") -> tuple[Program, str]:
@@ -169,8 +171,9 @@ def back_cuda(
     narrow = narrow and can_be_narrow(program)
     source = trace.run("kernel.cu", lambda: render_cuda(device, narrow))
     return CompiledCuda(
-        program, source, lowered.variables, lowered.initial, device=device, narrow=narrow
-    )
+        program, source, lowered.variables, lowered.initial, lowered.strides,
+        device=device, narrow=narrow,
+    )  # fmt: skip
 
 
 def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DeviceProgram:
