@@ -81,7 +81,11 @@ def _find_data() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "layouts" not in config.option.markexpr:  # hours, which nobody asked for
+        whole = [item for item in items if item.get_closest_marker("layouts")]
+        config.hook.pytest_deselected(items=whole)
+        items[:] = [item for item in items if item not in whole]
     cc, data = _has_compiler(), _find_data()
     for item in items:
         fixtures = getattr(item, "fixturenames", ())

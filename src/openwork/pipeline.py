@@ -51,7 +51,8 @@ class Compiled:
     """Kernel source, and what is needed to call it.
 
     `source`: compiled, and known to the cache; no name in it comes from the user.
-    `variables`: their extents are arguments of the kernel. `initial`: the value that an in-place
+    `variables`: their extents are arguments of the kernel, and so are the strides of the tensors in
+    `strides`, after them. `initial`: the value that an in-place
     result must hold before the call; None if the kernel writes every entry.
     """
 
@@ -59,6 +60,7 @@ class Compiled:
     source: str
     variables: tuple[IndexVar, ...]
     initial: Number | None
+    strides: tuple[str, ...] = ()
     quick: bool = False  # so large that the C compiler must not take its time
 
     @property
@@ -157,7 +159,7 @@ def back(planned: Plan, facts: Specialization, trace: Trace) -> Compiled:
     lowered, exact = _lowered(planned, facts, trace)
     program, source = to_c(exact, trace)
     quick = lowered.merged > _MOST_OPTIMIZED
-    return Compiled(program, source, lowered.variables, lowered.initial, quick)
+    return Compiled(program, source, lowered.variables, lowered.initial, lowered.strides, quick)
 
 
 def to_c(program: Program, trace: Trace) -> tuple[Program, str]:
@@ -189,8 +191,9 @@ def back_cuda(
         lambda _: render_cuda(device, narrow, program.words),
     )
     return CompiledCuda(
-        program, source, lowered.variables, lowered.initial, device=device, narrow=narrow
-    )
+        program, source, lowered.variables, lowered.initial, lowered.strides,
+        device=device, narrow=narrow,
+    )  # fmt: skip
 
 
 def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DeviceProgram:

@@ -439,22 +439,30 @@ def test_one_coordinate_for_each_parent_or_none_at_all(levels: list[ow.Level]) -
 def test_one_coordinate_for_each_parent_where_it_is_true() -> None:
     A = ow.tensor(np.diag([1.0, 2.0, 3.0])[[1, 0, 2]], format=ow.Format([ow.Dense, ow.Singleton]))
     assert A.storage.levels[1]["crd"].tolist() == [1, 0, 2]
-    assert A.format.type("float64") == "[(int32, float64)]_m"
+    assert A.format.type("float64") == "([int32]_m, [float64]_m)"
 
 
 # --- Types and drawings ------------------------------------------------------------------------
 
 TYPES = {
-    ow.CSR: "[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m",
-    ow.CSC: "[j -> [(int32, float64)]_(pos[j+1]-pos[j])]_n",
-    ow.DCSR: "[p -> (int32, [(int32, float64)]_(pos1[p+1]-pos1[p]))]_pos0[1]",
-    ow.COO(3): "[(int32, int32, int32, float64)]_pos[1]",
-    ow.BSR(2, 3): "[ib -> [(int32, [[float64]_3]_2)]_(pos[ib+1]-pos[ib])]_(m/2)",
-    ow.CSB(2, 300): "[ib -> [q -> (int32, [(int8, int16, float64)]_(pos2[q+1]-pos2[q]))]"
-    "_(pos1[ib+1]-pos1[ib])]_(m/2)",
-    ow.ELL: "[i -> [q -> (int32, float64)]_len[i]]_m where q at i+q*m",
-    ow.SELL(4): "[i -> [q -> (int32, float64)]_len[i]]_m where q at slice[i/4]+i%4+4*q",
-    ow.LIL: "[i -> [(int32, float64)]_len[i]]_m",
+    ow.CSR: "([i -> [int32]_(pos[i+1]-pos[i])]_m, [i -> [float64]_(pos[i+1]-pos[i])]_m)",
+    ow.CSR.with_layout("packed"): "[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m",
+    ow.CSC: "([j -> [int32]_(pos[j+1]-pos[j])]_n, [j -> [float64]_(pos[j+1]-pos[j])]_n)",
+    ow.DCSR: "([int32]_pos0[1], [p -> [int32]_(pos1[p+1]-pos1[p])]_pos0[1], "
+    "[p -> [float64]_(pos1[p+1]-pos1[p])]_pos0[1])",
+    ow.DCSR.with_layout("packed"): "([int32]_pos0[1], "
+    "[p -> [(int32, float64)]_(pos1[p+1]-pos1[p])]_pos0[1])",
+    ow.COO(3): "([int32]_pos[1], [int32]_pos[1], [int32]_pos[1], [float64]_pos[1])",
+    ow.COO(3).with_layout("packed"): "([int32]_pos[1], [int32]_pos[1], [(int32, float64)]_pos[1])",
+    ow.BSR(2, 3): "([ib -> [int32]_(pos[ib+1]-pos[ib])]_(m/2), "
+    "[ib -> [[[float64]_3]_2]_(pos[ib+1]-pos[ib])]_(m/2))",
+    ow.CSB(2, 300).with_layout("packed"): "([ib -> [int32]_(pos1[ib+1]-pos1[ib])]_(m/2), "
+    "[ib -> [q -> [int8]_(pos2[q+1]-pos2[q])]_(pos1[ib+1]-pos1[ib])]_(m/2), "
+    "[ib -> [q -> [(int16, float64)]_(pos2[q+1]-pos2[q])]_(pos1[ib+1]-pos1[ib])]_(m/2))",
+    ow.ELL: "([i -> [q -> int32]_len[i]]_m, [i -> [q -> float64]_len[i]]_m) where q at i+q*m",
+    ow.SELL(4).with_layout("packed"): "[i -> [q -> (int32, float64)]_len[i]]_m "
+    "where q at slice[i/4]+i%4+4*q",
+    ow.LIL: "([i -> [int32]_len[i]]_m, [i -> [float64]_len[i]]_m)",
     ow.DIA: "[i -> [q -> float64]_(hi[i]-lo[i])]_m where j = i+offset[q], "
     "q at 16*(i/16)*count[0]+16*q+i%16",
     ow.banded: "[i -> [q -> float64]_(pos[i+1]-pos[i])]_m where j = q+lo[i]-pos[i]",
@@ -473,7 +481,16 @@ def test_types(format: ow.Format) -> None:
 def test_types_have_numbers_where_the_shape_is_known() -> None:
     assert ow.dense(2).type("bool", (3, 4)) == "[[bool]_4]_3"
     assert ow.BSR(2, 2).type("x", (5, 2**40)) == (
-        "[ib -> [(int64, [[x]_2]_2)]_(pos[ib+1]-pos[ib])]_3"
+        "([ib -> [int64]_(pos[ib+1]-pos[ib])]_3, [ib -> [[[x]_2]_2]_(pos[ib+1]-pos[ib])]_3)"
+    )
+
+
+def test_types_of_layouts() -> None:
+    """An array for each number, or a note where the notation has no word for the order."""
+    entry = ow.entry.quaternion("float32")
+    assert ow.dense(1).with_layout("SoA").type(entry) == "[[float32]_n]_4"
+    assert ow.dense(1).with_layout("AoSoA(8)").type(entry) == (
+        "[quaternion<float32>]_n as AoSoA(8)"
     )
 
 

@@ -484,7 +484,7 @@ def test_drawing() -> None:
     drawn = tensor(MATRIX, format=CSR, name="A").draw().splitlines()
     assert drawn == [
         "A: 4x3 float64, ow.CSR, 5 stored",
-        "  type      [i -> [(int32, float64)]_(pos[i+1]-pos[i])]_4",
+        "  type      ([i -> [int32]_(pos[i+1]-pos[i])]_4, [i -> [float64]_(pos[i+1]-pos[i])]_4)",
         "  level 0: Dense, mode 0, extent 4",
         "  level 1: Compressed, mode 1, extent 3",
         "    pos     0 2 2 3 5",

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.errors import FormatError, Span
+from openwork.format.layouts import AOS, PACKED, check_layout
 from openwork.format.levels import (
     LEVELS,
+    ArrayFact,
     Bitmap,
     Compressed,
     Dense,
@@ -25,7 +28,7 @@ from openwork.format.levels import (
     Singleton,
     Sliced,
 )
-from openwork.format.types import dependent_type
+from openwork.format.types import dependent_type, spelled_entry
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -37,6 +40,8 @@ class Format:
         order: `order[l]` is the mode that level `l` stores; left out, level `l` stores mode `l`.
         tiles: for each mode the size of its blocks, 0 for none. The first level of a mode with
             blocks stores which block, the second the coordinate within the block.
+        layout: how the numbers of entries that are records lie in memory: "AoS", "SoA", "AoSoA(k)"
+            or "packed"; see `with_layout`.
 
     >>> from openwork.format.formats import CSC
     >>> from openwork.format.levels import Dense
@@ -49,12 +54,14 @@ class Format:
     levels: tuple[Level, ...]
     order: tuple[int, ...]
     tiles: tuple[int, ...]
+    layout: str
 
     def __init__(
         self,
         levels: Sequence[Level],
         order: Sequence[int] | None = None,
         tiles: Sequence[int] | None = None,
+        layout: str = AOS,
     ) -> None:
         try:
             levels = tuple(levels)
@@ -77,6 +84,41 @@ class Format:
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "tiles", tiles)
+        object.__setattr__(self, "layout", AOS if layout == AOS else check_layout(layout))
+        if self.layout == PACKED and self.packed_array is None:
+            raise FormatError(
+                f"{self.with_layout(AOS)!r} cannot be packed: its last level stores no coordinates",
+                code="E401",
+                hint="packed is for ow.CSR, ow.ELL, ow.COO(2) and their like",
+            )
+
+    def with_layout(self, layout: str) -> Format:
+        """The same levels with another layout of the records.
+
+        Args:
+            layout: "AoS" has record after record; "SoA" an array for each number of a record;
+                "AoSoA(8)" such arrays for each 8 records; "packed" record after record, each
+                after its coordinate on the last level.
+
+        >>> SELL(32).with_layout("SoA"), CSR.with_layout("SoA").layout
+        (ow.SELL(32).with_layout('SoA'), 'SoA')
+        """
+        return Format(self.levels, self.order, self.tiles, layout)
+
+    def of(self, dtype: object) -> Format:
+        """The format for elements of a type: numbers have no other layouts than AoS and packed."""
+        single = not isinstance(dtype, Entry) or dtype.size == 1
+        return self.with_layout(AOS) if single and self.layout not in (AOS, PACKED) else self
+
+    @cached_property
+    def packed_array(self) -> str | None:
+        """The array with a coordinate for each value, which a packed layout has beside them."""
+        for level in self.levels[-1:]:
+            for fact in level.arrays:
+                each = fact.per == "child" or _is_single(level, fact)
+                if each and fact.holds == "coordinates":
+                    return fact.name
+        return None
 
     @property
     def ndim(self) -> int:
@@ -120,7 +162,8 @@ class Format:
     @property
     def plain(self) -> bool:
         """Whether a dense tensor is a plain array in memory, in some order of modes."""
-        return all(level.full and not level.arrays for level in self.levels) and not self.tiled
+        full = all(level.full and not level.arrays for level in self.levels)
+        return full and not self.tiled and self.layout == AOS
 
     def level_of(self, mode: int) -> int:
         """The level that stores `mode`; the outer one, if it is stored in blocks."""
@@ -130,30 +173,37 @@ class Format:
         """The format of the same storage once new mode `m` is old mode `modes[m]`."""
         new = {old: position for position, old in enumerate(modes)}
         tiles = tuple(self.tiles[mode] for mode in modes)
-        return Format(self.levels, tuple(new[mode] for mode in self.order), tiles)
+        return Format(self.levels, tuple(new[mode] for mode in self.order), tiles, self.layout)
 
     def __str__(self) -> str:
         marks = {None: "", 0: "/", 1: "%"}
-        return ", ".join(
+        levels = ", ".join(
             f"{level}({mode}{marks[part]}{self.tiles[mode] if part is not None else ''})"
             for level, (mode, part) in zip(self.levels, self.parts, strict=True)
-        ) or "()"  # fmt: skip
+        )
+        return (levels or "()") + ("" if self.layout == AOS else f"; {self.layout}")
 
     def type(self, entry: object = "value", shape: Sequence[int] | None = None) -> str:
         """The dependent type of the storage: arrays whose lengths depend on their position.
 
         `[x -> T]_n` is an array of `n` elements `T`, which may depend on `x`: a coordinate, or a
         position where coordinates are stored. Numbers instead of `m` and `n` if a shape is given.
+        Coordinates have an array of their own, unless they are packed.
 
         >>> CSR.type("float64")
+        '([i -> [int32]_(pos[i+1]-pos[i])]_m, [i -> [float64]_(pos[i+1]-pos[i])]_m)'
+        >>> CSR.with_layout("packed").type("float64")
         '[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m'
-        >>> BSR(2, 3).type("float64")
-        '[ib -> [(int32, [[float64]_3]_2)]_(pos[ib+1]-pos[ib])]_(m/2)'
         """
         extents = None if shape is None else self.extents(shape)
-        return dependent_type(self.levels, self.parts, self.tiles, str(entry), extents)
+        known = self.of(entry) if isinstance(entry, Entry) else self
+        return dependent_type(
+            self.levels, self.parts, self.tiles, spelled_entry(entry, known.layout), extents
+        )
 
     def __repr__(self) -> str:
+        if self.layout != AOS:
+            return f"{self.with_layout(AOS)!r}.with_layout({self.layout!r})"
         known = name_of(self)
         if known is not None:
             return f"ow.{known}"
@@ -161,6 +211,11 @@ class Format:
         natural = self.order == tuple(range(self.ndim))
         order = "" if natural else f", order={self.order}"
         return f"ow.Format([{levels}]{order}{f', tiles={self.tiles}' if self.tiled else ''})"
+
+
+def _is_single(level: Level, fact: ArrayFact) -> bool:
+    """Whether a level has one entry below each parent, with a coordinate in its only array."""
+    return level.arrays == (fact,) and fact.per == "parent" and not fact.extra and level.compact
 
 
 def _check_modes(levels: Sequence[Level], order: Sequence[int], tiles: Sequence[int]) -> None:
@@ -311,11 +366,18 @@ _NAMED_CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)\s*$")
 def parse_format(text: str) -> Format:
     """The format that `text` describes: a name, or levels with the modes they store.
 
+    A layout follows a semicolon.
+
     >>> parse_format("CSC") == parse_format("Dense(1), Compressed(0)") == CSC
     True
     >>> parse_format("BSR(3, 3)") == parse_format(str(BSR(3, 3))) == BSR(3, 3)
     True
+    >>> parse_format("CSR; SoA") == parse_format(str(CSR.with_layout("SoA")))
+    True
     """
+    levels_text, semicolon, layout = text.rpartition(";")
+    if semicolon:
+        return parse_format(levels_text).with_layout(layout.strip())
     stripped = text.strip()
     if stripped in NAMED:
         return NAMED[stripped]

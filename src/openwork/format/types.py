@@ -1,9 +1,10 @@
 """The dependent type of a format: arrays whose lengths are entries of other arrays.
 
-In the notation of position-dependent arrays, CSR is
+In the notation of position-dependent arrays, packed CSR is
 `[i -> [(int32, float64)]_(pos[i+1]-pos[i])]_m`:
-`m` rows, and the length of row `i` is a difference of two positions. No level spells out its
-type: its formulas are evaluated symbolically.
+`m` rows, and the length of row `i` is a difference of two positions. Unpacked, it is a pair of
+arrays, one with the coordinates and one with the values. No level spells out its type: its formulas
+are evaluated symbolically.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from openwork.algebra.entries import Entry
 from openwork.errors import FormatError
+from openwork.format.layouts import AOS, PACKED, SOA
 from openwork.format.levels.base import Level
 from openwork.format.levels.width import index_dtype
 
@@ -144,11 +147,31 @@ class _Run:
     guard: str
 
 
+@dataclass(frozen=True)
+class Spelled:
+    """How entries are spelled: as the elements of `arrays` arrays, or of one that is `packed` with
+    coordinates; `note`: what the notation cannot say."""
+
+    element: str
+    arrays: int = 1
+    packed: bool = False
+    note: str = ""
+
+
+def spelled_entry(entry: object, layout: str) -> Spelled:
+    """The spelling of entries in a layout; an array for each number only if these are known."""
+    if layout == SOA and isinstance(entry, Entry):
+        return Spelled(entry.scalar, entry.size)
+    return Spelled(
+        str(entry), packed=layout == PACKED, note="" if layout in (AOS, PACKED) else layout
+    )
+
+
 def dependent_type(
     levels: Sequence[Level],
     parts: Sequence[tuple[int, int | None]],
     tiles: Sequence[int],
-    entry: str,
+    entry: Spelled,
     extents: Sequence[int] | None = None,
 ) -> str:
     """The type of the storage of a format: see `Format.type`. `extents`: of each level."""
@@ -215,23 +238,31 @@ def _clauses(runs: Sequence[_Run], names: Sequence[str]) -> list[str]:
 def _spelled(
     levels: Sequence[Level],
     runs: Sequence[_Run],
-    entry: str,
+    entry: Spelled,
     extents: Sequence[int | None],
     where: Sequence[str],
 ) -> str:
-    fields = [entry]
-    for level, run, extent in reversed(list(zip(levels, runs, extents, strict=True))):
-        if run.stored:
-            fields = [_width(level, extent), *fields]
-        if not run.variable:  # one entry, at the parent's place
-            continue
-        inner = fields[0] if len(fields) == 1 else f"({', '.join(fields)})"
-        inner += f" if {run.guard}" if run.guard else ""
-        used = _mentions(run.variable, [inner, *where])
-        arrow = f"{run.variable} -> " if used else ""
-        fields = [f"[{arrow}{inner}]_{enclosed(str(run.count))}"]
-    text = fields[0] if len(fields) == 1 else f"({', '.join(fields)})"
-    return text + (f" where {', '.join(where)}" if where else "")
+    arrays = []
+    for n, (level, run, extent) in enumerate(zip(levels, runs, extents, strict=True)):
+        if run.stored and not (entry.packed and n + 1 == len(levels)):
+            arrays.append(_nested(runs[: n + 1], _width(level, extent), where))
+    element = entry.element
+    if entry.packed:
+        element = f"({_width(levels[-1], extents[-1])}, {element})"
+    values = _nested(runs, element, where, guarded=True)
+    arrays.append(values if entry.arrays == 1 else f"[{values}]_{entry.arrays}")
+    text = arrays[0] if len(arrays) == 1 else f"({', '.join(arrays)})"
+    text += f" where {', '.join(where)}" if where else ""
+    return f"{text} as {entry.note}" if entry.note else text
+
+
+def _nested(runs: Sequence[_Run], element: str, where: Sequence[str], guarded: bool = False) -> str:
+    """An array of elements in the runs of some levels; a level of one entry each adds nothing."""
+    for run in reversed([run for run in runs if run.variable]):
+        element += f" if {run.guard}" if run.guard and guarded else ""
+        arrow = f"{run.variable} -> " if _mentions(run.variable, [element, *where]) else ""
+        element = f"[{arrow}{element}]_{enclosed(str(run.count))}"
+    return element
 
 
 def _mentions(variable: str, texts: Iterable[str]) -> bool:

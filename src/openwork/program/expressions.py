@@ -9,6 +9,7 @@ from enum import Enum
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import InternalError
+from openwork.format.layouts import Placement
 from openwork.program.helpers import HELPERS, Facts
 from openwork.tree import Node
 
@@ -94,13 +95,16 @@ class Array(Node):
 
     `role`: what it holds. `tensor`: the tensor or workspace that it belongs to, by its name in the
     code; "" for none. Arrays of the same name agree in both, so comparisons ignore them.
-    `vectors`: declared as SIMD vectors of at most this many bytes; 0: as scalars.
+    `placement`: where the numbers of its elements lie, if not at the element's own place; addresses
+    take its place once elements are numbers. `vectors`: declared as SIMD vectors of at most this
+    many bytes; 0: as scalars.
     """
 
     name: str
     type: str
     role: Role = field(default=Role.SCRATCH, compare=False)
     tensor: str = field(default="", compare=False)
+    placement: Placement | None = field(default=None, compare=False)
     vectors: int = 0
 
     def __getitem__(self, index: object) -> Expr:
@@ -117,7 +121,12 @@ class Array(Node):
     def of(self, tensor: str) -> Array:
         """The corresponding array of `tensor`."""
         name = tensor + self.name.removeprefix(self.tensor)
-        return Array(name, self.type, self.role, tensor, self.vectors)
+        return Array(name, self.type, self.role, tensor, self.placement, self.vectors)
+
+    @property
+    def stride(self) -> Name:
+        """How far apart the numbers of an element are, where each has an array of its own."""
+        return Name(f"{self.tensor}_stride")
 
 
 @dataclass(frozen=True, repr=False)

@@ -35,6 +35,10 @@ HELPERS: dict[str, Facts] = {
     "gallop": _SEARCH,
     "balanced_cut": _SEARCH,
     "cut": _SEARCH,
+    # searches where the elements of an array are so far apart as the next argument says
+    "search_every": _SEARCH,
+    "lower_bound_every": _SEARCH,
+    "gallop_every": _SEARCH,
     # workspaces that list their keys, found by flags or a hash table
     "note": Facts(typed_by=1),
     "order_keys": Facts(typed_by=0),

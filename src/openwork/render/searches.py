@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _SEARCH = """\
 // The position of `key` in the sorted run [begin, end), or -1.
 $static $int search_$type(const $ctype *crd, $int begin, $int end, $int key) {
@@ -96,6 +98,17 @@ $static $int cut_$type(const $ctype *pos, $int begin, $int end, $int part,
 }
 """
 
+
+def _every(template: str) -> str:
+    """A search in an array whose elements lie `every` places apart."""
+    named = re.sub(
+        r"(\w+)_\$type\(const \$ctype \*(\w+)",
+        r"\1_every_$type(const $ctype *\2, $int every",
+        template,
+    )
+    return re.sub(r"\b(crd|array)\[([^\]]+)\]", r"\1[(\2) * every]", named)
+
+
 SEARCHES = {
     "search": _SEARCH,
     "lower_bound": _LOWER_BOUND,
@@ -103,4 +116,7 @@ SEARCHES = {
     "gallop": _GALLOP,
     "balanced_cut": _BALANCED_CUT,
     "cut": _CUT,
+    "search_every": _every(_SEARCH),
+    "lower_bound_every": _every(_LOWER_BOUND),
+    "gallop_every": _every(_GALLOP),
 }

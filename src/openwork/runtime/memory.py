@@ -17,6 +17,7 @@ import numpy as np
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.types import DType, Number, as_element
+from openwork.format.layouts import Placement
 from openwork.runtime.limits import memory_left, memory_total
 from openwork.runtime.promised import promised, remember, unwritten
 
@@ -86,10 +87,12 @@ def filled(count: int, value: Number, dtype: DType, what: str = "the result") ->
     return np.full(count, as_element(value, dtype))
 
 
-def fill_with(values: Array, value: Number, dtype: DType) -> None:
-    """Set every element, which may be a record, to `value`."""
-    elements = values.view(dtype.dtype) if isinstance(dtype, Entry) else values
-    elements[...] = as_element(value, dtype)
+def fill_with(values: Array, value: Number, dtype: DType, where: Placement) -> None:
+    """Set every element, which may be a record with its numbers at `where`, to `value`."""
+    if isinstance(dtype, Entry):
+        where.apart(values)[...] = dtype.numbers(value)
+    else:
+        values[...] = as_element(value, dtype)
 
 
 def _promised(array: Array) -> Array:

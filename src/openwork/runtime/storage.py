@@ -13,11 +13,12 @@ import numpy as np
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.meaning import is_held
-from openwork.algebra.types import DType, Number, as_dtype, number
+from openwork.algebra.types import DType, Number, as_dtype, number, numbers_of
 from openwork.errors import FormatError
 from openwork.format.formats import Format
+from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, placement
 from openwork.format.levels.width import index_dtype
-from openwork.runtime.memory import address
+from openwork.runtime.memory import address, zeros
 
 Array = np.ndarray[Any, Any]
 Levels = tuple[Mapping[str, Array], ...]  # the index arrays of each level, by their names
@@ -29,7 +30,8 @@ class Storage:
 
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
     arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
-    Where elements are records, `values` has their numbers, as kernels address them.
+    Where elements are records, `values` has their numbers, as kernels address them: `placement`
+    says where. Packed coordinates are a view of the same memory.
     The arrays are trusted here: arrays from outside are validated first. `borrowed`: the index
     arrays belong to a caller, who may change them after the call; results copy them.
     """
@@ -54,14 +56,84 @@ class Storage:
 
     @property
     def elements(self) -> Array:
-        """The values as an array of elements: numbers, or records."""
-        return self.values.view(self.dtype.dtype) if isinstance(self.dtype, Entry) else self.values
+        """The values as an array of elements: numbers, or records, copied from other layouts."""
+        values = self.values
+        if self.format.layout != AOS:
+            values = np.ascontiguousarray(self.placement.gathered(values, self.places)).reshape(-1)
+        return values.view(self.dtype.dtype) if isinstance(self.dtype, Entry) else values
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Where the numbers of the elements lie in `values`."""
+        return placement_of(self.format, self.dtype, self._beside)
 
     @property
+    def _beside(self) -> np.dtype[Any] | None:
+        """The type of coordinates that are packed with the values."""
+        packed = self.format.layout == PACKED and self.format.packed_array
+        return self.levels[-1][packed].dtype if packed else None
+
+    @property
+    def stride(self) -> int:
+        """How far apart the numbers of an element are, where each has an array of its own."""
+        return self.placement.stride(int(self.values.size))
+
+    @cached_property
     def places(self) -> int:
-        """The number of elements that there is memory for."""
-        size = int(self.values.size)
-        return size // self.dtype.size if isinstance(self.dtype, Entry) else size
+        """The number of elements that there is memory for, without padding for a layout."""
+        if self.format.layout not in (AOS, PACKED):
+            return self.positions(len(self.format.levels) - 1)
+        size = self.dtype.size if isinstance(self.dtype, Entry) else 1
+        step = size if self.format.layout == AOS else int(self.placement.room(1))
+        return int(self.values.size) // step
+
+    def laid_out(self, layout: str) -> Self:
+        """The same elements in another layout."""
+        format = self.format.with_layout(layout).of(self.dtype)
+        if format == self.format:
+            return self
+        beside, levels = self._beside, self.levels
+        if format.layout == PACKED and format.packed_array is not None:
+            beside = levels[-1][format.packed_array].dtype
+        rows = self.placement.gathered(self.values, self.places)
+        made = placement_of(format, self.dtype, beside)
+        values = self._zeros(int(made.room(self.places)), self.values.dtype)
+        made.scatter(rows, values)
+        laid = replace(self, format=format, values=values)
+        if self.format.layout == PACKED and format.packed_array is not None:
+            own = levels[-1][format.packed_array].copy()
+            laid.levels = (*levels[:-1], {**levels[-1], format.packed_array: own})
+        laid.levels = laid.with_packed(laid.levels, values)
+        return laid
+
+    def with_packed(self, levels: Levels, values: Array) -> Levels:
+        """The index arrays, with the packed coordinates moved to where they belong in `values`."""
+        name, beside = self.format.packed_array, self._beside
+        if name is None or beside is None:
+            return levels
+        crd = coordinates_in(values, beside, self.dtype)
+        if len(crd) != len(levels[-1][name]):
+            raise FormatError(
+                f"{self.format!r} cannot be packed: it has {len(levels[-1][name])} coordinates and "
+                f"{len(crd)} values",
+                code="E401",
+            )
+        crd[...] = levels[-1][name]
+        return (*levels[:-1], {**levels[-1], name: _read_only(crd)})
+
+    @staticmethod
+    def _zeros(count: int, dtype: np.dtype[Any]) -> Array:
+        return zeros(count, dtype)
+
+    @property
+    def addressed(self) -> list[Array]:
+        """All arrays as kernels address them: index arrays level by level, and then the values."""
+        arrays = [each[name] for each in self.levels for name in sorted(each)]
+        if self.format.layout == PACKED and self._beside is not None:
+            names = sorted(self.levels[-1])
+            last = len(arrays) - len(names) + names.index(self.format.packed_array or "")
+            arrays[last] = self.values.view(self._beside)
+        return [*arrays, self.values]
 
     @cached_property
     def nnz(self) -> int:
@@ -90,8 +162,9 @@ class Storage:
 
     def copy(self) -> Self:
         """A deep copy."""
-        levels = copied_levels(self.levels)
-        return replace(self, levels=levels, values=self.values.copy(), borrowed=False)
+        values = self.values.copy()
+        levels = self.with_packed(copied_levels(self.levels), values)
+        return replace(self, levels=levels, values=values, borrowed=False)
 
     def astype(self, dtype: DType) -> Self:
         """A storage with values of another element type that shares the index arrays.
@@ -100,6 +173,8 @@ class Storage:
         """
         if dtype == self.dtype:
             return self
+        if self.format.layout == PACKED:  # the numbers of a packed record depend on their size
+            return self.laid_out(AOS).astype(dtype).laid_out(PACKED)
         if isinstance(dtype, Entry) or isinstance(self.dtype, Entry):
             return self._with_records(dtype)
         drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
@@ -217,9 +292,35 @@ class Storage:
 
     @cached_property
     def pointers(self) -> tuple[int, ...]:
-        """Addresses of all arrays, index arrays level by level and then the values."""
-        arrays = [each[name] for each in self.levels for name in sorted(each)]
-        return tuple([address(array) for array in (*arrays, self.values)])
+        """The addresses of all arrays, as kernels take them."""
+        return tuple([address(array) for array in self.addressed])
+
+
+def placement_of(format: Format, dtype: DType, beside: np.dtype[Any] | None = None) -> Placement:
+    """Where a format has the numbers of elements; `beside`: the type of packed coordinates."""
+    size, scalar = numbers_of(1, dtype)
+    return placement(format.layout, size, scalar.itemsize, 0 if beside is None else beside.itemsize)
+
+
+def room_of(format: Format, dtype: DType, count: int) -> tuple[int, np.dtype[Any]]:
+    """How many numbers the memory for so many elements has, and their type."""
+    made, scalar = numbers_of(count, dtype)
+    if format.layout != AOS:
+        made = int(placement_of(format, dtype).room(count))
+    return made, scalar
+
+
+def coordinates_in(values: Array, beside: np.dtype[Any], dtype: DType) -> Array:
+    """The coordinates of packed records, as a view of the array that holds them."""
+    size, scalar = numbers_of(1, dtype)
+    where = coordinate_placement(size, scalar.itemsize, beside.itemsize)
+    return where.apart(values.view(beside)).reshape(-1)
+
+
+def _read_only(array: Array) -> Array:
+    if hasattr(array.flags, "writeable"):
+        array.flags.writeable = False
+    return array
 
 
 def copied_levels(levels: Levels) -> Levels:

@@ -152,6 +152,7 @@ def squeeze(storage: Storage, modes: Sequence[int]) -> Storage:
             [format.levels[n] for n in levels],
             [kept.index(format.order[n]) for n in levels],
             [format.tiles[mode] for mode in kept],
+            format.layout,
         ),
         levels=tuple(storage.levels[n] for n in levels),
     )

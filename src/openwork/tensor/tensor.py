@@ -580,7 +580,7 @@ class Tensor(Overloaded, Operand):
         >>> from openwork.tensor.create import tensor
         >>> print(tensor([0, 7, 0, 8], format="Compressed", name="x").draw())
         x: 4 int64, ow.CSF(1), 2 stored
-          type      [(int32, int64)]_pos[1]
+          type      ([int32]_pos[1], [int64]_pos[1])
           level 0: Compressed, mode 0, extent 4
             pos     0 2
             crd     1 3 |

@@ -14,6 +14,7 @@ from typing import cast
 
 from openwork.algebra import operators as ops
 from openwork.format.formats import Format
+from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense, InnerLevel, Level, OuterLevel
 from openwork.index.checks import extents
 from openwork.index.nodes import (
@@ -136,7 +137,7 @@ def _misfits(access: Access, sizes: Mapping[IndexVar, int], native: bool) -> set
             if sizes.get(var, 0) != size
         }
     else:
-        unlike = set() if format.plain else set(access.vars)
+        unlike = set() if format.with_layout(AOS).plain else set(access.vars)
     return (twice | unlike) & set(sizes)
 
 
@@ -212,7 +213,7 @@ def expanded_format(format: Format, sizes: Sequence[int]) -> Format:
         else:
             levels += [OuterLevel(sizes[mode]), InnerLevel()]
             order += [first[mode], first[mode] + 1]
-    return Format(levels, order)
+    return Format(levels, order, layout=format.layout)
 
 
 def whole_vars(variables: Iterable[IndexVar], blocks: Sequence[Block]) -> tuple[IndexVar, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
+from openwork.format.layouts import AOS, PACKED
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
@@ -92,6 +93,8 @@ def plan(
     tiled = tile(assignment, trace)
     assignment = tiled.assignment
     derived += [Derived(new, old.name) for old, new in tiled.flat]
+    if assignment.lhs.tensor.format.layout == PACKED:
+        assignment = _with_records_in_order(assignment, trace)
     assembly = choose_assembly(assignment)
     if not isinstance(assembly, Shared):
         assignment = _with_appendable_result(assignment, trace)
@@ -130,6 +133,8 @@ def plan(
 
 def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
     """Compute a result whose levels cannot be appended to in a format whose levels can."""
+    if not assignment.lhs.tensor.format.is_dense:
+        assignment = _with_records_in_order(assignment, trace)
     tensor = assignment.lhs.tensor
     levels = tensor.format.levels
     # Entries of the innermost level may be appended in any order.
@@ -140,6 +145,18 @@ def _with_appendable_result(assignment: Assignment, trace: Trace) -> Assignment:
     trace.decide(f"{tensor}: computed as {made!r}, then converted to {tensor.format!r}")
     lhs = replace(assignment.lhs, tensor=replace(tensor, format=made))
     return replace(assignment, lhs=lhs)
+
+
+def _with_records_in_order(assignment: Assignment, trace: Trace) -> Assignment:
+    """Compute a result with its records one after another: arrays of other layouts do not grow."""
+    tensor = assignment.lhs.tensor
+    if tensor.format.layout == AOS:
+        return assignment
+    made = tensor.format.with_layout(AOS)
+    trace.decide(
+        f"{tensor}: computed with its records in order, then laid out as {tensor.format.layout}"
+    )
+    return replace(assignment, lhs=replace(assignment.lhs, tensor=replace(tensor, format=made)))
 
 
 def _can_append(levels: tuple[Level, ...]) -> bool:

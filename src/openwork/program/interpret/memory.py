@@ -62,6 +62,10 @@ class Memory:
             memory.clear(0)
         return memory
 
+    def thinned(self, every: int) -> Memory:
+        """One of `every` elements, of an operand."""
+        return Memory(self.name, self.data[::every], self.known[::every], self.constant)
+
     def check(self, index: int) -> int:
         """`index` itself, which must lie within the array."""
         if not 0 <= index < len(self.data):
@@ -191,6 +195,18 @@ def lower_bound(part: int | None, array: Memory, begin: int, end: int, value: in
     return begin + sum(each < value for each in run)
 
 
+def search_every(part: int | None, crd: Memory, every: int, begin: int, end: int, key: int) -> int:
+    """As `search`, where elements are `every` places apart."""
+    return search(part, crd.thinned(every), begin, end, key)
+
+
+def lower_bound_every(
+    part: int | None, array: Memory, every: int, begin: int, end: int, value: int
+) -> int:
+    """As `lower_bound`, where elements are `every` places apart."""
+    return lower_bound(part, array.thinned(every), begin, end, value)
+
+
 def last_at_most(part: int | None, array: Memory, begin: int, end: int, value: int) -> int:
     """The last position that holds `value` or less, else `begin`."""
     run = _sorted_run(part, array, begin, end)
@@ -309,6 +325,9 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "search": search,
     "lower_bound": lower_bound,
     "gallop": lower_bound,
+    "search_every": search_every,
+    "lower_bound_every": lower_bound_every,
+    "gallop_every": lower_bound_every,
     "last_at_most": last_at_most,
     "balanced_cut": balanced_cut,
     "cut": cut,

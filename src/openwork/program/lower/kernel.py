@@ -53,6 +53,7 @@ class Lowered:
     program: p.Program
     variables: tuple[IndexVar, ...]
     initial: Number | None
+    strides: tuple[str, ...] = ()  # the tensors whose strides are arguments after the extents
     notes: tuple[str, ...] = ()  # for `explain()`
     merged: int = 0  # operands of the largest merge without a case for each set of them
 
@@ -100,14 +101,18 @@ def lower_plan(plan: Plan, facts: Specialization) -> Lowered:
         *(appender.epilogue() if appender and serial else ()),
     )
     variables = [v for v in variables if v not in names.inner_blocks]
-    sizes = tuple(names.size_of(v) for v in variables)
+    sizes = (
+        *(names.size_of(v) for v in variables),
+        *(names.values(tensor).stride for tensor in names.strides),
+    )
     # Nothing writes the padding of a block beyond the end of its mode.
     ctx.needs_initial |= bool(plan.blocks) and plan.native is not None
     arguments, title = tuple(_arguments(ctx, operands)), canonical(plan.loops, names)
     program = p.Program(arguments, sizes, body, title, names.words)
     keeps = plan.assignment.op is not None or not ctx.needs_initial or appender is not None
     initial = None if keeps else initial_value(plan)
-    return Lowered(program, tuple(variables), initial, tuple(ctx.notes), ctx.merged)
+    strides = tuple(tensor.name for tensor in names.strides)
+    return Lowered(program, tuple(variables), initial, strides, tuple(ctx.notes), ctx.merged)
 
 
 def _narrow(plan: Plan, facts: Specialization, provenance: Provenance) -> frozenset[IndexVar]:

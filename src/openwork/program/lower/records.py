@@ -1,9 +1,9 @@
 """Records become numbers: a program over elements of entry types, without any of them.
 
 A scalar of an entry type is a scalar for each of its numbers, and an operator on records is the
-formula of `algebra.meaning`, number by number. Arrays in memory hold record after record; arrays
-that are meant to stay in registers are split, one for each number of a record. No later pass knows
-entry types.
+formula of `algebra.meaning`, number by number. Arrays in memory hold records where their placement
+says, record after record if there is none; arrays that are meant to stay in registers are split,
+one for each number of a record. No later pass knows entry types or layouts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import is_record, named
 from openwork.errors import InternalError, ScheduleError
+from openwork.format.layouts import Placement, Together
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import converted
@@ -31,7 +32,7 @@ def without_records(program: p.Program) -> p.Program:
     sum += A[p] * x[j]   =>   sum_w += A[4 * p] * x[4 * j] - ...; sum_x += ...
     """
     names = [node for node in walk(program) if isinstance(node, (Name, p.Array))]
-    if not any(is_record(node.type) for node in names):
+    if not any(is_record(node.type) or _is_placed(node) for node in names):
         return program
     split = {
         node.array.name
@@ -44,16 +45,41 @@ def without_records(program: p.Program) -> p.Program:
     return replace(program, arguments=arguments, body=body)
 
 
+def _is_placed(node: Name | p.Array) -> bool:
+    return isinstance(node, p.Array) and node.placement is not None
+
+
+def _changes(array: p.Array) -> bool:
+    """Whether elements of an array lie elsewhere than at their own place."""
+    return is_record(array.type) or array.placement is not None
+
+
 def _argument(argument: p.Argument) -> p.Argument:
-    if not is_record(argument.array.type):
+    array, count = argument.array, argument.count
+    if not _changes(array):
         return argument
-    count = None if argument.count is None else argument.count * NAMED[argument.array.type].size
-    return replace(argument, array=_flat(argument.array), count=count)
+    room = None if count is None else _where(array).room(count)
+    return replace(argument, array=_flat(array), count=room)
 
 
 def _flat(array: p.Array) -> p.Array:
-    """An array of records as the array of their numbers."""
-    return replace(array, type=NAMED[array.type].scalar)
+    """An array of elements as the array of their numbers."""
+    type = NAMED[array.type].scalar if is_record(array.type) else array.type
+    return replace(array, type=type, placement=None)
+
+
+def _where(array: p.Array) -> Placement:
+    """Where the numbers of an array's elements lie."""
+    if array.placement is not None:
+        return array.placement
+    size = NAMED[array.type].size if is_record(array.type) else 1
+    return Together(size, size)
+
+
+def _addresses(array: p.Array, place: Expr) -> list[Expr]:
+    """The address of each number of an element."""
+    where = _where(array)
+    return [where.at(place, n, array.stride) for n in range(where.size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +139,20 @@ class _Expansion:
         match e:
             case p.Apply(args=args) if any(is_record(arg.type) for arg in args):
                 return self._applied(e, code)[0]
+            case Load(array=array) if array.placement is not None:
+                return self.places(e, code)[0]
+            case p.Helper(args=(p.Array(placement=Together() as where) as array, *rest)):
+                given = (cast(Expr, self._node(each, code)) for each in rest)
+                return p.Helper(f"{e.name}_every", (_flat(array), Value(where.step), *given))
             case p.Apply() if e.op.selects:
                 code = None
             case p.Binary(sign="&&" | "||"):
                 code = None
 
-        def change(node: Node) -> Node:
-            return self.plain(node, code) if isinstance(node, Expr) else node
+        return map_children(e, lambda node: self._node(node, code))
 
-        return map_children(e, change)
+    def _node(self, node: Node, code: list[Stmt] | None) -> Node:
+        return self.plain(node, code) if isinstance(node, Expr) else node
 
     def numbers(self, e: Expr, code: list[Stmt] | None) -> list[Expr]:
         """The numbers of a record."""
@@ -148,8 +179,7 @@ class _Expansion:
         at = self.plain(e.index, code)
         if e.array.name in self.split:
             return [Load(array, at) for array in self.arrays(e.array)]
-        size = NAMED[e.array.type].size
-        return [Load(_flat(e.array), at * size + n) for n in range(size)]
+        return [Load(_flat(e.array), each) for each in _addresses(e.array, at)]
 
     def _applied(self, e: p.Apply, code: list[Stmt] | None) -> list[Expr]:
         """The numbers of an operator's result."""
@@ -207,10 +237,8 @@ class _Expansion:
             case p.Allocate(array=array, count=count) if is_record(array.type):
                 wide = self.plain(count, code) * NAMED[array.type].size
                 return [replace(s, array=_flat(array), count=wide)]
-            case p.Prefetch(array=array, index=index) if is_record(array.type):
-                size = NAMED[array.type].size
-                at = self.plain(index, code) * size
-                return [replace(s, array=_flat(array), index=at, lines=s.lines * size)]
+            case p.Prefetch(array=array, index=index) if _changes(array):
+                return self._prefetched(s, self.plain(index, code))
             case p.Do(call=p.Helper(args=args)) if any(is_record(arg.type) for arg in args):
                 return [self._moved(s, code)]
             case p.For():
@@ -263,6 +291,14 @@ class _Expansion:
             replace(s, array=place.array, index=place.index, value=number, op=rest)
             for place, number in zip(places, numbers, strict=True)
         ]
+
+    def _prefetched(self, s: p.Prefetch, place: Expr) -> list[Stmt]:
+        """Prefetch a record: where its numbers are together at once, else each of them."""
+        where, array = _where(s.array), _flat(s.array)
+        addresses = _addresses(s.array, place)
+        if isinstance(where, Together):
+            return [replace(s, array=array, index=addresses[0], lines=s.lines * where.step)]
+        return [replace(s, array=array, index=each) for each in addresses]
 
     def _moved(self, s: p.Do, code: list[Stmt]) -> Stmt:
         """A call that moves records: places and counts are in numbers."""
@@ -323,7 +359,8 @@ class _Expansion:
                 hint="parallelize a loop that the result has, too",
             )
         identity = Value(identities.pop(), entry.scalar)
-        count = self.plain(copy.count) * entry.size
+        where = _where(array)
+        count = array.stride * entry.size if where.strided else where.room(self.plain(copy.count))
         return replace(copy, array=_flat(array), count=count, identity=identity)
 
 

@@ -20,7 +20,7 @@ def with_promised_extents(
 ) -> p.Program:
     """`program` for the extents that bounds give exactly; every call checks them first."""
     provenance = Provenance(relations_of(plan.loops))
-    sizes = dict(zip(variables, program.sizes, strict=True))
+    sizes = dict(zip(variables, program.sizes, strict=False))  # strides follow the extents
     promised = promised_extents(provenance)
     table: dict[Node, Node] = {sizes[v]: Value(n) for v, n in promised.items() if v in sizes}
     if not table:

@@ -96,16 +96,22 @@ class DeviceStorage(Storage):
             for level in storage.levels
         )
         values = device.upload(storage.values)
+        arrays = storage.with_packed(levels, values)
         facts = storage.shape, storage.format, storage.dtype
         if not isinstance(storage, DeviceStorage):
-            return cls(*facts, levels, values, storage.fill)
-        return cls(*facts, levels, values, storage.fill, storage.borrowed, storage.of_torch)
+            return cls(*facts, arrays, values, storage.fill)
+        return cls(*facts, arrays, values, storage.fill, storage.borrowed, storage.of_torch)
 
     def host(self) -> Storage:
         """The same in main memory."""
         with callers_stream(self.of_torch):
             values = Cuda().download(self.values)
-        return replace(self._pattern(), values=values)
+        pattern = self._pattern()
+        return replace(pattern, values=values, levels=pattern.with_packed(pattern.levels, values))
+
+    @staticmethod
+    def _zeros(count: int, dtype: np.dtype[Any]) -> Any:
+        return Cuda().empty(count, dtype, zeroed=True)
 
     def runs(self) -> Iterator[tuple[Array, Array, Array]]:
         """As `Storage.runs`, of the levels in main memory."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from openwork.errors import InternalError
 from openwork.format.formats import COO, Format
+from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.host.toolchain import find_toolchain
@@ -39,7 +40,8 @@ def convert(
     5. `pack.py`: NumPy does the same. It always applies and needs no compiler.
 
     For few entries a compiler takes longer than NumPy; so 3 and 4 need `LEAST_ENTRIES` or more.
-    If neither 1 nor 3 applies on a GPU, the CPU converts.
+    If neither 1 nor 3 applies on a GPU, the CPU converts. All of them have records one after
+    another: other layouts are made last, where the tensor is.
 
     Args:
         storage: the tensor.
@@ -55,8 +57,12 @@ def convert(
     array([1, 0], dtype=int32)
     """
     check_order(format, len(storage.shape))
+    format = format.of(storage.dtype)
     if format == storage.format:
         return storage
+    if {format.layout, storage.format.layout} != {AOS}:
+        plain = convert(storage.laid_out(AOS), format.with_layout(AOS), exact=exact, assign=assign)
+        return plain.laid_out(format.layout)
     gpu = storage if isinstance(storage, DeviceStorage) else None
     many = storage.places >= LEAST_ENTRIES
     if gpu is not None:
@@ -129,7 +135,8 @@ def convert_blocks(storage: Storage, format: Format) -> Storage:
     # The modes after those in blocks are split.
     modes = sorted(storage.format.parts, key=lambda part: (part[0], part[1] or 0))
     order = tuple(modes[mode][0] for mode in format.order)
-    found = convert(storage, Format(format.levels, order, storage.format.tiles), exact=True)
+    whole = Format(format.levels, order, storage.format.tiles, format.layout)
+    found = convert(storage, whole, exact=True)
     extents = dict(zip(found.format.parts, found.extents, strict=True))
     shape = tuple(extents[part] for part in modes)
     order = tuple(modes.index(part) for part in found.format.parts)

@@ -17,6 +17,7 @@ from openwork.algebra.entries import Entry
 from openwork.algebra.types import Number, as_dtype, as_element, as_numbers, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
+from openwork.format.layouts import AOS
 from openwork.format.levels import Entries, Level
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import check_memory, filled
@@ -46,6 +47,9 @@ def pack(
     >>> storage.levels[1]["pos"], storage.levels[1]["crd"], storage.values
     (array([0, 1, 2], dtype=int32), array([0, 2], dtype=int32), array([2., 4.]))
     """
+    if format.layout != AOS:
+        made = pack(coords, values, shape, format.with_layout(AOS), fill)
+        return made.laid_out(format.layout)
     shape = tuple(int(extent) for extent in shape)
     check_order(format, len(shape))
     if is_rows(format) and len(values):
@@ -238,6 +242,8 @@ def from_dense(array: Array, format: Format, fill: Number = 0) -> Storage:
     array([nan,  3.])
     """
     check_order(format, array.ndim)
+    if format.layout != AOS:
+        return from_dense(array, format.with_layout(AOS), fill).laid_out(format.layout)
     dtype = as_dtype(array.dtype)
     fill = number(fill, dtype)
     order = format.order if not format.tiled else tuple(dict.fromkeys(format.order))

@@ -33,7 +33,7 @@ def draw(storage: Storage, name: str) -> str:
     >>> from openwork.format.formats import CSR
     >>> print(draw(from_dense(np.array([[5.0, 0, 6], [0, 0, 0], [0, 7, 8]]), CSR), "A"))
     A: 3x3 float64, ow.CSR, 4 stored
-      type      [i -> [(int32, float64)]_(pos[i+1]-pos[i])]_3
+      type      ([i -> [int32]_(pos[i+1]-pos[i])]_3, [i -> [float64]_(pos[i+1]-pos[i])]_3)
       level 0: Dense, mode 0, extent 3
       level 1: Compressed, mode 1, extent 3
         pos     0 2 2 4
@@ -51,7 +51,7 @@ def draw(storage: Storage, name: str) -> str:
 
 def type_of(storage: Storage) -> str:
     """The dependent type of the storage, with its extents."""
-    return storage.format.type(str(storage.dtype), storage.shape)
+    return storage.format.type(storage.dtype, storage.shape)
 
 
 def _listed(row: Row) -> str:

@@ -16,6 +16,7 @@ from openwork.algebra.entries import Entry
 from openwork.algebra.types import as_numbers
 from openwork.errors import FormatError
 from openwork.format.formats import BSR, CSC, CSR, DIA, Format, dense
+from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.gpu.cuda import DeviceStorage
@@ -33,6 +34,7 @@ _UNSORTED = tuple(
 
 def to_array(storage: Storage) -> Any:
     """A dense tensor as a NumPy array, or a CuPy array on a GPU; shared if the layout allows."""
+    storage = storage.laid_out(AOS)
     if isinstance(storage, DeviceStorage) and not storage.format.plain:
         storage = convert(storage, dense(storage.format.ndim), exact=True)
     return to_numbers(storage)
@@ -42,6 +44,7 @@ def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
     """`storage` as a SciPy array of the same kind: CSR, CSC, sorted or not, BSR (with blocks that
     divide the shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays
     are copies unless `share`."""
+    storage = storage.laid_out(AOS)
     if len(storage.shape) != 2:
         raise FormatError(
             f"{name} has {len(storage.shape)} modes, but SciPy matrices have two",
@@ -85,7 +88,7 @@ def _is_bsr(storage: Storage) -> bool:
 
 def to_cupy(storage: Storage, name: str, share: bool) -> Any:
     """A CuPy array, or a CuPy CSR or CSC matrix, on the current GPU."""
-    there = DeviceStorage.of(storage)
+    there = DeviceStorage.of(storage).laid_out(AOS)
     if storage.format.is_dense:
         return to_array(there)
     return _cupy_matrix(there if share else there.copy(), name)
@@ -114,6 +117,7 @@ def _cupy_matrix(storage: DeviceStorage, name: str) -> Any:
 
 def to_torch(storage: Storage, name: str, share: bool) -> Any:
     """A torch tensor on the device of `storage`."""
+    storage = storage.laid_out(AOS)
     if storage.format.is_dense:
         return dense_to_torch(to_array(storage), name)
     if storage.fill != 0:
@@ -131,6 +135,7 @@ def to_torch(storage: Storage, name: str, share: bool) -> Any:
 
 def to_coo(storage: Storage) -> tuple[Any, Any]:
     """The coordinates and values of all stored entries, copied."""
+    storage = storage.laid_out(AOS)
     if storage.format in (CSR, CSC, *_UNSORTED):  # in a third of the time
         (row, column), arrays = storage.format.order, storage.levels[1]
         dtype = index_dtype(max((*storage.shape, 1)) - 1)

@@ -40,7 +40,7 @@ class Facts:
 def facts_for(format: Format, dtype: DType, fill: Number = 0) -> Facts:
     """The facts of a tensor whose absent entries are `fill`, as a `dtype`."""
     held = number(fill, dtype)
-    return Facts(format, dtype, held if held == held else "nan")
+    return Facts(format.of(dtype), dtype, held if held == held else "nan")
 
 
 def facts_of(storage: Storage) -> Facts:

@@ -19,6 +19,7 @@ from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
+from openwork.format.layouts import AOS
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import (
@@ -326,7 +327,7 @@ def from_levels(
         shape: the extent of each mode.
         levels: per level, a mapping such as `{"pos": ..., "crd": ...}`, or the arrays in the
             level's order; nothing for a dense level.
-        values: one value per position of the last level.
+        values: one value per position of the last level, in order, whatever the layout.
         name: the tensor's name in messages.
         fill: the value of absent entries.
         share: use the caller's index arrays instead of copies.
@@ -358,8 +359,9 @@ def from_levels(
     data = as_values(values, f"{name}.values")
     dtype = as_dtype(data.dtype)
     data = shared_values(data)
-    storage = Storage.of_values(extents, format, tuple(made), data, number(fill, dtype))
-    return admit(storage, name, share=share)
+    plain = format.with_layout(AOS)
+    storage = Storage.of_values(extents, plain, tuple(made), data, number(fill, dtype))
+    return admit(storage, name, share=share).laid_out(format.layout)
 
 
 def _is_safe(given: DType, wanted: DType) -> bool:

@@ -11,6 +11,7 @@ from openwork.algebra.entries import Complex, Entry, Grid
 from openwork.algebra.types import SUPPORTED, as_dtype
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import BSR, CSC, CSR, dense
+from openwork.format.layouts import AOS
 from openwork.runtime.storage import Array, Levels, Storage
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import to_dense
@@ -89,6 +90,7 @@ def expanded(storage: Storage, name: str) -> Storage:
     Raises:
         FormatError: E402 if the elements are no records, E404 for tensors of other orders.
     """
+    storage = storage.laid_out(AOS)
     entry, order = storage.dtype, storage.format.ndim
     if not isinstance(entry, Entry):
         raise FormatError(f"{name} holds {entry}, which are numbers already", code="E402")
@@ -114,6 +116,7 @@ def contracted(storage: Storage, entry: Entry, name: str) -> Storage:
     Raises:
         DataError: E505 if it is no expansion of such elements.
     """
+    storage = storage.laid_out(AOS)
     order = storage.format.ndim
     if order == 1:
         return _from_vector(to_dense(storage), entry, name)

@@ -9,13 +9,14 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 from openwork.errors import InternalError, ShapeError
+from openwork.format.layouts import PACKED
 from openwork.format.levels.width import INT32_LIMIT
 from openwork.index.nodes import IndexVar
 from openwork.loops.plan.assembly import Append, InPlace, Shared, accesses_of
 from openwork.loops.plan.blocks import extents_of_blocks, whole_vars
 from openwork.loops.plan.plan import Plan
 from openwork.pipeline import Compiled
-from openwork.runtime.storage import Array, Storage, copied_levels
+from openwork.runtime.storage import Array, Storage, copied_levels, placement_of
 from openwork.tensor.convert.convert import convert, convert_blocks
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.promises import Promises
@@ -121,7 +122,7 @@ class Binder:
             result_shape=result_shape,
             compiled=compiled,
             cuts=cuts,
-            sizes=tuple(extents[var] for var in compiled.variables),
+            sizes=self._sizes(compiled, extents, operands, count),
             work=work,
             room=room,
             tight=tight,
@@ -130,6 +131,18 @@ class Binder:
             count=count,
             wide=wide,
         )
+
+    def _sizes(
+        self, compiled: Compiled, extents: Extents, operands: tuple[Storage, ...], count: int
+    ) -> tuple[int, ...]:
+        """The extents and strides that a kernel takes; `count`: the elements of the result."""
+        result = self._plan.result
+        strides = {v.name: s.stride for v, s in zip(self.operands, operands, strict=True)}
+        if result.name in compiled.strides and result.name not in strides:
+            where = placement_of(result.format, result.dtype)
+            strides[result.name] = where.stride(int(where.room(count)))
+        extra = (strides[name] for name in compiled.strides)
+        return (*(extents[var] for var in compiled.variables), *extra)
 
     def _room(
         self, operands: tuple[Storage, ...], extents: Extents, usual: int, wide: bool
@@ -157,7 +170,8 @@ class Binder:
         position, depth = self._shared
         pattern = operands[position]
         arrays = pattern.levels[:depth]
-        if pattern.borrowed:  # a result outlives the call, so it needs its own arrays
+        # A result outlives the call, so it needs its own arrays, and it has no room for others.
+        if pattern.borrowed or pattern.format.layout == PACKED:
             arrays = copied_levels(arrays)
         return (*arrays, *self._no_arrays[depth:])
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from openwork.algebra.types import numbers_of
 from openwork.errors import DataError
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
@@ -23,7 +22,7 @@ from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, find_toolchain
 from openwork.runtime.memory import LARGE, address, allocate, available, fill_with, zeros
-from openwork.runtime.storage import Array, Storage
+from openwork.runtime.storage import Array, Storage, placement_of, room_of
 from openwork.tensor.kernel.binding import Binding
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.long_loops import LoopLengths
@@ -176,14 +175,15 @@ class CpuLauncher(Launcher):
     ) -> Array:
         """Memory for the values of a result whose positions are known."""
         element, initial = self._plan.result.dtype, binding.compiled.initial
-        count, dtype = numbers_of(binding.count, element)
+        count, dtype = room_of(self._plan.result.format, element, binding.count)
+        where = placement_of(self._plan.result.format, element)
         if out is not None and out.format.is_dense and not self._converts_result:
             values: Array = out.__openwork_place__().values
             if not any(np.may_share_memory(values, s.values) for s in operands):
                 if not values.flags.writeable:
                     raise DataError(f"{out.name} is read-only", code="E505")
                 if initial is not None:
-                    fill_with(values, initial, element)
+                    fill_with(values, initial, element, where)
                 elif old is not None and old.values is not values:
                     values[...] = old.values
                 return values
@@ -193,7 +193,7 @@ class CpuLauncher(Launcher):
             return zeros(count, dtype)
         values = allocate(count, dtype)
         if initial is not None:
-            fill_with(values, initial, element)
+            fill_with(values, initial, element, where)
         return values
 
     def _appended(self, binding: Binding, call: Call) -> Storage:

@@ -11,7 +11,6 @@ from weakref import ref
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import numbers_of
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
@@ -28,7 +27,7 @@ from openwork.runtime.gpu.emulator import Emulator
 from openwork.runtime.gpu.inspected import Kept
 from openwork.runtime.gpu.steps import LENGTHS_NAME, Device, NoRoom, Run
 from openwork.runtime.gpu.streams import callers_stream
-from openwork.runtime.storage import Array, Storage
+from openwork.runtime.storage import Array, Storage, room_of
 from openwork.tensor.kernel.binding import Binding, Shape
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.gpu_repeat import Repeat, fill_with
@@ -115,13 +114,13 @@ class GpuCompiler(Compiler):
         kinds = [storage.dtype for storage in operands] + [lhs.dtype]
         widest = max((kind.size for kind in kinds if isinstance(kind, Entry)), default=1)
         lengths.append(widest * max(lengths, default=0))
+        lengths += [int(array.size) for storage in operands for array in storage.addressed]
         return not self.wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
 def _is_aligned(storage: Storage) -> bool:
     """Whether all arrays are aligned to 16 bytes."""
-    arrays = (storage.values, *(array for level in storage.levels for array in level.values()))
-    return all(address_of(array) % VECTOR == 0 for array in arrays)
+    return all(address_of(array) % VECTOR == 0 for array in storage.addressed)
 
 
 @dataclass
@@ -242,7 +241,7 @@ class GpuLauncher(Launcher):
         self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
     ) -> Any:
         """Memory for the values of a result whose positions are known."""
-        device, initial = self.device, binding.compiled.initial
+        device, initial, result = self.device, binding.compiled.initial, self._plan.result
         values = None
         if out is not None and out.format.is_dense and not self._converts_result:
             mine = out.__openwork_place__().values
@@ -254,22 +253,15 @@ class GpuLauncher(Launcher):
         if values is None and old is not None and self._plan.assignment.op is not None:
             return device.upload(old.values).copy()
         if values is None:
-            count, dtype = numbers_of(binding.count, self._plan.result.dtype)
+            count, dtype = room_of(result.format, result.dtype, binding.count)
             values = device.empty(count, dtype)[:count]
         if initial is not None and binding.count:
-            fill_with(device, values, initial, self._plan.result.dtype)
+            fill_with(device, values, initial, result)
         return values
 
     def _arrays(self, binding: Binding, operands: tuple[Storage, ...]) -> dict[str, Any]:
         """Every array of the operands, on the device, by its name in the source."""
-        found = [
-            self.device.upload(array)
-            for storage in operands
-            for array in (
-                *(level[name] for level in storage.levels for name in sorted(level)),
-                storage.values,
-            )
-        ]
+        found = [self.device.upload(array) for storage in operands for array in storage.addressed]
         found += [self.device.upload(cut) for cut in binding.cuts]
         arguments = binding.compiled.program.arguments
         return {a.array.name: array for a, array in zip(arguments, found, strict=False)}

@@ -11,12 +11,12 @@ from weakref import ref
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import DType, Number
+from openwork.algebra.types import Number
 from openwork.index.nodes import TensorVar
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.gpu.steps import Device
 from openwork.runtime.gpu.streams import callers_stream
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Storage, placement_of
 from openwork.tensor.kernel.binding import Binding
 from openwork.tensor.kernel.warm import Repeated
 
@@ -54,6 +54,7 @@ class Repeat(Repeated):
         self._device, self._launched, self._values = device, launched, values
         self._stream, self._gpu = device.stream, binding.ready.gpu
         self._held = [(template, reference()) for reference, template in self._own]
+        self._result = result
         self._ready: list[Any] = []  # prepared launches, each with memory for its result
         self._another: tuple[Any, Any] = (self, None)  # a stream, and the allocator for it
         self._small = values.nbytes <= _SMALL
@@ -124,16 +125,16 @@ class Repeat(Repeated):
             self._another = stream, another
         place = another()
         if binding.compiled.initial is not None and binding.count:
-            dtype = self._facts["dtype"]
-            fill_with(device, another.array(place), binding.compiled.initial, dtype)
+            fill_with(device, another.array(place), binding.compiled.initial, self._result)
         return place
 
 
-def fill_with(device: Device, values: Any, initial: Number, dtype: DType) -> None:
+def fill_with(device: Device, values: Any, initial: Number, result: TensorVar) -> None:
     """Set every element of a result on a device; a record is so many times one."""
+    dtype = result.dtype
     numbers = dtype.numbers(initial) if isinstance(dtype, Entry) else (initial,)
     if len(set(numbers)) == 1:
         device.fill(values, numbers[0])
         return
     record = np.array(numbers, values.dtype)
-    values.reshape(-1, len(numbers))[...] = device.upload(record)
+    placement_of(result.format, dtype).apart(values)[...] = device.upload(record)

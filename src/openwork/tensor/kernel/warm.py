@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import numbers_of
 from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
 from openwork.runtime.memory import allocate
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Storage, room_of
 from openwork.tensor.kernel.binding import Binder, Binding
 
 # Results below this many bytes are not checked against free memory.
@@ -78,7 +77,7 @@ class Warm(Repeated):
         self._work = binding.work + binding.count
         self._steps = binding.ready.steps + binding.count
         self._sized: tuple[int, Any] = (0, None)  # the number of threads, and the sizes of a call
-        self._count = numbers_of(binding.count, result.dtype)
+        self._count = room_of(result.format, result.dtype, binding.count)
         self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
 
+from openwork.algebra.types import numbers_of, size_of
 from openwork.errors import InternalError
+from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, placement
 from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.fresh import fresh_name
@@ -34,19 +36,24 @@ _ROLES = {"positions": Role.POSITION, "coordinates": Role.COORDINATE}
 
 
 @lru_cache(maxsize=1024)  # programs name the same few arrays again and again
-def value_array(tensor: str, type: str) -> Array:
+def value_array(tensor: str, type: str, where: Placement | None = None) -> Array:
     """The values of the tensor or workspace that is called `tensor` in the code."""
-    return Array(f"{tensor}_vals", type, Role.VALUE, tensor)
+    return Array(f"{tensor}_vals", type, Role.VALUE, tensor, where)
 
 
-def index_array(tensor: str, level: int, fact: ArrayFact, type: str) -> Array:
+def index_array(
+    tensor: str, level: int, fact: ArrayFact, type: str, where: Placement | None = None
+) -> Array:
     """An index array of a level of the tensor that is called `tensor` in the code."""
-    return _index_array(tensor, level, fact.name, fact.holds, type)
+    return _index_array(tensor, level, fact.name, fact.holds, type, where)
 
 
 @lru_cache(maxsize=1024)
-def _index_array(tensor: str, level: int, name: str, holds: str, type: str) -> Array:
-    return Array(f"{tensor}_{name}{level + 1}", type, _ROLES.get(holds, Role.NUMBER), tensor)
+def _index_array(
+    tensor: str, level: int, name: str, holds: str, type: str, where: Placement | None
+) -> Array:
+    role = _ROLES.get(holds, Role.NUMBER)
+    return Array(f"{tensor}_{name}{level + 1}", type, role, tensor, where)
 
 
 class LevelView(SimpleNamespace):
@@ -168,14 +175,36 @@ class Names:
 
     def values(self, tensor: TensorVar, base: str | None = None) -> Array:
         """The values of `tensor`, or of `base` in its place."""
-        return value_array(base or self.of(tensor), tensor.dtype.name)
+        layout, where = tensor.format.layout, None
+        if layout != AOS:
+            size, scalar = numbers_of(1, tensor.dtype)
+            where = placement(layout, size, scalar.itemsize, self._beside(tensor))
+        return value_array(base or self.of(tensor), tensor.dtype.name, where)
+
+    def _beside(self, tensor: TensorVar) -> int:
+        """The bytes of the coordinate that is packed with each value of a tensor; 0 for none."""
+        level, name = len(tensor.format.levels) - 1, tensor.format.packed_array
+        if tensor.format.layout != PACKED or name is None:
+            return 0
+        return size_of(self.facts.width(tensor.name, level, name))
+
+    @property
+    def strides(self) -> tuple[TensorVar, ...]:
+        """The tensors whose numbers have arrays of their own, a stride apart."""
+        tensors = dict.fromkeys((*self.operands, self.result))
+        found = ((tensor, self.values(tensor).placement) for tensor in tensors)
+        return tuple(tensor for tensor, where in found if where is not None and where.strided)
 
     def array(
         self, tensor: TensorVar, level: int, fact: ArrayFact, base: str | None = None
     ) -> Array:
         """An index array of `tensor`, or of `base` in its place."""
-        width = self.facts.width(tensor.name, level, fact.name)
-        return index_array(base or self.of(tensor), level, fact, width)
+        width, format, where = self.facts.width(tensor.name, level, fact.name), tensor.format, None
+        packed = format.layout == PACKED and level + 1 == len(format.levels)
+        if packed and fact.name == format.packed_array:
+            size, scalar = numbers_of(1, tensor.dtype)
+            where = coordinate_placement(size, scalar.itemsize, size_of(width))
+        return index_array(base or self.of(tensor), level, fact, width, where)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
         """The values that the formulas of a level are evaluated on."""

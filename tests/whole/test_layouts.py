@@ -1,0 +1,144 @@
+"""Layouts: every type of entries, in every layout and format, in statements on both targets.
+
+All combinations take hours, and `make test-layouts` runs them. Here each pair of choices occurs in
+some case. Every kernel is compared with the reference evaluator.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openwork as ow
+from openwork.algebra.entries import Entry, product
+from openwork.algebra.types import as_dtype
+
+entry = ow.entry
+pytestmark = pytest.mark.needs_cc
+
+KINDS = ("quaternion", "complex", "block", "vector", "a user's", "float")
+LAYOUTS = ("AoS", "SoA", "AoSoA(4)", "packed")
+FORMATS = {
+    "CSR": ow.CSR, "ELL": ow.ELL, "SELL(16)": ow.SELL(16), "SELL(32)": ow.SELL(32),
+    "BSR": ow.BSR(2, 2), "COO": ow.COO(2), "DCSR": ow.DCSR,
+}  # fmt: skip
+TARGETS = ("cpu", "cuda-emulated")
+STATEMENTS = {
+    "SpMV": "R(i) = A(i,j) * X(j)",
+    "SpMM": "R(i,k) = A(i,j) * X(j,k)",
+    "A+B": "R(i,j) = A(i,j) + B(i,j)",
+    "A.*B": "R(i,j) = A(i,j) * B(i,j)",
+    "transpose": "R(j,i) = A(i,j)",
+}
+CHOICES = (
+    tuple(STATEMENTS), KINDS, LAYOUTS, LAYOUTS[:3], tuple(FORMATS), TARGETS, ("float32", "float64"),
+)  # fmt: skip
+Case = tuple[str, ...]
+
+
+@pytest.fixture(autouse=True)
+def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call compares its result with the reference evaluator's."""
+    monkeypatch.setenv("OPENWORK_CHECK", "1")
+
+
+def types_of(kind: str, scalar: str) -> tuple[Any, Any]:
+    """The types of a matrix, and of what it multiplies."""
+    if kind == "a user's":
+        own = entry.define(
+            "affine", {"linear": scalar, "constant": scalar}, one=(1, 0), commutative=True,
+            mul=lambda a, b: (a.linear * b.linear, a.linear * b.constant + a.constant * b.linear),
+        )  # fmt: skip
+        return own, own
+    return {
+        "quaternion": lambda: (entry.quaternion(scalar), entry.quaternion(scalar)),
+        "complex": lambda: (entry.complex(scalar), entry.complex(scalar)),
+        "block": lambda: (entry.block(3, 3, scalar), entry.vector(3, scalar)),
+        "vector": lambda: (entry.vector(3, scalar), as_dtype(scalar)),
+        "float": lambda: (as_dtype(scalar), as_dtype(scalar)),
+    }[kind]()
+
+
+def tensor_of(dtype: Any, format: ow.Format, shape: tuple[int, ...], name: str) -> ow.Tensor:
+    """Random elements, multiples of a half; of sparse formats at random places."""
+    rng = np.random.default_rng(sum(map(ord, name)))
+    axes = dtype.shape if isinstance(dtype, Entry) else ()
+    if format.is_dense:
+        numbers = rng.integers(-6, 7, (*shape, *axes)) / 2.0
+        return ow.tensor(numbers, dtype=dtype, format=format, name=name)
+    coords = np.argwhere(rng.random(shape) < 0.4).T
+    numbers = rng.integers(-6, 7, (coords.shape[1], *axes)) / 2.0
+    return ow.tensor((coords, numbers), shape=shape, dtype=dtype, format=format, name=name)
+
+
+def is_possible(case: Case) -> bool:
+    """Whether a case has a meaning: no products of vectors, no packed dense blocks."""
+    statement, kind, layout, _, format, *_ = case
+    if layout == "packed" and format == "BSR":
+        return False
+    return statement != "A.*B" or kind != "vector"
+
+
+def run(case: Case) -> None:
+    """Compute a case, and compare it with the same in ordinary layouts."""
+    statement, kind, layout, others, format, target, scalar = case
+    left, right = types_of(kind, scalar)
+    stored, dense = FORMATS[format].with_layout(layout), ow.dense(1).with_layout(others)
+    text = STATEMENTS[statement]
+    tensors = {"A": tensor_of(left, stored, (9, 8), "A")}
+    if "X" in text:
+        shape = (8,) if statement == "SpMV" else (8, 3)
+        whole = ow.dense(len(shape)).with_layout(others)
+        tensors["X"] = tensor_of(right, whole, shape, "X")
+        made = product(left, right) if isinstance(left, Entry) and isinstance(right, Entry) else None
+        result = made.result if made is not None else left
+        R = ow.empty((9, *shape[1:]), dtype=result, format=whole, name="R")
+    else:
+        if "B" in text:
+            sparse = FORMATS[format].with_layout(others)
+            tensors["B"] = tensor_of(left, sparse, (9, 8), "B")
+        shape = (8, 9) if statement == "transpose" else (9, 8)
+        R = ow.empty(shape, dtype=left, format=stored, name="R")
+    got = ow.parse(text, R=R, **tensors).compile(target=target)()
+    assert got.format == R.format
+    plain = {name: each.to(each.format.with_layout("AoS")) for name, each in tensors.items()}
+    wanted = ow.parse(text, R=R.to(R.format.with_layout("AoS")), **plain).compile(target="cpu")()
+    np.testing.assert_array_equal(got.to_numpy(), wanted.to_numpy())
+    assert got.nnz == wanted.nnz
+    assert dense.layout == others
+
+
+def pairwise() -> Iterator[Case]:
+    """Cases in which every possible pair of choices occurs, each chosen for its new pairs."""
+    possible = [case for case in itertools.product(*CHOICES) if is_possible(case)]
+    cases = random.Random(0).sample(possible, 1000)  # enough to have every pair
+    pairs = [set(itertools.combinations(enumerate(case), 2)) for case in cases]
+    left = set[Any]().union(*pairs)
+    while left:
+        best = max(range(len(cases)), key=lambda n: len(pairs[n] & left))
+        left -= pairs[best]
+        yield cases[best]
+
+
+@pytest.mark.parametrize("case", list(pairwise()), ids="-".join)
+def test_pairs_of_choices(case: Case) -> None:
+    run(case)
+
+
+@pytest.mark.layouts
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_all_choices(statement: str, kind: str, format: str) -> None:
+    for layout, others, target, scalar in itertools.product(
+        LAYOUTS, LAYOUTS[:3], TARGETS, ("float32", "float64")
+    ):
+        case = (statement, kind, layout, others, format, target, scalar)
+        if is_possible(case):
+            run(case)
