@@ -236,6 +236,22 @@ def test_garbage_is_collected_after_an_hour(root: Path) -> None:
     assert leftovers(root) == [".tmp-new"]
 
 
+def test_a_process_looks_for_garbage_once_an_hour(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large cache is not listed for every kernel."""
+    cache.lookup_or_build(KEY, Builder())
+    old = root / ".tmp-old"
+    old.mkdir()
+    os.utime(old, (time.time() - 3700,) * 2)
+    cache.lookup_or_build(replace(KEY, cpu="another"), Builder())
+    assert leftovers(root) == [".tmp-old"]
+    later = time.monotonic() + 3700
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    cache.lookup_or_build(replace(KEY, cpu="a third"), Builder())
+    assert not leftovers(root)
+
+
 def test_size_and_clear_know_only_our_own_files(root: Path) -> None:
     cache.lookup_or_build(KEY, Builder())
     cache.write_note("x", {"a": 1})

@@ -13,6 +13,7 @@ import atexit
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -151,14 +152,34 @@ def clear() -> int:
 
 def collect_garbage(older_than: float = _STALE_SECONDS) -> int:
     """Remove temporary directories that killed processes left behind; returns how many."""
+    return _collect(directory(), older_than)
+
+
+def _collect(root: Path, older_than: float) -> int:
     limit = time.time() - older_than
     removed = 0
-    for path in _listing(directory()):
+    names: list[str] = []
+    with suppress(OSError):
+        names = os.listdir(root)
+    for name in names:
+        if not name.startswith(_STAGED):
+            continue
         with suppress(OSError):
-            if path.name.startswith(_STAGED) and path.lstat().st_mtime < limit:
-                shutil.rmtree(path)
+            if (root / name).lstat().st_mtime < limit:
+                shutil.rmtree(root / name)
                 removed += 1
     return removed
+
+
+def _collect_sometimes(root: Path) -> None:
+    """Collect the garbage below `root` unless this process has done so within the hour.
+
+    Reading a directory of ten thousand entries takes longer than compiling a small kernel.
+    """
+    now = time.monotonic()
+    if now - _collected.get(root, -math.inf) > _STALE_SECONDS:
+        _collected[root] = now
+        _collect(root, _STALE_SECONDS)
 
 
 def in_scratch(work: Callable[[Path], Result]) -> Result:
@@ -270,7 +291,7 @@ def _publish(
     root: Path, final: Path, key: CacheKey, digest: str, build: Callable[[Path], None]
 ) -> bool:
     """Build an entry and rename it into place; False when another process was there first."""
-    collect_garbage()
+    _collect_sometimes(root)
     staged = Path(tempfile.mkdtemp(prefix=_STAGED, dir=root))
     try:
         (staged / SOURCE).write_bytes(key.source.encode())
@@ -365,6 +386,7 @@ def private_directory() -> Path:
 
 
 _warned: set[Path] = set()
+_collected: dict[Path, float] = {}  # when this process last removed the leftovers there
 _full: set[Path] = set()  # directories that this process could not write to
 
 

@@ -6,6 +6,10 @@
 // its own mask, an index outside a shared or local array. Shared memory is filled with 0xff before
 // each block, so that an early read gives NaN or -1. Blocks and threads run forwards, backwards or
 // shuffled: a missing barrier shows in one of these orders.
+//
+// With EMULATED_ELSEWHERE, what runs the threads is only declared: it is compiled once, and linked
+// with every kernel. Functions are inline because a compiler that does not optimize emits all
+// others, used or not.
 
 #pragma once
 #undef _FORTIFY_SOURCE  // it takes a jump from one stack to another for a fault
@@ -25,12 +29,15 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
+#define EMULATED_UNSEEN __attribute__((no_sanitize("thread"), noinline))  // by races.hpp
 #define __shared__ static __attribute__((section("emulated_shared")))
 
 struct dim3 {
   unsigned x, y, z;
 };
-static dim3 gridDim, blockDim, blockIdx, threadIdx;
+#pragma GCC visibility push(hidden)
+inline dim3 gridDim, blockDim, blockIdx, threadIdx;
+#pragma GCC visibility pop
 static const int warpSize = 32;
 
 extern "C" {
@@ -38,13 +45,12 @@ extern char __start_emulated_shared[] __attribute__((weak, visibility("hidden"))
 extern char __stop_emulated_shared[] __attribute__((weak, visibility("hidden")));
 }
 
+#pragma GCC visibility push(hidden)
 namespace emulated {
 
+enum Access { READ, WRITE, ATOMIC };
 enum State { READY, ENDED, AT_BARRIER, AT_WARP, AT_UNIT };
 enum Kind { SYNCWARP = 1, SHUFFLE, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR, BALLOT, MATCH };
-
-const char *const NAMES[] = {"",          "__syncwarp",       "__shfl_sync",   "__shfl_up_sync",
-                             "__shfl_down_sync", "__shfl_xor_sync", "a vote", "__match_any_sync"};
 
 struct Fibre {
   ucontext_t context;  // where it begins
@@ -59,8 +65,26 @@ struct Fibre {
 };
 
 const size_t STACK = 1 << 17;
-static Fibre *fibres;
-static int made, count, current, order, votes;
+inline Fibre *fibres;
+inline int current, votes;
+
+int launch(unsigned grid_x, unsigned grid_y, unsigned threads, int in_order,
+           void (*kernel)(void *), void *given);
+void give_up(const char *what);
+void leave(State state);
+unsigned long long meet(Kind kind, unsigned mask, unsigned long long value, int width, int other);
+void touch(void *place, size_t size, Access access);
+inline int lane_of(int thread) { return thread & 31; }
+
+}  // namespace emulated
+#pragma GCC visibility pop
+
+#ifndef EMULATED_ELSEWHERE
+namespace emulated {
+
+const char *const NAMES[] = {"",          "__syncwarp",       "__shfl_sync",   "__shfl_up_sync",
+                             "__shfl_down_sync", "__shfl_xor_sync", "a vote", "__match_any_sync"};
+static int made, count, order;
 static unsigned long long seed = 1;
 static jmp_buf scheduler;
 static bool failed;
@@ -72,10 +96,8 @@ static void *arguments;
 
 // Race detection replaces what follows with races.hpp.
 // {
-#define EMULATED_UNSEEN
 namespace emulated {
-enum Access { READ, WRITE, ATOMIC };
-static void touch(const void *, size_t, Access) {}
+void touch(void *, size_t, Access) {}
 static void settle() {}
 static void begin_block() {}
 static void meet_all() {}
@@ -93,7 +115,7 @@ static void fail(const char *what) {
 }
 
 // Fail inside a fibre: it never goes on.
-static void give_up(const char *what) {
+void give_up(const char *what) {
   fail(what);
   _longjmp(scheduler, 1);
 }
@@ -111,7 +133,7 @@ static void enter(Fibre &fibre) {
   setcontext(&fibre.context);
 }
 
-static void leave(State state) {
+void leave(State state) {
   settle();
   Fibre &me = fibres[current];
   me.state = state;
@@ -125,8 +147,6 @@ static void run_fibre() {
     leave(ENDED);
   }
 }
-
-static int lane_of(int thread) { return thread & 31; }
 
 static unsigned long long received(const Fibre *warp, int lane, Kind kind) {
   const Fibre &me = warp[lane];
@@ -174,24 +194,13 @@ static void complete_unit(int thread) {
   meet_unit(first, threads);
 }
 
-static unsigned long long meet(Kind kind, unsigned mask, unsigned long long value, int width,
-                               int other) {
+unsigned long long meet(Kind kind, unsigned mask, unsigned long long value, int width, int other) {
   Fibre &me = fibres[current];
   if (!(mask >> lane_of(current) & 1)) give_up("a lane is not in the mask of its own call");
   if (width < 1 || width > 32 || (width & (width - 1))) give_up("a width that is no power of two");
   me.kind = kind, me.mask = mask, me.value = value, me.width = width, me.other = other;
   leave(AT_WARP);
   return me.result;
-}
-
-template <typename T> static T shuffle(Kind kind, unsigned mask, T value, int width, int other) {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
-  unsigned long long bits = 0;
-  memcpy(&bits, &value, sizeof value);
-  bits = meet(kind, mask, bits, width, other);
-  T result;
-  memcpy(&result, &bits, sizeof result);
-  return result;
 }
 
 static void stuck() {
@@ -281,8 +290,8 @@ static bool make_fibres(int threads) {
 }
 
 // 0, or 1 on failure: `emulated_message` says what went wrong.
-static int launch(unsigned grid_x, unsigned grid_y, unsigned threads, int in_order,
-                  void (*kernel)(void *), void *given) {
+int launch(unsigned grid_x, unsigned grid_y, unsigned threads, int in_order,
+           void (*kernel)(void *), void *given) {
   failed = false;
   message[0] = 0;
   blockIdx = threadIdx = {0, 0, 0};
@@ -312,6 +321,19 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *) {
 extern "C" void __ubsan_handle_out_of_bounds_abort(void *data, void *index) {
   __ubsan_handle_out_of_bounds(data, index);
 }
+#endif  // EMULATED_ELSEWHERE
+
+namespace emulated {
+template <typename T> static inline T shuffle(Kind kind, unsigned mask, T value, int width, int other) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  unsigned long long bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  bits = meet(kind, mask, bits, width, other);
+  T result;
+  memcpy(&result, &bits, sizeof result);
+  return result;
+}
+}  // namespace emulated
 
 static inline void __syncthreads() { emulated::leave(emulated::AT_BARRIER); }
 static inline int __syncthreads_count(int predicate) {
@@ -393,7 +415,7 @@ static inline void emulated_shared(void *place, size_t size) {
   if (__isLocal(place)) emulated::give_up("an atomic operation on memory of one thread");
   emulated::touch(place, size, emulated::ATOMIC);
 }
-template <typename T> EMULATED_UNSEEN static T emulated_add(T *place, T value) {
+template <typename T> EMULATED_UNSEEN static inline T emulated_add(T *place, T value) {
   emulated_shared(place, sizeof *place);
   const T old = *place;
   *place = old + value;
@@ -418,19 +440,19 @@ template <int N> static inline void emulated_add_vector(void *place, const float
 }
 static inline void atomicAdd(float2 *p, float2 v) { emulated_add_vector<2>(p, &v.x); }
 static inline void atomicAdd(float4 *p, float4 v) { emulated_add_vector<4>(p, &v.x); }
-EMULATED_UNSEEN static unsigned atomicOr(unsigned *place, unsigned bits) {
+EMULATED_UNSEEN static inline unsigned atomicOr(unsigned *place, unsigned bits) {
   emulated_shared(place, sizeof *place);
   const unsigned old = *place;
   *place = old | bits;
   return old;
 }
-template <typename T> EMULATED_UNSEEN static T emulated_min(T *place, T value) {
+template <typename T> EMULATED_UNSEEN static inline T emulated_min(T *place, T value) {
   emulated_shared(place, sizeof *place);
   const T old = *place;
   if (value < old) *place = value;
   return old;
 }
-template <typename T> EMULATED_UNSEEN static T emulated_max(T *place, T value) {
+template <typename T> EMULATED_UNSEEN static inline T emulated_max(T *place, T value) {
   emulated_shared(place, sizeof *place);
   const T old = *place;
   if (value > old) *place = value;
@@ -443,7 +465,7 @@ EMULATED_EXTREMES(int)
 EMULATED_EXTREMES(unsigned)
 EMULATED_EXTREMES(long long)
 EMULATED_EXTREMES(unsigned long long)
-template <typename T> EMULATED_UNSEEN static T emulated_exchange(T *place, T value) {
+template <typename T> EMULATED_UNSEEN static inline T emulated_exchange(T *place, T value) {
   emulated_shared(place, sizeof *place);
   const T old = *place;
   *place = value;
@@ -454,7 +476,7 @@ static inline float atomicExch(float *p, float v) { return emulated_exchange(p, 
 static inline unsigned long long atomicExch(unsigned long long *p, unsigned long long v) {
   return emulated_exchange(p, v);
 }
-template <typename T> EMULATED_UNSEEN static T emulated_swap(T *place, T expected, T value) {
+template <typename T> EMULATED_UNSEEN static inline T emulated_swap(T *place, T expected, T value) {
   emulated_shared(place, sizeof *place);
   T old;
   memcpy(&old, place, sizeof old);

@@ -37,11 +37,12 @@ _SEEN_CLANG = ("-fsanitize=thread", "-mllvm", "-tsan-distinguish-volatile=1")
 _LINKED = ("-nodefaultlibs",), ("-lm", "-lgcc")
 OPTIMIZE = "-O1"  # tests compile much and run little, so they use less
 _OBJECT, _REST = "kernel.o", "rest.cpp"
+_ELSEWHERE = "-DEMULATED_ELSEWHERE"  # what runs the threads is linked, not compiled again
 ORDERS = 3  # forwards, backwards, shuffled
 races = os.environ.get("OPENWORK_EMULATED_RACES", "") not in ("", "0")  # detect races; slow
 _lock = threading.RLock()  # a process has one set of fibres and shared memory
 _loaded: dict[str, ctypes.CDLL] = {}
-_precompiled: dict[tuple[Path, Toolchain, tuple[str, ...], str], Path] = {}
+_precompiled: dict[tuple[Path, Toolchain, tuple[str, ...], str], tuple[Path, Path]] = {}
 
 
 def header() -> str:
@@ -104,39 +105,52 @@ def load_emulated(source: str) -> ctypes.CDLL:
 def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...], head: str) -> None:
     """Compile the source in `folder`, which begins with `head`."""
     (folder / _REST).write_text((folder / cache.SOURCE).read_text()[len(head) :])
-    ahead = ("-include", str(_parsed(toolchain, flags, head))) if head else ()
+    given, objects = flags, (_OBJECT,)
     before, after = _LINKED if toolchain.kind == "gcc" else ((), ("-lm",))
-    steps = (
-        (*toolchain.command, *flags, *ahead, "-c", "-o", _OBJECT, _REST),
-        (*toolchain.command, "-shared", *before, "-o", cache.LIBRARY, _OBJECT, *after),
-    )
-    for step in steps:
-        problem = run_compiler(step, folder)
-        if problem is not None:
-            kept = cache.keep_failed((folder / cache.SOURCE).read_text())
-            raise ToolchainError(
-                f"{' '.join(toolchain.command)} refused the generated CUDA:\n{problem}",
-                code="E602",
-                hint=f"it needs a C++ compiler (g++); the source is kept in {kept}",
-            )
+    if head:
+        declared, defined = _precompile(toolchain, folder, flags, head)
+        given, objects = (*flags, _ELSEWHERE, "-include", str(declared)), (_OBJECT, str(defined))
+    _run(toolchain, folder, *given, "-c", "-o", _OBJECT, _REST)
+    _run(toolchain, folder, "-shared", *before, "-o", cache.LIBRARY, *objects, *after)
     for name in (_OBJECT, _REST):
         (folder / name).unlink()
 
 
-def _parsed(toolchain: Toolchain, flags: tuple[str, ...], head: str) -> Path:
-    """A file with the text `head`. Beside it lies what GCC made of it, which takes half the time.
+def _run(toolchain: Toolchain, folder: Path, *arguments: str) -> None:
+    """Run a compiler on the source in `folder`.
 
-    Compilers that cannot read that read the text.
+    Raises:
+        ToolchainError: E602 if it fails.
     """
-    folder = cache.private_directory()
-    place = folder, toolchain, flags, head
+    problem = run_compiler((*toolchain.command, *arguments), folder)
+    if problem is not None:
+        kept = cache.keep_failed((folder / cache.SOURCE).read_text())
+        raise ToolchainError(
+            f"{' '.join(toolchain.command)} refused the generated CUDA:\n{problem}",
+            code="E602",
+            hint=f"it needs a C++ compiler (g++); the source is kept in {kept}",
+        )
+
+
+def _precompile(
+    toolchain: Toolchain, folder: Path, flags: tuple[str, ...], head: str
+) -> tuple[Path, Path]:
+    """A file with the text `head`, to include with `_ELSEWHERE`, and the object it leaves out.
+
+    Both are made once per process. Beside the text lies what GCC made of it, which takes half the
+    time; compilers that cannot read that read the text. `folder`: of a source that needs them.
+    """
+    private = cache.private_directory()
+    place = private, toolchain, flags, head
     if place not in _precompiled:
-        file = folder / f"emulator-{len(_precompiled)}.hpp"
+        file = private / f"emulator-{len(_precompiled)}.hpp"
         file.write_text(head)
+        object = file.with_suffix(".o")
+        _run(toolchain, folder, *flags, "-c", "-o", str(object), str(file))
         if toolchain.kind == "gcc":
-            language = ("-x", "c++-header", *flags[2:])
-            run_compiler((*toolchain.command, *language, "-o", f"{file}.gch", str(file)), folder)
-        _precompiled[place] = file
+            language = ("-x", "c++-header", *flags[2:], _ELSEWHERE, "-o", f"{file}.gch")
+            run_compiler((*toolchain.command, *language, str(file)), private)
+        _precompiled[place] = file, object
     return _precompiled[place]
 
 

@@ -8,11 +8,8 @@
 // atomic or volatile, both write the same value, or one is an atomic update and the other a read,
 // as at the start of a compare-and-swap loop.
 
-#define EMULATED_UNSEEN __attribute__((no_sanitize("thread"), noinline))
-
 namespace emulated {
 
-enum Access { READ, WRITE, ATOMIC };
 const char *const ACCESSES[] = {"reads", "writes", "adds to"};
 
 struct Touch {
@@ -39,8 +36,6 @@ static unsigned unit, turns[1024 + 32];  // the threads of a unit, and how often
 static char *pending, pending_old[64];  // a write that is no race if the value stays the same
 static size_t pending_size;
 static Touch pending_by;
-
-static void give_up(const char *what);
 
 EMULATED_UNSEEN static bool holds(const Watched &array, const char *place) {
   return place >= array.from && place < array.from + array.bytes;
@@ -82,7 +77,7 @@ EMULATED_UNSEEN static void settle() {
   }
 }
 
-EMULATED_UNSEEN static void touch(void *place, size_t size, Access access) {
+EMULATED_UNSEEN void touch(void *place, size_t size, Access access) {
   settle();
   if (!watching || failed) return;
   char *const from = (char *)place;
