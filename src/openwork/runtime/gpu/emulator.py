@@ -105,7 +105,8 @@ def load_emulated(source: str) -> ctypes.CDLL:
 def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...], head: str) -> None:
     """Compile the source in `folder`, which begins with `head`."""
     (folder / _REST).write_text((folder / cache.SOURCE).read_text()[len(head) :])
-    given, objects = flags, (_OBJECT,)
+    given: tuple[str, ...] = flags
+    objects: tuple[str, ...] = (_OBJECT,)
     before, after = _LINKED if toolchain.kind == "gcc" else ((), ("-lm",))
     if head:
         declared, defined = _precompile(toolchain, folder, flags, head)
