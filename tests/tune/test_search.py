@@ -355,3 +355,29 @@ def test_results_are_compared_up_to_rounding() -> None:
     slow, fast = Trial(SEARCH.Candidate()), Trial(SEARCH.Candidate())
     slow.samples, fast.samples = [1.0, 1.1, 1.2], [0.5, 0.6, 0.7]
     assert fast.beats(slow, 1) and not slow.beats(fast, 1)
+
+
+def test_layouts_of_matrix_and_vector_are_chosen_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the triples of the paper: the layouts of the matrix and of the vectors."""
+
+    class Triples(Pretended):
+        def timed(self, call: Any, count: int) -> float:
+            A, x = (call._templates[name].format for name in ("A", "x"))
+            wide = "Sliced" in str(A)
+            return 1 - 0.2 * wide - 0.1 * (A.layout == "SoA") - 0.2 * (x.layout == "SoA")
+
+    clock = Triples(lambda schedule, format: 1.0)
+    monkeypatch.setattr(SEARCH, "clock_for", lambda target, cold: clock)
+    numbers = np.random.default_rng(0)
+    Q = ow.entry.quaternion("float64")
+    coords = np.argwhere(numbers.random((20, 20)) < 0.3).T
+    A = ow.tensor((coords, numbers.random((coords.shape[1], 4))), shape=(20, 20), dtype=Q, name="A")
+    x = ow.tensor(numbers.random((20, 4)), dtype=Q, name="x")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(20, dtype=Q), A=A.to("CSR"), x=x)
+    best = ow.tune.search(stmt, 120, over=("format", "layout"), memory=3, uses=1e9)
+    assert best.speedup == pytest.approx(2)
+    assert "SELL" in best.formats["A"] and best.formats["A"].endswith("; SoA")
+    assert best.formats["x"] == "dense(1); SoA"
+    np.testing.assert_allclose(best.kernel().to_numpy(), stmt.compile()().to_numpy())

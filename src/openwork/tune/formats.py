@@ -1,4 +1,4 @@
-"""The space of formats: which an operand may have, and the memory that each would take.
+"""The space of formats and layouts: which an operand may have, and the memory that each takes.
 
 Memory is computed from the coordinates before anything is converted, so that a format that pads too
 much is dropped without being tried.
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.format.formats import (
     BITMAP,
     BSR,
@@ -28,6 +29,7 @@ from openwork.format.formats import (
     Format,
     name_of,
 )
+from openwork.format.layouts import AOS, PACKED
 from openwork.tensor.tensor import Tensor
 
 _INDEX = 4  # bytes of a coordinate or a position
@@ -43,9 +45,31 @@ class Choice:
 
     @property
     def text(self) -> str:
-        """The format's name, or its levels, as `to` takes them."""
-        name = name_of(self.format)
-        return name if name is not None and "order" not in name else str(self.format)
+        """The format as text that `to` takes."""
+        return text_of(self.format)
+
+
+def text_of(format: Format, layout: str | None = None) -> str:
+    """A format's name, or its levels, and its layout unless that is the usual one.
+
+    >>> text_of(CSR, "SoA"), text_of(CSR.with_layout("packed")), text_of(CSR)
+    ('CSR; SoA', 'CSR; packed', 'CSR')
+    """
+    plain = format.with_layout(AOS)
+    name = name_of(plain)
+    text = name if name is not None and "order" not in name else str(plain)
+    wanted = format.layout if layout is None else layout
+    return text if wanted == AOS else f"{text}; {wanted}"
+
+
+def layouts(tensor: Tensor) -> Iterator[str]:
+    """The other layouts that a tensor's records could have; numbers can only be packed."""
+    record = isinstance(tensor.dtype, Entry)
+    for layout in (AOS, "SoA", "AoSoA(8)", "AoSoA(32)") if record else (AOS,):
+        if layout != tensor.format.layout:
+            yield layout
+    if tensor.format.packed_array is not None and tensor.format.layout != PACKED:
+        yield PACKED
 
 
 def choices(tensor: Tensor) -> Iterator[Choice]:

@@ -1,7 +1,8 @@
 """The search: candidates are screened, then measured in turns until they differ by more than noise.
 
-First every schedule with the operands as they are, and every format with its default schedule; then
-all schedules with the formats that did best. The half that is slower goes, and the others are
+First one thing is changed at a time: the schedule, the format of an operand, the layout of its
+records. Then the best formats and layouts are combined, and the best combinations get all
+schedules. The half that is slower goes, and the others are
 measured more often. The default is measured to the end, and it wins unless another beats it.
 """
 
@@ -10,14 +11,17 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 from openwork.errors import OpenworkError, ScheduleError
+from openwork.format.formats import Format, parse_format
+from openwork.format.layouts import AOS
 from openwork.runtime import tuning_file
 from openwork.runtime.host.threads import available_cpus
 from openwork.runtime.tuning_file import TuningRecord
@@ -31,21 +35,23 @@ from openwork.tensor.tensor import Tensor
 from openwork.tune.best import Best
 from openwork.tune.candidate import Candidate, operands_of
 from openwork.tune.clock import Clock, clock_for
-from openwork.tune.formats import choices, plain_bytes
+from openwork.tune.formats import choices, layouts, plain_bytes, text_of
 from openwork.tune.space import Dimension, schedules
 from openwork.tune.trial import Trial, agree
 
 DIMENSIONS = ("schedule", "format", "layout")
-_SCREENED, _JOINED = 0.5, 0.75  # of the budget, for the screening and for schedules of formats
+# Parts of the budget by the end of: one change at a time, combinations, their schedules.
+_SCREENED, _COMBINED, _JOINED = 0.45, 0.6, 0.8
 _HOPELESS = 3.0  # times the best, at first sight
-_FORMATS = 3  # whose schedules are all tried
+_FORMATS = 3  # combinations whose schedules are all tried
+_OPTIONS = 2  # formats and layouts of an operand that are combined with others
 _FIRST, _LAST = 3, 24  # samples of a candidate before the first cut, and of the last ones
 
 
 def search(
     stmt: Statement,
     budget: float = 10.0,
-    over: Sequence[str] = ("schedule", "format"),
+    over: Sequence[str] = DIMENSIONS,
     target: str = "cpu",
     *,
     uses: float = 1000,
@@ -67,7 +73,7 @@ def search(
     Args:
         stmt: what to compute, over tensors with data.
         budget: seconds for compiling, converting and measuring.
-        over: what may change: `"schedule"`, `"format"`.
+        over: what may change: `"schedule"`, `"format"`, `"layout"`.
         target: as for `compile`.
         uses: how often the kernel will run with these operands: conversions count by that part.
         seed: of the order in which candidates are measured.
@@ -195,7 +201,8 @@ class _Search:
         try:
             first = [*([own] if own else []), *self.neighbours()]
             self.screen([*first, *self.alone()], _SCREENED)
-            if "format" in self.over and "schedule" in self.over:
+            self.screen(self.combined(exhaustive), _COMBINED)
+            if "schedule" in self.over:
                 self.screen(self.joint(exhaustive), 1.0 if exhaustive else _JOINED)
             self.race()
         except KeyboardInterrupt:
@@ -210,21 +217,50 @@ class _Search:
         return self.best(best, default.cost(self.uses) / best.cost(self.uses), "measured")
 
     def alone(self) -> list[Candidate]:
-        """One dimension at a time: formats with the default schedule, schedules as it is stored."""
+        """One change at a time: formats and layouts with the default schedule, and schedules."""
         formats = self.formats() if "format" in self.over else []
         found = [Candidate("", ((name, text),), "format") for name, text in formats]
+        if "layout" in self.over:
+            for name, tensor in self.tensors():
+                found += [
+                    Candidate("", ((name, text_of(tensor.format, layout)),), "layout")
+                    for layout in layouts(tensor)
+                ]
         if "schedule" in self.over:
             found += self.schedules(self.stmt, ())
         return found
 
+    def combined(self, exhaustive: bool) -> Iterator[Candidate]:
+        """The formats and layouts that did best, for all operands together; or all of them."""
+        choices = []
+        for name, tensor in self.tensors():
+            alone = [t for t in self.trials if t.samples and not t.candidate.schedule]
+            mine = [t for t in alone if [n for n, _ in t.candidate.formats] == [name]]
+            mine.sort(key=lambda t: t.cost(self.uses))
+            own = [(tensor.format.with_layout(AOS), tensor.format.layout)]
+            found = [*own, *(_parsed(t.candidate.formats[0][1]) for t in mine)]
+            formats, kinds = (list(dict.fromkeys(each)) for each in zip(*found, strict=True))
+            if not exhaustive:
+                formats, kinds = formats[: 1 + _OPTIONS], kinds[: 1 + _OPTIONS]
+            texts = [text_of(format, kind) for format, kind in product(formats, kinds)]
+            choices.append([(name, text) for text in texts])
+        unchanged = {(name, text_of(tensor.format)) for name, tensor in self.tensors()}
+        for chosen in product(*choices):
+            yield Candidate("", tuple(c for c in chosen if c not in unchanged), "combination")
+
     def joint(self, exhaustive: bool) -> Iterable[Candidate]:
-        """The schedules of the formats that did best, or of all."""
+        """The schedules of the combinations that did best, or of all."""
         formats = [t for t in self.trials if t.candidate.formats and not t.candidate.schedule]
         sound = [t for t in formats if t.samples and t.statement is not None]
         sound.sort(key=lambda t: t.cost(self.uses))
         for trial in sound if exhaustive else sound[:_FORMATS]:
             if trial.statement is not None:
                 yield from self.schedules(trial.statement, trial.candidate.formats)
+
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """The operands, by name."""
+        pairs = operands_of(self.stmt).items()
+        return [(name, operand) for name, operand in pairs if isinstance(operand, Tensor)]
 
     def schedules(self, stmt: Statement, formats: tuple[tuple[str, str], ...]) -> list[Candidate]:
         """The schedules of a statement, in an order that does not favour one recipe."""
@@ -236,12 +272,12 @@ class _Search:
     def formats(self) -> list[tuple[str, str]]:
         """The formats of sparse operands that take little enough memory, least first."""
         found = []
-        for name, operand in operands_of(self.stmt).items():
-            if not isinstance(operand, Tensor) or operand.format.is_dense or operand.ndim < 2:
+        for name, operand in self.tensors():
+            if operand.format.is_dense or operand.ndim < 2:
                 continue
             most = self.memory * plain_bytes(operand)
             for choice in choices(operand):
-                if choice.format == operand.format:
+                if choice.format == operand.format.with_layout(AOS):
                     continue
                 trial = Trial(Candidate("", ((name, choice.text),), "format"), choice.bytes)
                 if choice.bytes > most:
@@ -399,6 +435,12 @@ class _Search:
         if self.shows:
             sys.stderr.write(f"\r{line:<{min(100, _columns())}}\r" if not line else f"\r{line}")
             sys.stderr.flush()
+
+
+def _parsed(text: str) -> tuple[Format, str]:
+    """The levels and the layout of a format's text."""
+    format = parse_format(text)
+    return format.with_layout(AOS), format.layout
 
 
 def _converted(tensor: Tensor, text: str) -> tuple[Tensor, float]:
