@@ -7,7 +7,6 @@ some case. Every kernel is compared with the reference evaluator.
 from __future__ import annotations
 
 import itertools
-import pickle
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -96,7 +95,9 @@ def run(case: Case) -> None:
         shape = (8,) if statement == "SpMV" else (8, 3)
         whole = ow.dense(len(shape)).with_layout(others)
         tensors["X"] = tensor_of(right, whole, shape, "X")
-        made = product(left, right) if isinstance(left, Entry) and isinstance(right, Entry) else None
+        made = (
+            product(left, right) if isinstance(left, Entry) and isinstance(right, Entry) else None
+        )
         result = made.result if made is not None else left
         R = ow.empty((9, *shape[1:]), dtype=result, format=whole, name="R")
     else:
