@@ -1,4 +1,4 @@
-"""cuSPARSE called directly: SpMV and SpMM with all of its algorithms for CSR.
+"""cuSPARSE called directly: SpMV and SpMM with all of its algorithms for CSR, SpMV for BSR.
 
 CuPy and torch use one algorithm each, without preprocessing. Here every algorithm is preprocessed
 before it is timed, and the fastest counts. Dense matrices are row-major.
@@ -37,6 +37,34 @@ def spmm(A: Any, B: Any, C: Any, across: bool = False) -> Iterator[tuple[str, Ca
     handle = _Library(A)
     dense = [handle.matrix(m) for m in (B, C)]
     yield from handle.ways("cusparseSpMM", SPMM_ALGORITHMS, (int(across), 0), dense)
+
+
+def bsrmv(shape: tuple[int, int], pos: Any, crd: Any, blocks: Any, x: Any) -> Callable[[], Any]:
+    """y = A x for a matrix of `shape` blocks, row-major ones of shape (entries, size, size)."""
+    lib, handle = ctypes.CDLL(_path()), Pointer(cp.cuda.device.get_cusparse_handle())
+    single = blocks.dtype == "float32"
+    name = "cusparseSbsrmv" if single else "cusparseDbsrmv"
+    number = ctypes.c_float if single else ctypes.c_double
+    about = Pointer()
+    lib.cusparseCreateMatDescr(ctypes.byref(about))
+    arrays = [cp.ascontiguousarray(cp.asarray(a)) for a in (blocks, pos, crd, x)]
+    values, rows, columns, vector = arrays
+    made = cp.zeros(shape[0] * blocks.shape[1], dtype=values.dtype)
+    given = (
+        handle, 0, 0, *shape, len(crd), ctypes.byref(number(1)), about,
+        *(Pointer(a.data.ptr) for a in (values, rows, columns)), blocks.shape[1],
+        Pointer(vector.data.ptr), ctypes.byref(number(0)), Pointer(made.data.ptr),
+    )  # fmt: skip
+
+    def call() -> Any:
+        status = getattr(lib, name)(*given)
+        if status:
+            raise Missing(f"{name}: {status}")
+        return made
+
+    call()
+    call.kept = arrays  # type: ignore[attr-defined]  # whose memory the call reads
+    return call
 
 
 class _Library:

@@ -20,6 +20,7 @@ from openwork.algebra.operators import Op, Semiring
 from openwork.algebra.types import SUPPORTED, DType, Number, number, promote
 from openwork.errors import ParseError
 from openwork.format.formats import Format, dense
+from openwork.format.layouts import AOS
 from openwork.format.levels import (
     Bitmap,
     Compressed,
@@ -87,14 +88,15 @@ class Operand(NamedTuple):
 
     def storage(self) -> Storage:
         coords, values = masked_to_coo(self.masked)
-        return _disordered(pack(coords, values, self.shape, self.format, self.fill))
+        made = pack(coords, values, self.shape, self.format.with_layout(AOS), self.fill)
+        return _disordered(made).laid_out(self.format.layout)
 
     def spelled(self, name: str) -> str:
         """A line of Python that makes the tensor."""
         if _loose(self.format):
             stored = self.storage()
             levels = [tuple(a.tolist() for a in level.values()) for level in stored.levels]
-            data = f'{levels}, np.array({stored.values.tolist()}, "{self.dtype}")'
+            data = f'{levels}, np.array({stored.elements.tolist()}, "{self.dtype}")'
             keywords = f'fill={self.fill!r}, name="{name}"'
             return f"{name} = ow.from_arrays({self.format!r}, {self.shape}, {data}, {keywords})"
         coords, values = masked_to_coo(self.masked)
@@ -230,6 +232,14 @@ def unusual_format(modes: list[int], rng: random.Random) -> Format:
     return Format(levels, order, tiles)
 
 
+def with_some_layout(format: Format, dtype: DType, rng: random.Random | None) -> Format:
+    """A format in one of the layouts that it has for elements of a type."""
+    if rng is None or rng.random() < 0.7:
+        return format
+    layouts = (*(["packed"] if format.packed_array else []), "SoA", "AoSoA(2)", "AoSoA(8)")
+    return format.with_layout(rng.choice(layouts)).of(dtype)
+
+
 Form = Callable[["_Draw", int], Expr]
 
 
@@ -311,6 +321,7 @@ class _Draw:
 
     def data(self, shape: tuple[int, ...], format: Format, dtype: DType, fill: Number) -> Operand:
         """Random entries, closed under the format: a dense level below an entry is all there."""
+        format = with_some_layout(format, dtype, self.other)
         density = self.rng.choice((0.0, 0.1, 0.3, 0.5, 0.8, 1.0))
         size = prod(shape)
         given = np.array([self.rng.random() < density for _ in range(size)], bool).reshape(shape)
@@ -416,7 +427,7 @@ class _Draw:
         shape = tuple(self.extents[v] for v in lhs_vars)
         fill = 0 if self.semiring is None else self.semiring.zero
         result = self.data(shape, result_format, dtype, number(fill, dtype))
-        tensor = TensorVar("Y", result_format, dtype, result.fill, shape)
+        tensor = TensorVar("Y", result.format, dtype, result.fill, shape)
         assignment = Assignment(Access(tensor, lhs_vars), rhs, op)
         if self.semiring is not None:
             assignment = under(self.semiring, assignment)

@@ -73,7 +73,7 @@ def interpreting(executable: type[Interpreted]) -> Iterator[None]:
     new_values = cpu.CpuLauncher._values
 
     def arrays(self: Storage) -> list[Array]:
-        return [*(each[n] for each in self.levels for n in sorted(each)), self.values]
+        return self.addressed
 
     def noted_values(*args: Any) -> Array:
         values = new_values(*args)

@@ -95,8 +95,9 @@ def run(case: Case) -> None:
         shape = (8,) if statement == "SpMV" else (8, 3)
         whole = ow.dense(len(shape)).with_layout(others)
         tensors["X"] = tensor_of(right, whole, shape, "X")
-        records = isinstance(left, Entry) and isinstance(right, Entry)
-        made = product(left, right) if records else None
+        made = (
+            product(left, right) if isinstance(left, Entry) and isinstance(right, Entry) else None
+        )
         result = made.result if made is not None else left
         R = ow.empty((9, *shape[1:]), dtype=result, format=whole, name="R")
     else:

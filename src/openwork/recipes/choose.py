@@ -11,6 +11,7 @@ from math import prod
 
 from openwork.algebra.entries import Entry
 from openwork.errors import ScheduleError
+from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.schedule.draft import Draft
@@ -62,7 +63,7 @@ def _keeping(chosen: Draft, statistics: Mapping[str, Statistics], gpu: Gpu) -> D
     made, known = chosen.assignment.lhs.vars, statistics.get(tensor.name)
     if outer in made or inner not in made or known is None or known.entries < gpu.load.transposed:
         return chosen
-    if isinstance(tensor.dtype, Entry):
+    if isinstance(tensor.dtype, Entry) or tensor.format.layout != AOS:
         return chosen  # the transpose of an array moves numbers, not records
     return chosen.decided(
         replace(plan, kept=tensor.name),

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from openwork.algebra.entries import Defined, Entry
+from openwork.format.layouts import AOS, PACKED
 from openwork.format.levels import ArrayFact, Level
 from openwork.runtime.storage import Array, Storage
 
@@ -77,8 +79,17 @@ def layout(storage: Storage) -> list[Part]:
             part.rows.append(_row(fact, array, runs, there))
         parts.append(part)
     there = stored[-1] if stored else None
+    if isinstance(storage.dtype, Entry) and storage.format.layout not in (AOS, PACKED):
+        numbers = zip(_names(storage.dtype), storage.dtype.split(storage.elements), strict=True)
+        rows = [_row(ArrayFact(name, "child"), each, runs, there) for name, each in numbers]
+        return [*parts, Part(f"values: {storage.format.layout}", rows)]
     values = _row(ArrayFact("values", "child"), storage.elements, runs, there)
     return [*parts, Part("", [values])]
+
+
+def _names(entry: Entry) -> tuple[str, ...]:
+    """What users call the numbers of a record."""
+    return entry.names if isinstance(entry, Defined) else entry.fields
 
 
 def _title(storage: Storage, n: int) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 
 from openwork.algebra.types import INT32, INT64
 from openwork.errors import DataError, ShapeError
+from openwork.format.layouts import AOS
 from openwork.format.levels import Level
 from openwork.runtime.host.support import check_coordinates, check_positions, check_tuples
 from openwork.runtime.memory import allocate
@@ -92,7 +93,7 @@ def validate(
     Traceback (most recent call last):
     openwork.errors.DataError: E503: A.levels[1].crd[1] is 7, outside its mode of extent 3...
     """
-    parents = 1
+    storage, parents = storage.laid_out(AOS), 1
     for n, level in enumerate(storage.format.levels):
         called = {
             fact.name: f"{name}.levels[{n}].{fact.name}" if labels is None else labels[fact.name]

@@ -10,6 +10,7 @@ from typing import Any
 
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import Format
+from openwork.format.layouts import AOS
 from openwork.tensor.files.archive import read_archive, write_archive
 from openwork.tensor.files.binsparse import read_binsparse, write_binsparse
 from openwork.tensor.files.entries import Request
@@ -109,7 +110,7 @@ def write(path: str | os.PathLike[str], source: Tensor, symmetry: str = "general
             code="E404",
             hint=f"the extensions are {_USUAL}, each also with .gz",
         )
-    fill = kind.write(source, symmetry)
+    fill = kind.write(source.to(source.format.with_layout(AOS)), symmetry)
     with explained(file.name, "write"), Target(file) as target:
         fill(target)
 
