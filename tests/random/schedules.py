@@ -97,7 +97,7 @@ def random_option(rng: random.Random, stmt: Statement) -> Option | None:
 _OPTIONAL = {
     "divide": ("balance", "split_points", "assign", "chunk"),
     "parallelize": (
-        "chunk", "group_size", "reduction", "resident", "threads", "blocks_per_sm", "writes",
+        "chunk", "group_size", "reduction", "resident", "writes", "threads", "blocks_per_sm",
     ),
 }  # fmt: skip
 

@@ -749,7 +749,7 @@ NOTHING: dict[str, tuple[Callable[[Statement], Any], str]] = {
     "unit": (
         lambda t: t.parallelize(i, None),
         "parallelize takes i, unit, [race], [chunk], [group_size], [reduction], [resident], "
-        "[threads], [blocks_per_sm], [writes]",
+        "[writes], [threads], [blocks_per_sm]",
     ),
     "bound value": (lambda t: t.bound(i, "b", None, "MinExact"), "bound takes i, ib, value, kind"),
     "bound kind": (lambda t: t.bound(i, "b", 3, None), "bound takes i, ib, value, kind"),

@@ -76,7 +76,7 @@ COMMANDS: dict[str, Signature] = {
     "parallelize": _signature(
         parallelize,
         "i:var unit:unit race:race? chunk:int? group_size:int? reduction:word? resident:int? "
-        "threads:int? blocks_per_sm:int? writes:name?",
+        "writes:name? threads:int? blocks_per_sm:int?",
     ),
     "mergeby": _signature(mergeby, "i:var strategy:word"),
     "prefetch": _signature(prefetch, "access:access i:var distance:int"),

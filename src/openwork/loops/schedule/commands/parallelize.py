@@ -36,9 +36,9 @@ def parallelize(
     group_size: int | None = None,
     reduction: str | None = None,
     resident: int | None = None,
+    writes: str | None = None,
     threads: int | None = None,
     blocks_per_sm: int | None = None,
-    writes: str | None = None,
 ) -> Plan:
     """Run the iterations of a loop in parallel.
 
