@@ -105,14 +105,13 @@ def load_emulated(source: str) -> ctypes.CDLL:
 def _compile(toolchain: Toolchain, folder: Path, flags: tuple[str, ...], head: str) -> None:
     """Compile the source in `folder`, which begins with `head`."""
     (folder / _REST).write_text((folder / cache.SOURCE).read_text()[len(head) :])
-    given: tuple[str, ...] = flags
-    objects: tuple[str, ...] = (_OBJECT,)
     before, after = _LINKED if toolchain.kind == "gcc" else ((), ("-lm",))
+    ahead: tuple[str, ...] = ()
     if head:
         declared, defined = _precompile(toolchain, folder, flags, head)
-        given, objects = (*flags, _ELSEWHERE, "-include", str(declared)), (_OBJECT, str(defined))
-    _run(toolchain, folder, *given, "-c", "-o", _OBJECT, _REST)
-    _run(toolchain, folder, "-shared", *before, "-o", cache.LIBRARY, *objects, *after)
+        ahead, after = (_ELSEWHERE, "-include", str(declared)), (str(defined), *after)
+    _run(toolchain, folder, *flags, *ahead, "-c", "-o", _OBJECT, _REST)
+    _run(toolchain, folder, "-shared", *before, "-o", cache.LIBRARY, _OBJECT, *after)
     for name in (_OBJECT, _REST):
         (folder / name).unlink()
 
