@@ -221,3 +221,11 @@ def test_what_happens_as_a_value_is_computed_stays() -> None:
     found = p.Helper("find", (TABLE, MASK, KEYS, COUNT, N))
     before = p.block(p.Declare(SLOT, found, fixed=True))
     assert without_dead(before) == before
+
+
+def test_a_block_inside_a_block_is_no_scope() -> None:
+    """{ { const n = e } s(n) }: n is used, after the block that declares it."""
+    name = p.Name("twice", "float64")
+    declared = p.Block((p.Declare(name, p.Load(X, I), fixed=True),))
+    body = loop(p.Block((declared, p.Store(Y, I, name))))
+    assert "twice" in str(p.Block((simplified(body),)))

@@ -9,6 +9,7 @@ if (c) s else {}                    =>  if (c) s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from operator import is_
 from typing import cast
@@ -20,7 +21,8 @@ from openwork.tree import Node, map_children, walk
 def without_dead(body: p.Block) -> p.Block:
     """`body` without dead code.
 
-    Sibling blocks reuse names, so each block is examined by itself.
+    The branches of a test and the bodies of loops reuse names, so each is examined by itself. A
+    block directly inside another has no scope of its own.
     """
     return cast(p.Block, _live(body, set()))
 
@@ -52,7 +54,7 @@ def _live(node: p.Stmt, used: set[str]) -> p.Stmt:
 def _live_block(node: p.Block, used: set[str]) -> p.Block:
     kept: list[p.Stmt] = []  # from the last to the first
     mine: set[str] = set()
-    for s in reversed(node.body):
+    for s in reversed(list(_statements(node))):
         if isinstance(s, p.Declare):
             name = s.name.name
             if s.fixed and name not in mine and _pure(s.value):
@@ -68,6 +70,15 @@ def _live_block(node: p.Block, used: set[str]) -> p.Block:
     if len(kept) == len(node.body) and all(map(is_, kept, node.body)):
         return node
     return p.Block(tuple(kept))
+
+
+def _statements(node: p.Block) -> Iterator[p.Stmt]:
+    """The statements of a block and of those directly inside it."""
+    for s in node.body:
+        if isinstance(s, p.Block):
+            yield from _statements(s)
+        else:
+            yield s
 
 
 def _names(node: Node) -> list[str]:
