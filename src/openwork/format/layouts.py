@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 AOS, SOA, PACKED = "AoS", "SoA", "packed"
 _GROUPS = re.compile(r"AoSoA\s*\(\s*(\d+)\s*\)$")
-_MOST_LANES = 1 << 16
+_MOST_LANES = 1 << 10
 
 # Each array of an SoA layout starts at a multiple of so many numbers, for aligned vectors.
 _ALIGNED = 32
