@@ -99,7 +99,7 @@ class Apart(Placement):
         return (count + (_ALIGNED - 1)) // _ALIGNED * (_ALIGNED * self.size)
 
     def apart(self, numbers: Array) -> Array:
-        return numbers.reshape(self.size, -1).T
+        return numbers.reshape(self.size, -1).transpose()
 
 
 @dataclass(frozen=True)
