@@ -429,3 +429,36 @@ def test_products_that_no_near_table_holds(
         made = kernel().to("cpu").to_scipy()
         assert made.has_sorted_indices
         agrees(made.toarray(), (A @ B).toarray(), dtype)
+
+
+@pytest.mark.parametrize("layout", ["AoS", "SoA", "AoSoA(32)", "packed"])
+@pytest.mark.parametrize("format", [ow.CSR, ow.ELL, ow.SELL(16), ow.SELL(32), ow.DCSR], ids=repr)
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [
+        (ow.entry.quaternion("float32"), ow.entry.quaternion("float32")),
+        (ow.entry.block(3, 3), ow.entry.vector(3)),
+        (ow.entry.complex("float32"), ow.entry.complex("float32")),
+    ],
+    ids=str,
+)
+def test_layouts(kind: Any, other: Any, format: ow.Format, layout: str) -> None:
+    """Laid out on the GPU, multiplied in every layout of the vectors, and added."""
+    M = MATRICES["random"].tocoo()
+    numbers = rng.standard_normal((M.nnz, *kind.shape))
+    coords = np.array(M.coords)
+    plain = ow.tensor((coords, numbers), shape=M.shape, dtype=kind, format=format, name="A")
+    A = plain.to("cuda").to(format.with_layout(layout))
+    x = ow.tensor(rng.standard_normal((M.shape[1], *other.shape)), dtype=other, name="x")
+    wanted = (plain @ x).to_numpy()
+    for vector in ("AoS", "SoA", "AoSoA(32)"):
+        dense = ow.dense(1).with_layout(vector)
+        y = ow.empty(M.shape[0], dtype=other, format=dense, name="y")
+        u = x.to("cuda").to(dense)
+        kernel = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=u).compile(target="cuda")
+        for _ in range(3):
+            got = kernel()
+            assert (got.device, got.format) == ("cuda", dense)
+            np.testing.assert_allclose(got.to_numpy(), wanted, 1e-3, 1e-3)
+    np.testing.assert_allclose((A + A).to_numpy(), 2 * plain.to_numpy(), 1e-6)
+    assert A.to("cpu").equals(plain)

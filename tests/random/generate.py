@@ -16,6 +16,7 @@ import numpy as np
 from tests.random.analysis import Analysis, Unsafe
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op, Semiring
 from openwork.algebra.types import SUPPORTED, DType, Number, number, promote
 from openwork.errors import ParseError
@@ -236,8 +237,9 @@ def with_some_layout(format: Format, dtype: DType, rng: random.Random | None) ->
     """A format in one of the layouts that it has for elements of a type."""
     if rng is None or rng.random() < 0.7:
         return format
-    layouts = (*(["packed"] if format.packed_array else []), "SoA", "AoSoA(2)", "AoSoA(8)")
-    return format.with_layout(rng.choice(layouts)).of(dtype)
+    layouts = ["packed"] if format.packed_array else []
+    layouts += ["SoA", "AoSoA(2)", "AoSoA(8)"] if isinstance(dtype, Entry) else []
+    return format.with_layout(rng.choice(layouts)) if layouts else format
 
 
 Form = Callable[["_Draw", int], Expr]

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 AOS, SOA, PACKED = "AoS", "SoA", "packed"
 _GROUPS = re.compile(r"AoSoA\s*\(\s*(\d+)\s*\)$")
-_MOST_LANES = 1 << 16
+_MOST_LANES = 1 << 10
 
 # Each array of an SoA layout starts at a multiple of so many numbers, for aligned vectors.
 _ALIGNED = 32
@@ -99,7 +99,7 @@ class Apart(Placement):
         return (count + (_ALIGNED - 1)) // _ALIGNED * (_ALIGNED * self.size)
 
     def apart(self, numbers: Array) -> Array:
-        return numbers.reshape(self.size, -1).T
+        return numbers.reshape(self.size, -1).transpose()
 
 
 @dataclass(frozen=True)

@@ -280,3 +280,44 @@ def test_operators_on_tensors_of_the_gpu(gpu: Any) -> None:
     np.testing.assert_allclose(ow.einsum("ij,j->i", A, x).to_numpy(), MATRIX @ VECTOR)
     np.testing.assert_allclose((2 * x + x).to_numpy(), 3 * VECTOR)
     np.testing.assert_allclose((A.T @ y).to_numpy(), MATRIX.T @ (MATRIX @ VECTOR))
+
+
+@pytest.mark.parametrize("layout", ["SoA", "AoSoA(4)", "packed"])
+@pytest.mark.parametrize("format", [ow.CSR, ow.SELL(4), ow.ELL, ow.DCSR], ids=repr)
+def test_layouts_are_made_and_used_on_the_gpu(gpu: Any, format: ow.Format, layout: str) -> None:
+    kind = ow.entry.quaternion("float32")
+    numbers = np.random.default_rng(2).integers(-4, 5, (MATRIX.nnz, 4))
+    coords = np.array(MATRIX.tocoo().coords)
+    plain = ow.tensor((coords, numbers), shape=(40, 30), dtype=kind, format=format, name="A")
+    there = plain.to("cuda")
+    A = there.to(format.with_layout(layout))
+    assert (A.device, A.nnz) == ("cuda", plain.nnz)
+    for each in (A, A.copy(), plain.to(A.format).to("cuda"), A.to("cpu")):
+        assert each.format == A.format
+        np.testing.assert_array_equal(each.to_numpy(), plain.to_numpy())
+    assert A.to(format).device == "cuda"
+    np.testing.assert_array_equal(A.to(format).to_numpy(), plain.to_numpy())
+    vector = "SoA" if layout == "packed" else layout
+    x = ow.tensor(numbers[:30], dtype=kind, name="x")
+    dense = ow.dense(1).with_layout(vector)
+    y = ow.empty(40, dtype=kind, format=dense, name="y")
+    wanted = (plain @ x).to_numpy()
+    for given in (x.to("cuda").to(dense), x.to(dense), x.to("cuda")):
+        u = given.rename("x")
+        kernel = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=u).compile(target="cuda")
+        results = [kernel() for _ in range(3)]  # the last ones repeat the launches
+        assert {each.device for each in results} == {"cuda"}
+        for each in results:
+            np.testing.assert_array_equal(each.to_numpy(), wanted)
+    C = ow.empty((40, 30), dtype=kind, format=ow.CSR.with_layout(layout), name="C")
+    made = ow.parse("C(i,j) = A(i,j) + A(i,j)", C=C, A=A).compile(target="cuda")()
+    assert (made.device, made.format) == ("cuda", C.format)
+    np.testing.assert_array_equal(made.to_numpy(), 2 * plain.to_numpy())
+
+
+def test_packed_numbers_on_the_gpu(gpu: Any) -> None:
+    A = ow.tensor(MATRIX, name="A").to("cuda").to("CSR; packed")
+    kernel = spmv(A, ow.tensor(VECTOR, name="x")).compile(target="cuda")
+    np.testing.assert_allclose(kernel().to_numpy(), MATRIX @ VECTOR)
+    np.testing.assert_allclose(A.to_cupy().toarray(), MATRIX.toarray())
+    np.testing.assert_allclose((A.T @ A).to_numpy(), (MATRIX.T @ MATRIX).toarray())
