@@ -47,7 +47,8 @@ def bsrmv(shape: tuple[int, int], pos: Any, crd: Any, blocks: Any, x: Any) -> Ca
     number = ctypes.c_float if single else ctypes.c_double
     about = Pointer()
     lib.cusparseCreateMatDescr(ctypes.byref(about))
-    arrays = [cp.ascontiguousarray(cp.asarray(a)) for a in (blocks, pos, crd, x)]
+    narrow = (cp.asarray(index).astype("int32") for index in (pos, crd))  # it takes no others
+    arrays = [cp.ascontiguousarray(cp.asarray(a)) for a in (blocks, *narrow, x)]
     values, rows, columns, vector = arrays
     made = cp.zeros(shape[0] * blocks.shape[1], dtype=values.dtype)
     given = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import runpy
@@ -9,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse import linalg
 
 import openwork as ow
 
@@ -20,7 +23,8 @@ pytestmark = pytest.mark.needs_cc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ALL_SCRIPTS = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem != "common")
-SCRIPTS = [name for name in ALL_SCRIPTS if not name.startswith("gpu_")]  # those are not timed
+OTHERS = ("gpu_", "quaternion_")  # they time no schedule
+SCRIPTS = [name for name in ALL_SCRIPTS if not name.startswith(OTHERS)]
 
 
 @pytest.fixture
@@ -66,6 +70,50 @@ def test_example_on_a_file(
 def test_gpu_schedules_agree_under_the_emulator(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "gpu_schedules.py"), run_name="__main__")
     assert capsys.readouterr().out.count("NumPy: True") == 12
+
+
+def _quaternion_cg() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / "quaternion_cg.py"))
+
+
+def test_the_dirac_operator_of_a_mesh_is_hermitian_and_vanishes_on_constants() -> None:
+    example = _quaternion_cg()
+    A = example["dirac"](example["torus"](9, 7), 0.0)
+    real = A.expand().to_numpy()
+    np.testing.assert_allclose(real, real.T, atol=1e-13)
+    constant = ow.tensor(np.tile([1.0, 2.0, 3.0, 4.0], (63, 1)), dtype=example["Q"])
+    np.testing.assert_allclose((A @ constant).to_numpy(), 0, atol=1e-12)
+    values = np.linalg.eigvalsh(real)
+    assert values[3] < 1e-12 < 1e-3 < values[4]  # one quaternion of constants, and positive else
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_conjugate_gradients_on_quaternions(target: str) -> None:
+    example = _quaternion_cg()
+    A = example["dirac"](example["torus"](6, 5))
+    kernels = example["Kernels"](A, target)
+    b = np.random.default_rng(1).standard_normal((30, 4))
+    x, count, missing = example["solve"](kernels, kernels.on_device(b), 1e-10)
+    expected = np.linalg.solve(A.expand().to_numpy(), b.reshape(-1))
+    np.testing.assert_allclose(x.to_numpy().reshape(-1), expected, rtol=1e-6, atol=1e-9)
+    assert 1 < count < 60 and missing < 1e-9
+    found, _ = linalg.cg(example["operator"](kernels), b.reshape(-1), rtol=1e-10)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    zero = kernels.on_device(np.zeros((30, 4)))
+    assert example["solve"](kernels, zero)[1:] == (0, 0.0)
+
+
+def test_conjugate_gradients_on_a_mesh_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corners, faces = _quaternion_cg()["torus"](8, 5)
+    lines = ["OFF", f"{len(corners)} {len(faces)} 0"]
+    lines += [" ".join(map(repr, map(float, corner))) for corner in corners]
+    lines += [" ".join(map(str, [3, *face])) for face in faces]
+    (tmp_path / "torus.off.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    monkeypatch.setattr(sys, "argv", ["quaternion_cg.py", str(tmp_path / "torus.off.gz")])
+    runpy.run_path(str(EXAMPLES / "quaternion_cg.py"), run_name="__main__")
+    assert "40x40 quaternion<float64>" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["spmv_chunks", "mttkrp_order3"])

@@ -113,6 +113,15 @@ def user_operator() -> ow.Statement:
     return r.group_per_row(ow.assign(y[I], ow.reduce(GROWTH, J, A[I, J])), 8)
 
 
+def grid(assigned: str) -> ow.Statement:
+    """Blocks of 64 threads, two on each multiprocessor, until all tiles of 64 rows are done."""
+    return spmv().schedule(
+        f"split(i,tile,row,64), divide(tile,turn,rest,264,assign={assigned}), "
+        "parallelize(turn,GPUBlock,NoRaces,threads=64,blocks_per_sm=2), "
+        "parallelize(row,GPUThread,NoRaces)"
+    )
+
+
 def column_sums() -> ow.Statement:
     A = matrix(m, n, "A")
     stmt = ow.parse("y(j) = A(i,j)", y=ow.empty(n, name="y"), A=A)
@@ -139,6 +148,8 @@ GOLDEN: dict[str, Callable[[], ow.Statement]] = {
     "sgap_part_of_row": lambda: r.atomic_parallel(spmm(), row=1 / 32, col=2, group=8),
     "user_operator": user_operator,
     "min_plus_spmv": lambda: r.group_per_row(spmv("min_plus"), 8),
+    "spmv_strides": lambda: grid("stride"),
+    "spmv_dealt": lambda: grid("dynamic,chunk=2"),
     "transposed_spmv": lambda: r.position_strided(transposed()),
     "column_sums_copies": column_sums,
 }

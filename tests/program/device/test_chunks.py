@@ -41,6 +41,15 @@ def test_blocks_take_chunks_of_rows(chunk: int) -> None:
     assert "blockIdx" not in kernel.source[kernel.source.rindex("extern") :]
 
 
+@pytest.mark.parametrize("chunk", [2**31 - 5, 2**32, 2**40])
+def test_chunks_of_any_length(chunk: int) -> None:
+    """In 32 bits, 2**32 was 0: every block took nothing, again and again."""
+    assigned = f"divide(i,turn,i1,3,assign=dynamic,chunk={chunk}), parallelize(turn,GPUBlock)"
+    for text in (ROWS.format("NoRaces", chunk), assigned):
+        kernel = right(spmv().schedule(text), MATRIX @ x.to_numpy())
+        assert "typedef long long index_t;" in kernel.source
+
+
 def test_blocks_that_add_to_the_same_rows() -> None:
     kernel = right(spmv().schedule(ENTRIES), MATRIX @ x.to_numpy())
     assert "next_chunk" in kernel.source and "atomicAdd(&R_vals" in kernel.source

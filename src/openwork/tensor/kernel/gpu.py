@@ -15,7 +15,9 @@ from openwork.errors import ScheduleError
 from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.assembly import Append
+from openwork.loops.plan.nest import loops_of
 from openwork.loops.plan.plan import Plan
+from openwork.loops.plan.undealt import undealt
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Fuse, Split
 from openwork.loops.schedule.draft import Draft
@@ -75,9 +77,9 @@ class GpuCompiler(Compiler):
         self._fused = [
             provenance.underived(r.fused) for r in provenance.relations if isinstance(r, Fuse)
         ]
-        self._longest = max(
-            (r.factor for r in provenance.relations if isinstance(r, Split)), default=1
-        )
+        factors = [r.factor for r in provenance.relations if isinstance(r, Split)]
+        chunks = [loop.tag.chunk or 1 for loop in loops_of(undealt(plan)) if loop.tag is not None]
+        self._longest = max([1, *factors, *chunks])
 
     def _variant(
         self, operands: Sequence[Storage | None], extents: Extents | None
