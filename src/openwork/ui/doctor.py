@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import secrets
@@ -16,6 +15,7 @@ from pathlib import Path
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
 from openwork.runtime.host import calibration
+from openwork.runtime.host.library import compiled_anew
 from openwork.runtime.host.support import support_library
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.host.toolchain import HOW_TO_GET_ONE, Candidate, Toolchain, candidates
@@ -29,7 +29,7 @@ _EXTRAS = (
 _TRIAL = """
 int openwork_trial(int threads) {
   int sum = 0;
-#pragma omp parallel for num_threads(threads) reduction(+ : sum)
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sum)
   for (int i = 0; i < 1000; i++) sum += i;
   return sum;
 }
@@ -125,11 +125,10 @@ def _trial(toolchain: Toolchain) -> Iterator[Finding]:
     source = f"/* {secrets.token_hex(8)} */{_TRIAL}"
 
     def trial(folder: Path) -> tuple[int, float, float]:
-        (folder / cache.SOURCE).write_text(source)
         start = time.perf_counter()
-        toolchain.compile(folder, toolchain.flags())
+        library = compiled_anew(toolchain, source, folder)
         compiled = time.perf_counter()
-        answer = _run_trial(folder / cache.LIBRARY)
+        answer = int(library.openwork_trial(min(2, thread_count())))
         return answer, compiled - start, time.perf_counter() - compiled
 
     try:
@@ -143,13 +142,8 @@ def _trial(toolchain: Toolchain) -> Iterator[Finding]:
         text = f"a kernel computed {answer} where {_TRIAL_ANSWER} is right"
         yield Finding("trial", text, "set OPENWORK_CC to another compiler", fatal=True)
         return
-    timing = f"{1e3 * compiling:.0f} ms, load and run {1e3 * running:.1f} ms"
+    timing = f"{1e3 * compiling:.0f} ms with loading, run {1e3 * running:.1f} ms"
     yield Finding("trial", f"compile {timing}, right answer")
-
-
-def _run_trial(path: Path) -> int:
-    function = ctypes.CDLL(str(path)).openwork_trial
-    return int(function(min(2, thread_count())))
 
 
 def _cache() -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openwork.errors import InternalError
 from openwork.runtime.host import pool
 from openwork.runtime.host.library import load
 from openwork.runtime.host.toolchain import Toolchain, find_toolchain
@@ -59,6 +60,12 @@ void parts(int count, int *numbers, int *teams) {
   }
 }
 """
+CHUNKS = """
+void chunks(int count, long first, long limit, int *seen) {
+#pragma omp parallel for schedule(dynamic, 4) num_threads(count) if (count > 1)
+  for (long at = first; at < limit; at += 3) __atomic_fetch_add(&seen[at], 1, 0);
+}
+"""
 DECLARED = "int omp_get_thread_num(void), omp_get_num_threads(void);\n"
 
 
@@ -70,6 +77,17 @@ def test_a_loop_has_all_its_parts_whoever_runs_them(count: int, toolchain: Toolc
         run(count, ctypes.c_void_p(numbers.ctypes.data), ctypes.c_void_p(teams.ctypes.data))
         np.testing.assert_array_equal(numbers, call * np.arange(1, count + 1))
         assert set(teams) == {count}
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+@pytest.mark.parametrize("first, limit", [(0, 100), (5, 99), (7, 8), (4, 4), (4, 1)])
+def test_a_dynamic_loop_has_all_its_chunks(
+    count: int, first: int, limit: int, toolchain: Toolchain
+) -> None:
+    run, seen = load(CHUNKS).chunks, np.zeros(100, np.int32)
+    run(count, ctypes.c_long(first), ctypes.c_long(limit), ctypes.c_void_p(seen.ctypes.data))
+    assert np.flatnonzero(seen).tolist() == list(range(first, limit, 3))
+    assert seen.max() <= 1
 
 
 PROGRAM = """
@@ -124,3 +142,20 @@ def test_threads_of_the_process(program: str, says: str, toolchain: Toolchain) -
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # NumPy's threads come and go
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=alone)
     assert (done.returncode, done.stdout) == (0, says), done.stderr
+
+
+MORE = """
+void wait_for_all(int count, int *seen) {
+#pragma omp parallel num_threads(count)
+  {
+    seen[0] = 1;
+#pragma omp barrier
+    seen[1] = 1;
+  }
+}
+"""
+
+
+def test_what_needs_all_threads_at_once_is_refused(toolchain: Toolchain) -> None:
+    with pytest.raises(InternalError, match="calls more of OpenMP"):
+        load(MORE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from pathlib import Path
 
 from openwork.errors import ToolchainError
 from openwork.runtime import cache
@@ -67,13 +68,33 @@ def load(
 def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
-    if not toolchain.pooled:
-        if toolchain.openmp:
-            threads.leave_to_the_compiler()
-        return _built(toolchain, source, flags, toolchain.libraries)
-    whole = f"{source}{pool.parallel_source()}"
-    library = _built(toolchain, whole, flags, toolchain.libraries)
-    pool.connect(library, _pool(toolchain))
+    library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
+    return _connected(toolchain, library)
+
+
+def compiled_anew(toolchain: Toolchain, source: str, folder: Path) -> ctypes.CDLL:
+    """The library compiled from `source` in an empty folder, without the cache.
+
+    Raises:
+        ToolchainError: E602 if the compiler rejects it.
+        OSError: it does not load.
+    """
+    (folder / cache.SOURCE).write_text(_whole(toolchain, source))
+    toolchain.compile(folder, toolchain.flags())
+    return _connected(toolchain, ctypes.CDLL(str(folder / cache.LIBRARY)))
+
+
+def _whole(toolchain: Toolchain, source: str) -> str:
+    """`source`, with what its parallel loops call."""
+    return f"{source}{pool.parallel_source()}" if toolchain.pooled else source
+
+
+def _connected(toolchain: Toolchain, library: ctypes.CDLL) -> ctypes.CDLL:
+    """`library`, whose parallel loops have threads."""
+    if toolchain.pooled:
+        pool.connect(library, _pool(toolchain))
+    elif toolchain.openmp:
+        threads.leave_to_the_compiler()
     return library
 
 

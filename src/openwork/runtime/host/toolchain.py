@@ -38,6 +38,7 @@ HOW_TO_GET_ONE = "install gcc or clang, or `pip install openwork[zig]`"
 _NAMES = ("cc", "gcc", "clang")
 _BASE = ("-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 _OPENMP = "-fopenmp"
+_IF_NEEDED = "-Wl,--as-needed"  # gcc links OpenMP's library whether it is asked for or not
 _COMPLEX = "-fcx-fortran-rules"
 _SECONDS = 300.0
 _SHOWN_LINES = 12
@@ -57,7 +58,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _PROBE = """
 int openwork_probe(int n) {
   int sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for schedule(static) reduction(+ : sum)
   for (int i = 0; i < n; i++) sum += i;
   return sum;
 }
@@ -93,6 +94,8 @@ class Toolchain:
         flags = [*_BASE, *_extra(self.kind), *alone, optimize, *self.native]
         if self.openmp:
             flags.append(_OPENMP)
+        if self.pooled:
+            flags.append(_IF_NEEDED)
         if self.complex_fast:
             flags.append(_COMPLEX)
         if associative:
@@ -117,6 +120,8 @@ class Toolchain:
         linked = self.libraries if libraries is None else libraries
         problem = _compile(self.command, folder, flags, linked)
         if problem is None:
+            if self.pooled and _needs_openmp(folder / cache.LIBRARY):
+                raise InternalError("a loop calls more of OpenMP's library than parallel.c has")
             return
         kept = cache.keep_failed((folder / cache.SOURCE).read_text())
         raise ToolchainError(
@@ -332,17 +337,26 @@ def _pooled_probe() -> str:
 
 
 def _pooled(command: tuple[str, ...], kind: Kind, accepted: tuple[str, ...]) -> bool:
-    """Whether a parallel loop needs nothing but `parallel.c`, and the pool can be built.
+    """Whether `parallel.c` stands in for the compiler's OpenMP library, and the pool can be built.
 
-    The compiler's OpenMP library is not linked: a compiler that calls other functions than ours
-    makes a library that does not load.
+    A program that calls what it does not define needs that library, also by another name.
     """
     if not _alone(kind):
         return False
-    flags = (*_BASE, *_alone(kind), *accepted)
+    flags = (*_BASE, *_alone(kind), *accepted, _IF_NEEDED)
     libraries = (*_libraries(kind, openmp=False), *pool.LIBRARIES)
     source = _pooled_probe()
-    return cache.in_scratch(partial(_tried, command, flags, libraries, source=source)) is None
+
+    def alone(folder: Path) -> bool:
+        problem = _tried(command, flags, libraries, folder, source)
+        return problem is None and not _needs_openmp(folder / cache.LIBRARY)
+
+    return cache.in_scratch(alone)
+
+
+def _needs_openmp(path: Path) -> bool:
+    """Whether a library is loaded together with GNU OpenMP's."""
+    return b"libgomp.so" in path.read_bytes()
 
 
 def _tried(
