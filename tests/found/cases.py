@@ -10,8 +10,8 @@
     ''' }
 
 `entries` has a line for each stored entry: its coordinates and its value. Where every element is
-stored, `elements` has all of them in row-major order instead. A result needs neither, unless the
-statement adds to it.
+stored, `elements` has all of them in row-major order instead; the numbers of a record have commas
+between them. A result needs neither, unless the statement adds to it.
 
 `refused` is the code of the error that a schedule ends in. `atol` bounds by how much two right
 answers differ. `text_of` writes a case; random tests print it for the cases that fail.
@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.random.entries import element_type, stored
 
 import openwork as ow
-from openwork.algebra.types import SUPPORTED, DType, Number
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import SUPPORTED, DType
 from openwork.index.checks import check, extents
 from openwork.index.einstein import explicit
 from openwork.index.nodes import TensorVar
@@ -63,13 +65,13 @@ class Found:
 def cases(file: str) -> list[Found]:
     """The cases of a file beside this module."""
     with (HERE / file).open("rb") as stream:
-        stored = tomllib.load(stream)["case"]
+        told = tomllib.load(stream)["case"]
     return [
         Found(
             each["name"], each["statement"], each.get("schedule", ""), each["tensors"],
             each.get("atol", 0.0), each.get("refused", ""),
         )
-        for each in stored
+        for each in told
     ]  # fmt: skip
 
 
@@ -84,20 +86,26 @@ def reference(stmt: ow.Statement) -> Masked:
 
 
 def _tensor(name: str, told: dict[str, Any]) -> ow.Tensor:
-    dtype, shape = SUPPORTED[told["dtype"]], tuple(told["shape"])
+    dtype, shape = element_type(told["dtype"]), tuple(told["shape"])
     if "elements" in told:
-        values = np.array([_number(word, dtype) for word in told["elements"].split()], dtype)
+        values = np.array(
+            [_number(word, dtype) for word in told["elements"].split()], stored(dtype)
+        )
         coords = np.indices(shape).reshape(len(shape), values.size)
     else:
         lines = [line.split() for line in told.get("entries", "").strip().splitlines()]
         coords = np.array([[int(word) for word in line[:-1]] for line in lines], int)
         coords = coords.reshape(len(lines), len(shape)).T
-        values = np.array([_number(line[-1], dtype) for line in lines], dtype)
-    fill = _number(str(told.get("fill", 0)), dtype)
-    return ow.tensor((coords, values), shape=shape, format=told["format"], fill=fill, name=name)
+        values = np.array([_number(line[-1], dtype) for line in lines], stored(dtype))
+    kind = SUPPORTED["float64"] if isinstance(dtype, Entry) else dtype
+    fill = _number(str(told.get("fill", 0)), kind)
+    keywords = {"shape": shape, "format": told["format"], "dtype": dtype, "fill": fill}
+    return ow.tensor((coords, values), name=name, **keywords)
 
 
-def _number(word: str, dtype: DType) -> Number:
+def _number(word: str, dtype: DType) -> Any:
+    if isinstance(dtype, Entry):
+        return tuple(map(float, word.split(",")))
     if dtype.kind == "b":
         return word in ("True", "true", "1")
     if dtype.kind in "iu":
@@ -146,4 +154,6 @@ def _lines_of(name: str, tensor: ow.Tensor, empty: bool) -> Iterator[str]:
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, np.void):
+        return ",".join(map(str, value.item()))
     return str(value.item()).strip("()")

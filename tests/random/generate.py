@@ -14,11 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 from tests.random.analysis import Analysis, Unsafe
+from tests.random.entries import spelled, stored
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op, Semiring
-from openwork.algebra.types import SUPPORTED, DType, Number, number, promote
+from openwork.algebra.types import (
+    SUPPORTED,
+    DType,
+    Number,
+    as_element,
+    as_numbers,
+    number,
+    promote,
+)
 from openwork.errors import ParseError
 from openwork.format.formats import Format, dense
 from openwork.format.layouts import AOS
@@ -62,15 +71,19 @@ def _loose(format: Format) -> bool:
     return bool(format.levels) and not format.levels[-1].ordered
 
 
-def _disordered(stored: Storage) -> Storage:
-    """`stored` with the entries of each last run the other way around, if its format allows it."""
-    if not _loose(stored.format):
-        return stored
-    last = dict(stored.levels[-1])
+def _disordered(given: Storage) -> Storage:
+    """`given` with the entries of each last run the other way around, if its format allows it."""
+    if not _loose(given.format):
+        return given
+    last = dict(given.levels[-1])
     runs = zip(last["pos"][:-1], last["pos"][1:], strict=True)
     turned = [p for begin, end in runs for p in range(end - 1, begin - 1, -1)]
     last["crd"] = last["crd"][turned]
-    return replace(stored, levels=(*stored.levels[:-1], last), values=stored.values[turned])
+    return replace(
+        given,
+        levels=(*given.levels[:-1], last),
+        values=given.elements[turned].view(given.values.dtype),
+    )
 
 
 class Operand(NamedTuple):
@@ -95,16 +108,22 @@ class Operand(NamedTuple):
     def spelled(self, name: str) -> str:
         """A line of Python that makes the tensor."""
         if _loose(self.format):
-            stored = self.storage()
-            levels = [tuple(a.tolist() for a in level.values()) for level in stored.levels]
-            data = f'{levels}, np.array({stored.elements.tolist()}, "{self.dtype}")'
+            made = self.storage()
+            levels = [tuple(a.tolist() for a in level.values()) for level in made.levels]
+            data = f"{levels}, {self._listed(made.elements)}"
             keywords = f'fill={self.fill!r}, name="{name}"'
             return f"{name} = ow.from_arrays({self.format!r}, {self.shape}, {data}, {keywords})"
         coords, values = masked_to_coo(self.masked)
         entries = f"np.array({coords.tolist()}, int).reshape({coords.shape})"
-        data = f'np.array({values.tolist()}, "{self.dtype}")'
+        data = self._listed(values)
         keywords = f"shape={self.shape}, format={self.format!r}, fill={self.fill!r}"
         return f'{name} = ow.tensor(({entries}, {data}), {keywords}, name="{name}")'
+
+    def _listed(self, values: Array) -> str:
+        kind = (
+            f"{spelled(self.dtype)}.dtype" if isinstance(self.dtype, Entry) else f'"{self.dtype}"'
+        )
+        return f"np.array({values.tolist()}, {kind})"
 
 
 @dataclass(frozen=True)
@@ -124,6 +143,12 @@ class Case:
         operands = {name: tensor.masked for name, tensor in self.tensors.items()}
         return evaluate(self.explicit, operands, self.extents, self.result.masked)
 
+    @property
+    def has_records(self) -> bool:
+        """Whether elements are records."""
+        each = (self.result, *self.tensors.values())
+        return any(isinstance(tensor.dtype, Entry) for tensor in each)
+
     def reproducer(self, schedule: str = "") -> str:
         """A program that compiles and runs the case, under a schedule, with the public names."""
         name, keep = self.assignment.lhs.tensor.name, self.assignment.op is not None
@@ -134,6 +159,7 @@ class Case:
                 "import numpy as np",
                 "from numpy import inf, nan",
                 "import openwork as ow",
+                *(["from tests.random.entries import element_type"] if self.has_records else []),
                 *(tensor.spelled(each) for each, tensor in made.items()),
                 f"stmt = ow.parse({self.text!r}, {', '.join(f'{n}={n}' for n in made)})",
                 *([f"stmt = stmt.schedule({schedule!r})"] if schedule else []),
@@ -157,7 +183,7 @@ def random_case(
     """
     for _ in range(1000):
         try:
-            return _Draw(rng, max_order, nonfinite, formats, integers).case()
+            return Draw(rng, max_order, nonfinite, formats, integers).case()
         except (ParseError, Unsafe):
             continue
     raise AssertionError("no legal statement in 1000 draws")
@@ -188,12 +214,12 @@ def assert_agrees(
     entries that the reference does not have, as long as they hold the absent value, unless
     `same_pattern` is asked for.
     """
-    assert values.dtype == dtype, f"element type {values.dtype}, expected {dtype}"
+    kind = stored(dtype)
+    assert values.dtype == kind, f"element type {values.dtype}, expected {kind}"
     assert values.shape == expected.values.shape
-    rtol = 0.0 if dtype.kind in "biu" else 64 * float(np.finfo(dtype).eps)
-    np.testing.assert_allclose(
-        values, expected.values.astype(dtype), rtol=rtol, atol=atol, equal_nan=True
-    )
+    made, wanted = as_numbers(values), as_numbers(expected.values.astype(kind))
+    rtol = 0.0 if made.dtype.kind in "biu" else 64 * float(np.finfo(made.dtype).eps)
+    np.testing.assert_allclose(made, wanted, rtol=rtol, atol=atol, equal_nan=True)
     if present is None:
         return
     missing = expected.present & ~present
@@ -242,10 +268,10 @@ def with_some_layout(format: Format, dtype: DType, rng: random.Random | None) ->
     return format.with_layout(rng.choice(layouts)) if layouts else format
 
 
-Form = Callable[["_Draw", int], Expr]
+Form = Callable[["Draw", int], Expr]
 
 
-class _Draw:
+class Draw:
     """One attempt: the variables, the accesses that leaves are taken from, and their data."""
 
     def __init__(
@@ -327,14 +353,14 @@ class _Draw:
         density = self.rng.choice((0.0, 0.1, 0.3, 0.5, 0.8, 1.0))
         size = prod(shape)
         given = np.array([self.rng.random() < density for _ in range(size)], bool).reshape(shape)
-        values = np.full(shape, fill, dtype)
-        drawn = np.array([self.value(dtype) for _ in range(size)], dtype).reshape(shape)
+        values = np.full(shape, as_element(fill, dtype))
+        drawn = np.array([self.value(dtype) for _ in range(size)], stored(dtype)).reshape(shape)
         values[given] = drawn[given]
         kept = given if not format.is_dense else np.ones(shape, bool)
         coords = np.argwhere(kept).T.reshape(len(shape), int(kept.sum()))
-        stored, _ = unpack(pack(coords, values[kept].reshape(-1), shape, format, fill))
+        places, _ = unpack(pack(coords, values[kept].reshape(-1), shape, format, fill))
         present = np.zeros(shape, bool)
-        present[tuple(stored)] = True
+        present[tuple(places)] = True
         return Operand(values, present, shape, format, dtype, fill)
 
     def value(self, dtype: DType) -> Number:
@@ -443,11 +469,21 @@ class _Draw:
         used = {tensor.name: tensor.fill for tensor in reads}
         tensors = {name: self.tensors[name]._replace(fill=fill) for name, fill in used.items()}
         result = result._replace(fill=assignment.lhs.tensor.fill)
-        atol = Analysis(tensors, known).tolerance(written_out, result)
+        atol = self.tolerance(tensors, known, written_out, result)
         return Case(assignment, written_out, known, tensors, result, show(assignment), atol)
 
+    def tolerance(
+        self,
+        tensors: dict[str, Operand],
+        known: dict[IndexVar, int],
+        written_out: Assignment,
+        result: Operand,
+    ) -> float:
+        """By how much right answers may differ; raises `Unsafe` if there is no telling."""
+        return Analysis(tensors, known).tolerance(written_out, result)
 
-class _LongSum(_Draw):
+
+class _LongSum(Draw):
     """A sum of many operands, whose cases cannot all be told apart."""
 
     def __init__(
@@ -499,21 +535,21 @@ def _variables(expr: Expr) -> list[IndexVar]:
     return list(dict.fromkeys(n for n in walk(expr) if isinstance(n, IndexVar)))
 
 
-def _compare(draw: _Draw, depth: int) -> Expr:
+def _compare(draw: Draw, depth: int) -> Expr:
     return apply(draw.rng.choice(_COMPARISONS), draw.sub(depth), draw.sub(depth))
 
 
-def _power(draw: _Draw, depth: int) -> Expr:
+def _power(draw: Draw, depth: int) -> Expr:
     base = draw.sub(depth)
     exponent = draw.rng.choice((-1, 0, 1, 2, 3) if base.dtype.kind == "i" else (0, 1, 2, 3))
     return apply(ops.POW, base, Literal(abs(exponent)))
 
 
-def _absolute(draw: _Draw, depth: int) -> Expr:
+def _absolute(draw: Draw, depth: int) -> Expr:
     return apply(ops.ABS, draw.sub(depth))
 
 
-def _above(draw: _Draw, depth: int) -> Expr:
+def _above(draw: Draw, depth: int) -> Expr:
     return apply(ops.ADD, _absolute(draw, depth), Literal(1))
 
 
@@ -541,7 +577,7 @@ _FORMS: tuple[tuple[Form, int], ...] = (
     (lambda d, n: apply(ops.SELECT, d.access(), d.sub(n), d.sub(n)), 2),
     (_power, 4),
     (lambda d, n: Cast(d.dtype(), d.sub(n)), 4),
-    (_Draw.reduction, 8),
+    (Draw.reduction, 8),
 )
 _BITS = (ops.BITWISE_AND, ops.BITWISE_OR, ops.BITWISE_XOR)
 # Those of integers, which a generator of their own asks for: other cases stay as they were.

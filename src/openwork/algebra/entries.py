@@ -489,6 +489,9 @@ class Defined(Entry):
         """Whether numbers multiply it field by field."""
         return self.nothing is None and self.sum is None
 
+    def has(self, value: complex) -> bool:
+        return super().has(value) and (self.scales or value in (0, 1))
+
     def times(self, other: Entry) -> Product | None:
         return self._with(other, right=True)
 

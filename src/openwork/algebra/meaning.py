@@ -52,9 +52,10 @@ class Meaning:
             return numbers[0]  # type: ignore[no-any-return]
         unit = self.result.one or ()
         times = next((n for n, each in zip(numbers, unit, strict=False) if each == 1), 0.0)
-        if tuple(numbers) != self.result.numbers(times):
-            raise InternalError(f"{numbers} is no multiple of one")
-        return float(times)
+        for multiple in (0.0, 1.0, float(times)):
+            if self.result.has(multiple) and tuple(numbers) == self.result.numbers(multiple):
+                return multiple
+        raise InternalError(f"{numbers} is no multiple of one")
 
 
 def has_records(kinds: Sequence[Kind]) -> bool:
@@ -87,6 +88,15 @@ def is_held(kind: Kind, dtype: DType) -> bool:
     return kind.family == dtype.family
 
 
+def stays(kind: Kind, dtype: DType) -> bool:
+    """Whether a value of `kind` is its own product with one, as a value of `dtype`.
+
+    A number is not, where the product is a record: one times 2 is a quaternion.
+    """
+    records = has_records((kind, dtype))
+    return not records or is_held(kind, dtype)
+
+
 def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
     """The entry types of `kinds`, numbers included; None if one cannot be an entry's number."""
     records = [kind for kind in kinds if isinstance(kind, Entry)]
@@ -94,7 +104,7 @@ def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
     for kind in kinds:
         if isinstance(kind, Entry):
             found.append(kind)
-        elif kind in (int, float):  # weak: of the type of the numbers beside it
+        elif isinstance(kind, type) and kind in (int, float):  # weak: as the numbers beside it
             found.append(Real(records[0].scalar))
         elif isinstance(kind, np.dtype) and kind.kind in "biuf":
             found.append(Real(widest(kind.name, records[0].scalar)))
@@ -114,7 +124,7 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
         case "add" | "sub", [left, right] if left.family == right.family and left.sum is None:
             wide = left.over(widest(left.scalar, right.scalar))
             return _made((wide, wide), wide, _add if operator == "add" else _subtract)
-        case "div", [left, Real() as right]:
+        case "div", [left, Real() as right] if left.sum is None:
             wide = left.over(widest(left.scalar, right.scalar))
             return _made((wide, right), wide, lambda a, b: [each / b[0] for each in a])
         case "eq" | "ne", [left, right] if left.family == right.family:

@@ -121,7 +121,9 @@ class Op:
 
         Where an argument or the result is a record, a number stands for so many times one.
         """
-        if has_records(kinds) and not self.selects:
+        if has_records(kinds) and self.selects:
+            return values[1] if values[0] else values[2]
+        if has_records(kinds):
             return meaning(self.name, tuple(kinds)).on_numbers(values)
         args = [
             np.array(number(v, self.argument_type(kinds, n)), dtype=self.argument_type(kinds, n))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from openwork.algebra.meaning import stays
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, Number, number, strong
 from openwork.index.nodes import Absent, Access, Apply, Cast, Expr, Literal, Reduce
@@ -82,7 +83,8 @@ def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
         return converted(picked, result)
     if len(args) == 2:
         for position, arg in enumerate(seen):
-            if isinstance(arg, Absent) and _is_identity(op, position, arg):
+            other = args[1 - position].kind
+            if isinstance(arg, Absent) and _is_identity(op, position, arg) and stays(other, result):
                 return converted(args[1 - position], result)
     return node if node.args is args else Apply(op, args, node.span)
 

@@ -251,6 +251,14 @@ class Reduce(Expr):
                 span=self.span,
                 hint="declare them: ow.operator(..., identity=..., associative=True)",
             )
+        if self.op.commutes and not Apply(self.op, (self.expr, self.expr)).commutes:
+            raise ParseError(
+                f"{self.op} of {self.expr.dtype} depends on the order of factors, so it cannot "
+                "reduce: loops have no order that a statement could rely on",
+                code="E111",
+                span=self.span,
+                hint="multiply by one factor after the other, each in a statement of its own",
+            )
 
     @cached_property
     def _kind(self) -> Kind:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from openwork.algebra.operators import AND, LT, NOT, OR, Op
-from openwork.algebra.types import SUPPORTED, is_integer, is_unsigned, number
+from openwork.algebra.types import SUPPORTED, is_integer, is_unsigned, named, number
 from openwork.errors import InternalError
 from openwork.index import nodes as index
 from openwork.program.nodes import Apply, Convert, Expr, Value
@@ -22,7 +22,7 @@ def combine(op: Op, old: Expr, value: Expr) -> tuple[Expr, Op | None]:
     """
     if op.definition is None:
         return value, op
-    dtype = SUPPORTED[value.type]
+    dtype = named(value.type)
     given = {0: old, 1: value}
     node = index.Apply(op, (index.Parameter(0, dtype), index.Parameter(1, dtype)))
     definition = index.definition_of(node)

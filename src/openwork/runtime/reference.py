@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.meaning import has_records, meaning
+from openwork.algebra.meaning import has_records, meaning, stays
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, Number, as_dtype, as_element, strong
 from openwork.errors import InternalError
@@ -200,10 +200,17 @@ def _has_all_entries(expr: Expr, space: _Space) -> bool:
     for access in (node for node in walk(expr) if isinstance(node, Access)):
         tensor, shape = access.tensor, (1,) * len(access.vars)
         full = all(kind.full for kind in tensor.format.levels)
-        value = as_element(1 if full else tensor.fill, tensor.dtype)
+        value = _some(tensor.dtype) if full else as_element(tensor.fill, tensor.dtype)
         nowhere[tensor.name] = Masked(np.full(shape, value), np.full(shape, full))
     point = _Space(nowhere, dict.fromkeys(space.extents, 1), space.axes)
     return bool(_element(expr, point).present.all())
+
+
+def _some(dtype: DType) -> Array:
+    """An element that is there."""
+    if isinstance(dtype, Entry):
+        return dtype.records(np.ones(dtype.shape))
+    return as_element(1, dtype)
 
 
 def _read(tensor: Masked, variables: Sequence[IndexVar], space: _Space) -> _Element:
@@ -254,7 +261,7 @@ def _obey(op: Op, args: Sequence[_Element], kinds: Sequence[Kind], dtype: DType)
     if op.arity == 2:
         for n, law in ((1, op.right_identity), (1, op.identity), (0, op.identity)):
             holds, other = computes & _absent_as(args[n], law), args[1 - n]
-            if not holds.any():
+            if not holds.any() or not stays(kinds[1 - n], dtype):
                 continue  # then the other argument need not even have the type of the result
             values = np.where(holds, convert(other.values, dtype), values)
             present = np.where(holds, other.present, present)

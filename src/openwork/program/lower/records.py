@@ -339,8 +339,8 @@ class _Expansion:
         pairs = zip(self.scalars(r.name), identities, strict=True)
         if _kept(r.op, NAMED[r.name.type]) is None:
             raise ScheduleError(
-                f"{r.op} of {r.name.type} cannot be reduced in parallel: it mixes the numbers of a "
-                "record",
+                f"{r.op} of {NAMED[r.name.type]} cannot be reduced in parallel: it mixes the "
+                "numbers of a record",
                 code="E308",
                 hint="parallelize a loop that the result has, too",
             )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from openwork.algebra.types import as_element
 from openwork.errors import DataError
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
@@ -189,7 +190,7 @@ class CpuLauncher(Launcher):
                 return values
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
-        if initial == 0:
+        if initial is not None and not as_element(initial, element).tobytes().strip(b"\0"):
             return zeros(count, dtype)
         values = allocate(count, dtype)
         if initial is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from openwork.algebra.operators import ADD
-from openwork.algebra.types import SUPPORTED, number
+from openwork.algebra.types import named, number
 from openwork.errors import InternalError, ScheduleError
 from openwork.index import nodes as index
 from openwork.index.absence import applied, without
@@ -224,7 +224,7 @@ class Valued:
         """An expression that stands for a computed value."""
         number = _COMPUTED + len(self.values)
         self.values[number] = value
-        return index.Parameter(number, SUPPORTED[value.type])
+        return index.Parameter(number, named(value.type))
 
     def _named(self, base: str, type: str) -> Name:
         name, self.scope = self.scope.fresh(base, type, lasting=True)
@@ -346,4 +346,4 @@ class Valued:
 
 
 def _zero(type: str) -> Value:
-    return Value(number(0, SUPPORTED[type]), type)
+    return Value(number(0, named(type)), type)
