@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from operator import is_
 from typing import cast
 
@@ -24,6 +23,7 @@ from openwork.tree import (
     first_of,
     map_children,
     repeated,
+    replace,
     substitute,
     walk,
 )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from operator import is_
 from typing import TypeVar, cast
@@ -39,7 +38,7 @@ from openwork.program.gpu_nodes import (
 from openwork.program.nodes import Binary, Expr, Name, Value, arithmetic, block, compare
 from openwork.program.simplify import without_dead
 from openwork.program.vectorize import InVectors
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, map_children, replace, walk
 
 # The index of a thread keeps the name that the loop gives it.
 _INDICES = BUILTIN | {LANE.name, WARP.name}

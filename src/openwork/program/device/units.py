@@ -8,7 +8,7 @@ barrier separates a store from another thread's load.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
@@ -35,7 +35,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.tree import Node, children, map_children, walk
+from openwork.tree import Node, children, map_children, replace, walk
 
 MOST_THREADS, MOST_BLOCKS_Y = 1024, 65535
 MOST_NAMED = 15  # barriers for a part of a block
