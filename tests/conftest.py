@@ -28,6 +28,10 @@ SANITIZED_THREADS = 3
 # as users do. `make test-optimized` has all of them do it.
 QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O0"), "-O3"
 
+# Compiling makes trees, which are no cycles: looking for some as often as Python does by default
+# takes a twelfth of its time.
+GARBAGE = 20_000, 20, 20
+
 # Kernels are compiled inside examples, so no deadline; in CI the same cases every time.
 settings.register_profile(
     "openwork", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI"))
@@ -53,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(*GARBAGE)
     # Schedules as on any machine; `OPENWORK_TEST_GATHERS=1` as on one that gathers fast.
     fast = os.environ.get("OPENWORK_TEST_GATHERS") == "1"
     machine.gathers_are_fast = lambda: fast

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from openwork.algebra.types import number
 from openwork.errors import InternalError
@@ -11,7 +10,7 @@ from openwork.index.absence import without
 from openwork.index.nodes import Absent, Access, TensorVar
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where
 from openwork.loops.provenance import Provenance
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 
 def restrict(stmt: Stmt, absent: Collection[Access]) -> Stmt | None:

@@ -12,13 +12,13 @@ order of the elements in memory, and rounding does not change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 from typing import cast
 
 from openwork.program import nodes as p
 from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value
-from openwork.tree import Node, bottom_up, children, map_children, walk
+from openwork.tree import Node, bottom_up, children, map_children, replace, walk
 
 # The most bytes of a vector; processors may have narrower ones.
 WIDE, NARROW = 64, 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.errors import ScheduleError
@@ -22,7 +22,7 @@ from openwork.loops.nodes import (
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Relation
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 
 @dataclass(frozen=True)

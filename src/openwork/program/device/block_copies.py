@@ -11,7 +11,6 @@ The copies are combined in order, so the result does not depend on the order of 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from openwork.errors import ScheduleError
@@ -32,7 +31,7 @@ from openwork.program.nodes import (
     arithmetic,
     block,
 )
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, map_children, replace, walk
 
 _MOST = 256  # blocks with copies, at most
 _MOST_ELEMENTS = 1 << 26  # of all copies together

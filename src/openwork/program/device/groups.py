@@ -10,7 +10,7 @@ possible of them write.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
@@ -28,7 +28,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.tree import Node, children, map_children, walk
+from openwork.tree import Node, children, map_children, replace, walk
 
 Fresh = Callable[[str], str]
 

@@ -7,7 +7,7 @@ through a variable. Kernels run one after the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from openwork.program import nodes as p
@@ -25,7 +25,7 @@ from openwork.program.gpu_nodes import (
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
 from openwork.program.simplify.dead import without_dead
-from openwork.tree import Node, bottom_up, map_children, walk
+from openwork.tree import Node, bottom_up, map_children, replace, walk
 
 # Threads per block for a loop without dependences, each of which takes one iteration.
 _USUAL_THREADS = 256

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from openwork.program import nodes as p
 from openwork.program.effects import changed_by_helpers
@@ -18,7 +17,7 @@ from openwork.program.gpu_nodes import (
     StoreVector,
 )
 from openwork.program.nodes import Array, Name
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 
 def each_kernel(device: DeviceProgram, change: Callable[[Kernel], p.Block]) -> DeviceProgram:

@@ -11,12 +11,12 @@ No barrier is needed between such accesses.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from openwork.program import nodes as p
 from openwork.program.effects import independent
 from openwork.program.nodes import Binary, Expr, Load, Name, Value
-from openwork.tree import Node, children, walk
+from openwork.tree import Node, children, replace, walk
 
 # A step from an element's index towards an iteration: divide, take the remainder, or subtract.
 Step = tuple[str, Expr]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
@@ -36,7 +36,7 @@ from openwork.program.gpu_nodes import (
     Together,
 )
 from openwork.program.nodes import Array, Expr, Name, Value, block, compare
-from openwork.tree import Node, children, map_children, walk
+from openwork.tree import Node, children, map_children, replace, walk
 
 MOST_THREADS, MOST_RESIDENT, MOST_BLOCKS_Y = 1024, 2048, 65535
 MOST_NAMED = 15  # barriers for a part of a block

@@ -16,7 +16,6 @@ themselves, or the host picks other code.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import cast
 
@@ -37,7 +36,7 @@ from openwork.program.gpu_nodes import (
     StreamLoad,
 )
 from openwork.program.nodes import Array, Binary, Expr, Name, Stmt, Value, arithmetic, block
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, map_children, replace, walk
 
 
 def with_wide_loads(device: DeviceProgram) -> DeviceProgram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.entries import Entry
@@ -30,7 +30,7 @@ from openwork.program.lower.lower import Lowering
 from openwork.program.lower.result.gpu_table import maker_of
 from openwork.program.nodes import Declare, block
 from openwork.program.remarks import named
-from openwork.tree import Node, bottom_up, substitute, walk
+from openwork.tree import Node, bottom_up, replace, substitute, walk
 
 
 def initial_value(plan: Plan) -> Number:

@@ -8,7 +8,7 @@ a tile of columns where its result is a row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.algebra.types import number
 from openwork.errors import InternalError
@@ -53,7 +53,7 @@ from openwork.program.lower.walk.presence import (
 from openwork.program.lower.walk.rows_as_lanes import RowsAsLanes
 from openwork.program.lower.walk.shapes import Shape
 from openwork.program.nodes import Declare, Expr, Set, Value, block
-from openwork.tree import Node, bottom_up, substitute, walk
+from openwork.tree import Node, bottom_up, replace, substitute, walk
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ one for each number of a record. No later pass knows entry types or layouts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from openwork.algebra.entries import NAMED, Entry
@@ -23,7 +23,7 @@ from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import converted
 from openwork.program.nodes import Expr, Load, Name, Stmt, Store, Value, block
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, map_children, replace, walk
 
 
 def without_records(program: p.Program) -> p.Program:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from operator import is_
 from typing import TypeVar, cast
@@ -39,7 +38,7 @@ from openwork.program.nodes import Binary, Expr, Name, Value, arithmetic, block,
 from openwork.program.simplify.bounds import WHOLE, Bounds, Sum, negated
 from openwork.program.simplify.dead import without_dead
 from openwork.program.vectorize import InVectors
-from openwork.tree import Node, map_children, walk
+from openwork.tree import Node, map_children, replace, walk
 
 # The index of a thread keeps the name that the loop gives it.
 _INDICES = BUILTIN | {LANE.name, WARP.name}

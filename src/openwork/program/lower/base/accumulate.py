@@ -7,7 +7,7 @@ other threads write the same element, the final sum is added atomically.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
@@ -21,7 +21,7 @@ from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
 from openwork.program.simplify.extents import promised_extents
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 # Columns of a row that are accumulated together in registers, widest first, by element size.
 _TILE_BYTES, _NARROW_TILE = 256, 4

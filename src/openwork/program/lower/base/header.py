@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.operators import OR
@@ -25,7 +25,7 @@ from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope, Sharing
 from openwork.program.lower.base.workspace import Workspace
 from openwork.program.nodes import Name, Value
-from openwork.tree import Node, bottom_up, walk
+from openwork.tree import Node, bottom_up, replace, walk
 
 # Loops of at most so many iterations are fully unrolled when the schedule unrolls them.
 _MOST_WRITTEN_OUT = 256

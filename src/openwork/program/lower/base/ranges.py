@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import Pos
 from openwork.program.nodes import Binary, Expr, Value, arithmetic, compare
+from openwork.tree import replace
 
 
 @dataclass(frozen=True)

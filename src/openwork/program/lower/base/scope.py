@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from openwork.index.nodes import Access, IndexVar, TensorVar
@@ -12,6 +12,7 @@ from openwork.loops.nodes import Stmt
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.ranges import Range, Seam, Stretch
 from openwork.program.nodes import INDEX, Expr, Name
+from openwork.tree import replace
 
 K = TypeVar("K")
 V = TypeVar("V")

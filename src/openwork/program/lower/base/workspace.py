@@ -9,7 +9,7 @@ that the result is appended in order, unless nothing depends on their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,6 +47,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
+from openwork.tree import replace
 
 # Workspaces of a constant size of at most so many elements are local arrays.
 _MOST_LOCAL = 128

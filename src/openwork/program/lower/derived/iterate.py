@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from openwork.errors import InternalError
@@ -27,6 +27,7 @@ from openwork.program.lower.derived.recovery import Recovery
 from openwork.program.lower.derived.segment_groups import SegmentGroups, reads_workspace
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, Value, block, compare
+from openwork.tree import replace
 
 R = TypeVar("R", bound=Relation)
 Lower = Callable[[Stmt, Scope], p.Block]

@@ -13,7 +13,7 @@ their slice. Formulas of the level tell the entry at a place, and whether there 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
@@ -27,7 +27,7 @@ from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Place, Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.nodes import Array, Declare, Expr, If, Name, Set, Value, block, compare
-from openwork.tree import substitute
+from openwork.tree import replace, substitute
 
 Lower = Callable[[Stmt, Scope], p.Block]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from openwork.errors import InternalError
@@ -22,6 +22,7 @@ from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.ranges import Range
 from openwork.program.lower.base.scope import Scope
 from openwork.program.nodes import Declare, Expr, Name, Stmt, Value
+from openwork.tree import replace
 
 R = TypeVar("R", bound=Relation)
 Found = tuple[list[Stmt], Range, Scope]

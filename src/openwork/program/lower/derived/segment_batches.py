@@ -20,7 +20,7 @@ the rows are. Behind the last position a batch loads its entry again, and adds n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
@@ -36,7 +36,7 @@ from openwork.program.lower.derived.segment_sum import SegmentSum
 from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, arithmetic, block, compare
-from openwork.tree import Node, children, substitute, walk
+from openwork.tree import Node, children, replace, substitute, walk
 
 _MOST = 64  # terms that stay in registers
 

@@ -12,7 +12,7 @@ a group can reduce a whole segment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access
@@ -28,7 +28,7 @@ from openwork.program.lower.derived.segment_sum import SegmentSum, segment_sum, 
 from openwork.program.lower.derived.segments import Segments
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, If, Name, Value, arithmetic, block, compare
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 _THREADS = 256  # per block
 

@@ -20,7 +20,7 @@ others are stored without atomics.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Forall, Sequence as Then, written
@@ -33,7 +33,7 @@ from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 Walk = Callable[[Forall, Range | None, Scope], p.Block]
 

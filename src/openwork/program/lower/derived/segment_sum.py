@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
@@ -16,6 +16,7 @@ from openwork.program.lower.base.nodes import At
 from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.driver import Driver
 from openwork.program.nodes import Declare, Name, Value, block
+from openwork.tree import replace
 
 _MOST_HELD = 32  # sums that stay in registers together
 

@@ -18,7 +18,7 @@ latency. Levels between the one that selects the entry and the counted one are t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
@@ -29,6 +29,7 @@ from openwork.program.lower.derived.driver import Driver
 from openwork.program.lower.derived.segment_sum import SegmentSum
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, block, compare
+from openwork.tree import replace
 
 
 @dataclass(frozen=True)

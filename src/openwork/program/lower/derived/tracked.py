@@ -13,7 +13,7 @@ A sum into an entry that only the parents select stays in a register until its s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from openwork.errors import InternalError
@@ -43,7 +43,7 @@ from openwork.program.lower.derived.segment_sum import (
 )
 from openwork.program.lower.derived.windows import places_above, positions
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Value, block, compare
-from openwork.tree import Node, children, walk
+from openwork.tree import Node, children, replace, walk
 
 _FEW = 16  # so few positions that searching the parents of the first would dominate
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 from openwork.algebra.operators import SELECT
@@ -29,6 +28,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
+from openwork.tree import replace
 
 
 def positions(recovery: Recovery, relation: Pos, scope: Scope) -> Found:

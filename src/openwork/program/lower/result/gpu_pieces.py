@@ -8,7 +8,7 @@ total.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
@@ -58,6 +58,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
+from openwork.tree import replace
 
 _THREADS = 64  # per block
 _RUN = Name("piece_run")  # the pieces of a block

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
@@ -24,7 +23,7 @@ from openwork.program.nodes import (
     block,
 )
 from openwork.program.simplify.dead import without_dead
-from openwork.tree import Node, bottom_up, map_children, substitute, walk
+from openwork.tree import Node, bottom_up, map_children, replace, substitute, walk
 
 
 def side_by_side(code: p.Block, lanes: int) -> p.Block:

@@ -10,7 +10,7 @@ the block's shared memory, *far* rows with a table or a bitmap in global memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from openwork.algebra.operators import ADD, MAX, MIN, Op
@@ -41,7 +41,7 @@ from openwork.program.nodes import (
     compare,
 )
 from openwork.program.simplify.dead import without_dead
-from openwork.tree import Node, substitute, walk
+from openwork.tree import Node, replace, substitute, walk
 
 NEAR, LONG, FAR = range(3)  # tiers
 TIER = Name("piece_tier")  # of the longest row of a piece

@@ -14,7 +14,7 @@ With a single thread there is one piece, whose private arrays become the result'
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.algebra.types import size_of
 from openwork.errors import InternalError
@@ -59,6 +59,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
+from openwork.tree import replace
 
 Lower = Callable[[Stmt, Scope], p.Block]
 

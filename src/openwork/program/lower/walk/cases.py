@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
@@ -26,7 +26,7 @@ from openwork.program.lower.walk.walkers import (
 )
 from openwork.program.nodes import Declare, Expr, Value, block, every
 from openwork.program.remarks import named
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 Lower = Callable[[Stmt, Scope], p.Block]
 

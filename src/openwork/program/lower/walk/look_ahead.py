@@ -17,7 +17,7 @@ Coordinates keep the width they are stored in, which saves a conversion for each
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.algebra.operators import SELECT
 from openwork.errors import InternalError
@@ -40,6 +40,7 @@ from openwork.program.nodes import (
     compare,
     every,
 )
+from openwork.tree import replace
 
 
 @dataclass(frozen=True)

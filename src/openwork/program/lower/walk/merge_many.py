@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from openwork.algebra.operators import SELECT
@@ -26,7 +25,7 @@ from openwork.program.lower.walk.merge import polls
 from openwork.program.lower.walk.presence import dispensable
 from openwork.program.lower.walk.walkers import Walker
 from openwork.program.nodes import Declare, Expr, If, Name, Set, Stmt, Value, block, compare, every
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 _FLAT = 8  # operands that are compared one by one
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
@@ -12,6 +11,7 @@ from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope, Tile
 from openwork.program.lower.walk.walkers import Participant, Walker
+from openwork.tree import replace
 
 # How many entries ahead to prefetch, and the bytes of a cache line.
 _AHEAD, _LINE = 8, 64

@@ -8,7 +8,7 @@ the same order as without vectors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from openwork.index.nodes import Access
@@ -23,7 +23,7 @@ from openwork.program.lower.walk.cases import Cases, Lower, cases_of
 from openwork.program.lower.walk.walkers import Beside, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Set, Store, Value, arithmetic, block
 from openwork.program.remarks import named
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 # So many lanes are unrolled, so that their sums can stay in registers.
 _MOST_WRITTEN_OUT = 32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign
@@ -17,6 +17,7 @@ from openwork.program.lower.walk.merge_many import merge_many
 from openwork.program.lower.walk.prefetch import asked_for, prefetched_rows, prefetches
 from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
+from openwork.tree import replace
 
 # Incomplete runs of at most so many values are unrolled, with a test for each.
 _MOST_TESTED = 32

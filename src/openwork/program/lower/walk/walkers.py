@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from openwork.errors import InternalError
@@ -28,7 +28,7 @@ from openwork.program.nodes import (
     block,
     compare,
 )
-from openwork.tree import substitute
+from openwork.tree import replace, substitute
 
 
 @dataclass(frozen=True)

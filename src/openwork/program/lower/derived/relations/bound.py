@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall
 from openwork.loops.relations import Bound, BoundType
@@ -14,6 +12,7 @@ from openwork.program.lower.base.scope import Scope
 from openwork.program.lower.derived.recovery import ZERO, Found
 from openwork.program.lower.derived.relations.precompute import SameLoops, SameValues
 from openwork.program.nodes import Expr, Fail, If, Value, block, compare
+from openwork.tree import replace
 
 
 class BoundValues(SameValues[Bound]):

@@ -8,7 +8,6 @@ operand is looked up at one value.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import TypeVar
 
 from openwork.errors import InternalError
@@ -31,7 +30,7 @@ from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import parents_within
 from openwork.program.lower.walk.balance import balance_runs
 from openwork.program.nodes import Declare, Expr, If, arithmetic, block, compare
-from openwork.tree import walk
+from openwork.tree import replace, walk
 
 C = TypeVar("C", bound=Cut)
 

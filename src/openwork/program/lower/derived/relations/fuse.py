@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from openwork.index.nodes import IndexVar
@@ -21,6 +20,7 @@ from openwork.program.lower.derived.segment_runs import SegmentRuns
 from openwork.program.lower.derived.tracked import Tracked
 from openwork.program.lower.derived.windows import coordinate_window
 from openwork.program.nodes import Declare, Expr, Value, arithmetic, block
+from openwork.tree import replace
 
 
 class FuseValues(Values[Fuse]):
