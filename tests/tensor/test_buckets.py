@@ -132,6 +132,23 @@ def test_accumulation_and_a_result_that_is_given() -> None:
     np.testing.assert_array_equal(y.to_numpy(), 1)
 
 
+def test_results_that_do_not_fit() -> None:
+    stmt, _ = spmv(uneven())
+    kernel = stmt.bucket("i").compile()
+    frozen = np.zeros(ROWS)
+    frozen.flags.writeable = False
+    for out, code in (
+        (ow.tensor(np.zeros(1)), "E201"),
+        (ow.tensor(np.zeros(ROWS + 1)), "E201"),
+        (ow.tensor(np.zeros(ROWS, "float32")), "E202"),
+        (np.zeros(ROWS), "E202"),
+        (ow.tensor(frozen), "E505"),
+    ):
+        with pytest.raises(ow.OpenworkError) as caught:
+            kernel(out=out)
+        assert caught.value.code == code
+
+
 def test_a_result_that_is_also_an_operand() -> None:
     """All buckets read the old entries."""
     numbers = np.random.default_rng(0)

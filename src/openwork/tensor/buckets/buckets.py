@@ -6,19 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from openwork.algebra.types import BOOL
-from openwork.errors import ScheduleError, ShapeError
+from openwork.errors import DataError, ScheduleError, ShapeError
 from openwork.format.formats import as_format
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar
 from openwork.index.show import show
 from openwork.index.terms import as_variable
 from openwork.loops.fresh import fresh_name
+from openwork.runtime.storage import Storage
 from openwork.tensor.buckets.rows import ROWS, Bucket, Partition, format_of_rows, format_of_view
 from openwork.tensor.buckets.split import Split, split
-from openwork.tensor.exchange.facts import facts_for
+from openwork.tensor.exchange.facts import facts_for, facts_of
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.target import Loader
-from openwork.tensor.operand import Operand
 
 Make = Callable[[Assignment], Any]  # a statement without a schedule
 
@@ -128,16 +130,13 @@ class BucketKernel:
             return self._merged_result(buckets, own, out)
         name = self._buckets._split.name
         made: Any = None
-        if out is not None and self._buckets._split.written.op is not None:
+        if out is not None:  # operands may share its memory, and all buckets read them
             self._kernels[0]._check_out(out)
             made = type(self._result).of(out.storage.copy(), out.name)
         for n, (rows, kernel) in enumerate(zip(buckets, self._kernels, strict=True)):
             if n == 0 or rows.count:
-                made = kernel(out=made, **{name: rows.operand}, **own)
-        if out is None:
-            return made
-        self._kernels[0]._check_out(out)
-        return _delivered(made.storage, out)
+                made = kernel(out=made, **{name: part_of(self._operand, rows.storage, name)}, **own)
+        return made if out is None else _delivered(made.storage, out)
 
     def _split_rows(self, operands: Mapping[str, Any]) -> tuple[tuple[Bucket, ...], dict[str, Any]]:
         """The operand's buckets, and the other operands."""
@@ -159,7 +158,7 @@ class BucketKernel:
         """A sparse result: each bucket's, merged."""
         name = self._buckets._split.name
         parts = [
-            kernel(**{name: rows.operand}, **own)
+            kernel(**{name: part_of(self._operand, rows.storage, name)}, **own)
             for rows, kernel in zip(buckets, self._kernels, strict=True)
         ]
         chosen = self._buckets._split
@@ -179,6 +178,8 @@ class BucketKernel:
 def _delivered(storage: Any, out: Any) -> Any:
     """Put a dense result into the tensor given as `out`."""
     place = out.__openwork_place__()
+    if isinstance(place.values, np.ndarray) and not place.values.flags.writeable:
+        raise DataError(f"{out.name} is read-only", code="E505")
     place.values[...] = storage.values
     out.__openwork_store__(place)
     return out
@@ -211,7 +212,7 @@ def bucketed(
     statements = []
     for n, text in enumerate(texts):
         if kept is not None:
-            source = kept[n].operand
+            source = part_of(own.source, kept[n].storage, found.name)
         else:
             format = ROWS if found.listed else wanted[n] or format_of_view(own.format)
             source = _blank(own, format, found)
@@ -221,18 +222,24 @@ def bucketed(
     return Buckets(tuple(statements), limits, said, found, partition, make)
 
 
+def part_of(source: Any, storage: Storage, name: str) -> Any:
+    """The operand `source` with some of its rows, or a list of these, under a name."""
+    return source.__openwork_part__(name, storage.shape, facts_of(storage), storage)
+
+
 def own_result(found: Split) -> bool:
     """Whether buckets write into one result, instead of each into its own."""
     return found.written.lhs.tensor.format.is_dense
 
 
-def _blank(own: TensorVar, format: Any, found: Split) -> Operand:
+def _blank(own: TensorVar, format: Any, found: Split) -> Any:
     """The operand of a bucket before there is data."""
     shape = own.shape if own.shape is not None else (None,) * own.format.ndim
     if found.listed:
         shape = (shape[own.format.order[0]],)
-        return Operand(found.name, shape, facts_for(format, BOOL))
-    return Operand(found.name, shape, facts_for(format, own.dtype, own.fill))
+        return own.source.__openwork_part__(found.name, shape, facts_for(format, BOOL), None)
+    facts = facts_for(format, own.dtype, own.fill)
+    return own.source.__openwork_part__(found.name, shape, facts, None)
 
 
 def _checked(by: str, bounds: Sequence[int]) -> tuple[int, ...]:

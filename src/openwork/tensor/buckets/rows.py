@@ -22,8 +22,6 @@ from openwork.format.levels.width import index_dtype
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, is_on_gpu
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.pack import pack, unpack
-from openwork.tensor.exchange.facts import facts_of
-from openwork.tensor.operand import Operand
 
 ROWS = Format([Compressed])
 
@@ -33,12 +31,12 @@ class Bucket:
     """Some rows of an operand.
 
     Args:
-        operand: the operand with these rows alone, or the list of them.
+        storage: the operand with these rows alone, or the list of them.
         count: how many rows.
         entries: how many they have.
     """
 
-    operand: Operand
+    storage: Storage
     count: int
     entries: int
 
@@ -86,8 +84,7 @@ class Partition:
                 made = _view(storage, places)
             else:
                 made = _copied(storage, places, format)
-            operand = Operand("rows", made.shape, facts_of(made), made)
-            buckets.append(Bucket(operand, int(places.size), entries))
+            buckets.append(Bucket(made, int(places.size), entries))
         return buckets
 
 
