@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from openwork.algebra.entries import Entry
+from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number, numbers_of
 from openwork.errors import FormatError
@@ -183,7 +183,13 @@ class Storage:
         return replace(self, dtype=dtype, values=values, fill=number(self.fill, dtype))
 
     def _with_records(self, dtype: DType) -> Self:
-        """Records in another precision."""
+        """Records in another precision; complex numbers as records of two, and back."""
+        if isinstance(self.dtype, Complex) and dtype.kind == "c":
+            plain, type = self.laid_out(AOS), as_complex(self.dtype)
+            return replace(plain, dtype=type, values=plain.values.view(type)).astype(dtype)
+        if isinstance(dtype, Complex) and self.dtype.kind == "c":
+            plain = self.astype(as_complex(dtype))
+            return replace(plain, dtype=dtype, values=plain.values.view(dtype.scalar))
         if not is_held(self.dtype, dtype) or not isinstance(dtype, Entry):
             raise FormatError(
                 f"{self.dtype} cannot become {dtype}",
@@ -294,6 +300,11 @@ class Storage:
     def pointers(self) -> tuple[int, ...]:
         """The addresses of all arrays, as kernels take them."""
         return tuple([address(array) for array in self.addressed])
+
+
+def as_complex(entry: Complex) -> np.dtype[Any]:
+    """NumPy's complex type with parts of the type of a record's."""
+    return np.result_type(entry.scalar, np.complex64)
 
 
 def placement_of(format: Format, dtype: DType, beside: np.dtype[Any] | None = None) -> Placement:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.entries import Entry
+from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.types import as_numbers
 from openwork.errors import FormatError
 from openwork.format.formats import BSR, CSC, CSR, DIA, Format, dense
@@ -20,7 +20,7 @@ from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.gpu.cuda import DeviceStorage
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Storage, as_complex
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import differs, to_dense, to_numbers, unpack
 from openwork.tensor.exchange.records import records_to_scipy
@@ -45,6 +45,8 @@ def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
     divide the shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays
     are copies unless `share`."""
     storage = storage.laid_out(AOS)
+    if isinstance(storage.dtype, Complex):
+        storage = storage.astype(as_complex(storage.dtype))
     if len(storage.shape) != 2:
         raise FormatError(
             f"{name} has {len(storage.shape)} modes, but SciPy matrices have two",
