@@ -19,6 +19,7 @@ from openwork.format.formats import Format
 from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, placement
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address, zeros
+from openwork.runtime.relayout import relayout
 
 Array = np.ndarray[Any, Any]
 Levels = tuple[Mapping[str, Array], ...]  # the index arrays of each level, by their names
@@ -59,7 +60,7 @@ class Storage:
         """The values as an array of elements: numbers, or records, copied from other layouts."""
         values = self.values
         if self.format.layout != AOS:
-            values = np.ascontiguousarray(self.placement.gathered(values, self.places)).reshape(-1)
+            values = self.laid_out(AOS).values
         return values.view(self.dtype.dtype) if isinstance(self.dtype, Entry) else values
 
     @cached_property
@@ -95,10 +96,9 @@ class Storage:
         beside, levels = self._beside, self.levels
         if format.layout == PACKED and format.packed_array is not None:
             beside = levels[-1][format.packed_array].dtype
-        rows = self.placement.gathered(self.values, self.places)
         made = placement_of(format, self.dtype, beside)
         values = self._zeros(int(made.room(self.places)), self.values.dtype)
-        made.scatter(rows, values)
+        relayout(self.values, self.placement, values, made, self.places)
         laid = replace(self, format=format, values=values)
         if self.format.layout == PACKED and format.packed_array is not None:
             own = levels[-1][format.packed_array].copy()

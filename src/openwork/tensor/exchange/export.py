@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Complex, Entry
-from openwork.algebra.types import as_numbers
+from openwork.algebra.types import as_numbers, copied
 from openwork.errors import FormatError
 from openwork.format.formats import BSR, CSC, CSR, DIA, Format, dense
 from openwork.format.layouts import AOS
@@ -144,7 +144,7 @@ def to_coo(storage: Storage) -> tuple[Any, Any]:
         coords = np.empty((2, storage.places), dtype)
         coords[row] = np.repeat(np.arange(storage.shape[row], dtype=dtype), np.diff(arrays["pos"]))
         coords[column] = arrays["crd"]
-        return coords, as_numbers(storage.elements.copy())
+        return coords, as_numbers(copied(storage.elements))
     coords, values = unpack(storage)
     shared = np.may_share_memory(values, storage.values)
-    return coords, as_numbers(values.copy() if shared else values)
+    return coords, as_numbers(copied(values) if shared else values)

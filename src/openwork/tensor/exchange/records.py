@@ -34,7 +34,7 @@ def as_records(array: Array, entry: Entry, name: str) -> Array:
         raise _no_records(array, entry, name)
     if array.dtype.kind == "c" and isinstance(entry, Complex):
         wide = array.astype(np.result_type(entry.scalar, "complex64"), copy=False)
-        return np.ascontiguousarray(wide).view(entry.dtype)
+        return np.ascontiguousarray(wide).view(entry.dtype).reshape(array.shape)
     axes = len(entry.shape)
     if array.dtype.kind not in "biuf" or array.shape[array.ndim - axes :] != entry.shape:
         raise _no_records(array, entry, name)
