@@ -12,7 +12,7 @@ import pytest
 import openwork as ow
 from openwork.format.formats import parse_format
 from openwork.format.layouts import Apart, Grouped, Placement, Together, placement
-from openwork.runtime import relayout
+from openwork.tensor.convert import relayout
 
 Q = ow.entry.quaternion("float32")
 LAYOUTS = ("AoS", "SoA", "AoSoA(4)", "packed")

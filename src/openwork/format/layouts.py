@@ -136,6 +136,11 @@ class Grouped(Placement):
         return numbers.reshape(-1, self.size, self.lanes).swapaxes(1, 2)
 
 
+def moved(source: Array, of: Placement, made: Array, to: Placement, count: int) -> None:
+    """Copy the first `count` records of an array to where they belong in another layout."""
+    to.scatter(of.gathered(source, count), made)
+
+
 @lru_cache(maxsize=256)
 def check_layout(text: str) -> str:
     """The layout that `text` names, as it is spelled.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -16,12 +16,12 @@ from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number, numbers_of
 from openwork.errors import FormatError
 from openwork.format.formats import Format
-from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, placement
+from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, moved, placement
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address, zeros
-from openwork.runtime.relayout import relayout
 
 Array = np.ndarray[Any, Any]
+Move = Callable[[Array, Placement, Array, Placement, int], None]  # see `moved`
 Levels = tuple[Mapping[str, Array], ...]  # the index arrays of each level, by their names
 
 
@@ -88,8 +88,8 @@ class Storage:
         step = size if self.format.layout == AOS else int(self.placement.room(1))
         return int(self.values.size) // step
 
-    def laid_out(self, layout: str) -> Self:
-        """The same elements in another layout."""
+    def laid_out(self, layout: str, move: Move = moved) -> Self:
+        """The same elements in another layout; `move` copies them, if there is a faster way."""
         format = self.format.with_layout(layout).of(self.dtype)
         if format == self.format:
             return self
@@ -98,7 +98,7 @@ class Storage:
             beside = levels[-1][format.packed_array].dtype
         made = placement_of(format, self.dtype, beside)
         values = self._zeros(int(made.room(self.places)), self.values.dtype)
-        relayout(self.values, self.placement, values, made, self.places)
+        move(self.values, self.placement, values, made, self.places)
         laid = replace(self, format=format, values=values)
         if self.format.layout == PACKED and format.packed_array is not None:
             own = levels[-1][format.packed_array].copy()

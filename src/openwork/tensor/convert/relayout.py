@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from openwork.format.layouts import Placement
+from openwork.format.layouts import Placement, moved
 from openwork.runtime.host.library import load
 from openwork.runtime.host.toolchain import find_toolchain
 from openwork.runtime.memory import address
@@ -22,7 +22,7 @@ _MANY = 1 << 18  # numbers; NumPy has moved fewer before a library is loaded
 def relayout(source: Array, of: Placement, made: Array, to: Placement, count: int) -> None:
     """Copy the first `count` records of an array to where the layout of another has them."""
     if not isinstance(source, np.ndarray) or source.size < _MANY or find_toolchain() is None:
-        to.scatter(of.gathered(source, count), made)
+        moved(source, of, made, to, count)
         return
     ends = [(source, of), (made, to)]
     given = [
