@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,54 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.tune.conftest import SEARCH, Pretended
 
 import openwork as ow
 from openwork.runtime import tuning_file
 from openwork.tensor.buckets.buckets import BucketKernel
 from openwork.tensor.learnt import Signature
 from openwork.tensor.measure import statistics_of
-from openwork.tune.clock import Clock
 from openwork.tune.trial import Trial, agree
-
-SEARCH = importlib.import_module("openwork.tune.search")
-Seconds = Callable[[str, str], float]
-
-
-class Pretended(Clock):
-    """Times that follow from a kernel's schedule and the format of A."""
-
-    def __init__(self, seconds: Seconds) -> None:
-        super().__init__(cold=False)
-        self.seconds, self.calls = seconds, 0
-
-    def timed(self, call: Any, count: int) -> float:
-        self.calls += 1
-        if isinstance(call, BucketKernel):
-            return self.seconds(call._buckets.text, "buckets")
-        stmt = call._origin[1][0]
-        return self.seconds(stmt.commands, repr(call._templates["A"].format))
-
-    def flush(self) -> None:
-        pass
-
-
-@pytest.fixture(autouse=True)
-def no_records() -> Iterator[None]:
-    ow.tune.clear()
-    yield
-    ow.tune.clear()
-
-
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Seconds], Pretended]:
-    """Measurements that a test makes up."""
-
-    def use(seconds: Seconds) -> Pretended:
-        clock = Pretended(seconds)
-        monkeypatch.setattr(SEARCH, "clock_for", lambda target, cold: clock)
-        return clock
-
-    return use
 
 
 def spmv(rows: int = 60, seed: int = 0, **names: str) -> ow.Statement:

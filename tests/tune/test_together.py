@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tune.test_search import no_records, pretend, spmv  # noqa: F401
+from tests.tune.test_search import spmv
 
 import openwork as ow
 
 
-def test_one_choice_for_all_and_one_each(pretend: Any) -> None:  # noqa: F811
+def test_one_choice_for_all_and_one_each(pretend: Any) -> None:
     """The first gains more than the second loses by chunks of 64; of 16, both gain a little."""
     gains = {
         (60, "chunk=64)"): 4.0, (90, "chunk=64)"): 0.5,
@@ -43,7 +43,7 @@ def test_one_choice_for_all_and_one_each(pretend: Any) -> None:  # noqa: F811
         np.testing.assert_allclose(best.kernel().to_numpy(), stmt.compile()().to_numpy())
 
 
-def test_without_a_gain_the_default_is_for_all(pretend: Any) -> None:  # noqa: F811
+def test_without_a_gain_the_default_is_for_all(pretend: Any) -> None:
     pretend(lambda schedule, format: 1.0 + bool(schedule))
     found = ow.tune.search_all([spmv(60), spmv(90, seed=1)], 600, over=("schedule",))
     assert found.text == "" and found.speedup_common == found.speedup_each == 1
