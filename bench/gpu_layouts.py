@@ -21,6 +21,7 @@ import multiprocessing
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -74,6 +75,7 @@ class Prepared(NamedTuple):
 
 
 Ways = dict[str, Callable[[], ow.Statement]]
+Host = dict[str, "Future[Any]"]  # what is made in main memory for a matrix and a type
 
 
 # -- statements -----------------------------------------------------------------------------------
@@ -133,10 +135,15 @@ def placed(found: Prepared, name: str, scalar: str) -> Storage:
     return Storage.of_values(found.matrix.shape, FORMATS[name], pattern.levels, records, 0)
 
 
-def vector_of(numbers: Array, kind: Any, layout: str) -> ow.Tensor:
-    order = numbers.ndim - len(kind.shape)
-    made = ow.tensor(numbers, dtype=kind, name="x")
-    return made.to(ow.dense(order).with_layout(layout))
+def stays(tensor: ow.Tensor) -> ow.Tensor:
+    return tensor
+
+
+def vector_of(
+    numbers: Array, kind: Any, layout: str, on: Callable[[ow.Tensor], ow.Tensor] = stays
+) -> ow.Tensor:
+    made = on(ow.tensor(numbers, dtype=kind, name="x"))
+    return made.to(ow.dense(1).with_layout(layout)).rename("x")
 
 
 def compile_ahead(family: str, scalar: str, place: int, of: int) -> int:
@@ -230,33 +237,30 @@ class Machine:
         if self.clock is not None:
             self.cp.get_default_memory_pool().free_all_blocks()
 
-    def library(self, m: Matrix, scalar: str, x: Array) -> Callable[[], Any] | None:
+    def library(self, m: Matrix, made: Any, x: Array) -> Callable[[], Any] | None:
         """cuSPARSE's product: blocks by BSR, of the expansion where needed; complex by CSR."""
+        flat = _for_library(m, x)
         if self.clock is None:
-            made = expanded(m, scalar)
-            flat = _for_library(m, x)
-            return lambda: _numbers(m, made @ flat, x.ndim == 3)
+            return lambda: made @ flat
         if m.family == "complex":
-            return self._complex(m, scalar, _for_library(m, x))
-        made, flat = expanded(m, scalar), _for_library(m, x)
+            cp = self.cp
+            A = self.sparse.csr_matrix(tuple(map(cp.asarray, made)), shape=m.shape)
+            given = cp.asfortranarray(cp.asarray(flat))  # the faster way for cuSPARSE
+            return lambda: A @ given
+        by_blocks = self.vendor.bsrmv if flat.ndim == 1 else self.vendor.bsrmm
         try:
-            if flat.ndim == 1:
-                return self.vendor.bsrmv(m.shape, m.pos, m.crd, made.data, flat)
-            call = self.vendor.bsrmm(m.shape, m.pos, m.crd, made.data, flat)
-            return lambda: _numbers(m, call(), True)
+            return by_blocks(m.shape, *made[1:], made[0], flat)
         except (self.vendor.Missing, AttributeError) as error:
             print(f"  no BSR in cuSPARSE for {m.name}: {error}")
             return None
 
-    def _complex(self, m: Matrix, scalar: str, flat: Array) -> Callable[[], Any]:
-        cp, wide = self.cp, np.result_type(scalar, "complex64")
-        values = cp.asarray(m.values.astype(scalar).view(wide).reshape(-1))
-        held = (values, cp.asarray(m.crd), cp.asarray(m.pos))
-        A = self.sparse.csr_matrix(held, shape=m.shape)
-        given = cp.asarray(flat)
-        if flat.ndim == 2:
-            given = cp.asfortranarray(given)  # the faster way for cuSPARSE
-        return lambda: A @ given
+    def for_library(self, m: Matrix, made: Any) -> Any:
+        """The arrays of a library's matrix, where it wants them: values, positions, columns."""
+        if self.clock is None:
+            return made
+        order = (made.data, made.indices, made.indptr)
+        values, columns, rows = map(self.cp.asarray, order)
+        return (values, columns, rows) if m.family == "complex" else (values, rows, columns)
 
 
 def _for_library(m: Matrix, x: Array) -> Array:
@@ -266,17 +270,12 @@ def _for_library(m: Matrix, x: Array) -> Array:
     return x.reshape(-1) if x.ndim == 2 else x.transpose(0, 2, 1).reshape(-1, x.shape[1])
 
 
-def _numbers(m: Matrix, found: Any, wide: bool) -> Any:
-    """A library's result with record after record."""
-    if m.family == "complex" or not wide:
-        return found
-    return found.reshape(m.shape[0], -1, found.shape[1]).transpose(0, 2, 1)
-
-
-def _reals(found: Any, scalar: str) -> Any:
-    """All real numbers of a library's result."""
+def _reals(m: Matrix, found: Any, scalar: str) -> Any:
+    """All real numbers of a library's result, record after record."""
+    if m.family != "complex" and found.ndim == 2:
+        found = found.reshape(m.shape[0], -1, found.shape[1]).transpose(0, 2, 1)
     flat = found.copy(order="C").reshape(-1)
-    return flat.view(scalar) if flat.dtype.kind == "c" else flat
+    return flat.view(np.dtype(scalar)) if flat.dtype.kind == "c" else flat
 
 
 # Kernels by type and name: those of one matrix are called with others, which takes no compiling.
@@ -301,19 +300,20 @@ class Measured:
         self.X = rng.standard_normal((m.shape[1], COLUMNS, *self.other.shape)).astype(scalar)
         self.allowed = 1e-3 if scalar == "float32" else 1e-10
 
-    def run(self, tensors: Callable[[str], Storage]) -> None:
-        """Measure everything. `tensors`: the matrix in a format."""
+    def run(self, host: Host) -> None:
+        """Measure everything."""
         machine, m = self.machine, self.found.matrix
-        wanted, self.library = self._library(self.x)
+        held = machine.for_library(m, host["cuSPARSE"].result())
+        wanted, self.library = self._library(held, self.x)
         vectors = {}
         for layout in LAYOUTS:
-            x = machine.on(vector_of(self.x, self.other, layout))
+            x = vector_of(self.x, self.other, layout, machine.on)
             y = ow.empty(m.shape[0], dtype=self.other, format=x.format, name="y")
             vectors[layout] = x, y
         based: dict[str, ow.Tensor] = {}
         for name, own, layout in TRIPLES:
             if name not in based:
-                based[name] = machine.on(ow.Tensor.of(tensors(name), "A"))
+                based[name] = machine.on(ow.Tensor.of(host[name].result(), "A"))
             A, (x, y) = _in_layout(based[name], own), vectors[layout]
             stmt, given = product(A, x, y), {"A": A, "x": x}
             for way, make in ways(stmt, name).items():
@@ -330,15 +330,15 @@ class Measured:
             for grid, make in made.items():
                 key = f"{triple} {way} {grid}"
                 wanted = self._timed(key, make, {"A": A, "x": x}, wanted, self.grids)
-        self._times_matrix(based)
+        self._times_matrix(based, held)
 
     def _fastest(self, triple: str = "") -> list[str]:
         """The fastest triple and way that has grids."""
         mine = [k for k in self.times if k.startswith(triple) and not k.endswith("default")]
         return min(mine, key=self.times.__getitem__).split(" ")
 
-    def _times_matrix(self, based: dict[str, ow.Tensor]) -> None:
-        wanted, self.library_wide = self._library(self.X)
+    def _times_matrix(self, based: dict[str, ow.Tensor], held: Any) -> None:
+        wanted, self.library_wide = self._library(held, self.X)
         X = self.machine.on(ow.tensor(self.X, dtype=self.other, name="X"))
         for name, own in WIDE:
             A = _in_layout(based[name], own)
@@ -349,11 +349,12 @@ class Measured:
             for way, make in made.items():
                 wanted = self._timed(f"{name}-{own} {way}", make, given, wanted, self.wide)
 
-    def _library(self, x: Array) -> tuple[Any, float | None]:
-        call = self.machine.library(self.found.matrix, self.scalar, x)
+    def _library(self, held: Any, x: Array) -> tuple[Any, float | None]:
+        m = self.found.matrix
+        call = self.machine.library(m, held, x)
         if call is None:
             return None, None
-        return _reals(call(), self.scalar), self.machine.time(call)
+        return _reals(m, call(), self.scalar), self.machine.time(call)
 
     def _timed(
         self,
@@ -382,7 +383,8 @@ class Measured:
             wanted = found.copy()
         apart = self.machine.differs(found, wanted)
         if not apart < self.allowed:
-            raise SystemExit(f"{self.found.matrix.name}, {self.kind}, {key}: wrong by {apart}")
+            self.left_out.append(f"{key}: WRONG by {apart}")
+            return wanted
         into[key] = self.machine.time(lambda: kernel(**given))
         return wanted
 
@@ -423,7 +425,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder of the meshes and matrices")
     parser.add_argument("--out", type=Path, default=Path("bench/out"))
     parser.add_argument("--check", action="store_true", help="small, emulated, not timed")
-    parser.add_argument("--seconds", type=float, default=130.0)
+    parser.add_argument("--seconds", type=float, default=125.0)
     parser.add_argument("--matrices", nargs="*", default=None)
     given = parser.parse_args()
     started = time.monotonic()
@@ -441,35 +443,49 @@ def main() -> None:
             ahead += [pool.submit(compile_ahead, f, s, part, 4) for f in families for s in scalars]
     machine = Machine(given.check)
     say(started, f"{machine.name}: copy {machine.bandwidth:.0f} GB/s")
-    rows: list[dict[str, Any]] = []
     found = {name: future.result() for name, future in prepared.items()}
     say(started, "matrices are assembled")
     say(started, f"{sum(future.result() for future in ahead)} kernels are compiled")
     pool.shutdown()
-    with ThreadPoolExecutor(4) as threads:
-        jobs = [(found[name], scalar) for name in names for scalar in scalars]
-        hosts: dict[int, dict[str, Future[Storage]]] = {}
-        for number, (each, scalar) in enumerate(jobs):
-            for later in range(number, min(number + 2, len(jobs))):
-                if later not in hosts:
-                    at, as_ = jobs[later]
-                    hosts[later] = {n: threads.submit(placed, at, n, as_) for n in FORMATS}
-            if time.monotonic() > until:
-                say(started, f"left out: {each.matrix.name}, {scalar}: the time is up")
-                continue
-            mine = hosts.pop(number)
-            measured = Measured(machine, each, scalar, until)
-            measured.run(lambda name, mine=mine: mine[name].result())
-            rows.append(measured.row())
-            say(started, summary(rows[-1]))
-            machine.clear()
-            write(given.out, machine, rows)
-        for job in hosts.values():
-            for future in job.values():
-                future.cancel()
+    jobs = [(found[name], scalar) for name in names for scalar in scalars]
+    rows = measure(machine, jobs, until, given.out, started)
+    gone = [each for row in rows for each in row["left_out"]]
+    wrong = [each for each in gone if "WRONG" in each]
     if given.check:
-        missing = [gone for row in rows for gone in row["left_out"]]
-        print("\n".join(missing) or "every kernel was compiled and compared")
+        print("\n".join(gone) or "every kernel was compiled and compared")
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+
+
+def measure(
+    machine: Machine, jobs: list[tuple[Prepared, str]], until: float, out: Path, started: float
+) -> list[dict[str, Any]]:
+    """Measure one after another, while threads make what the next one needs in main memory."""
+    rows: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(5) as threads:
+        hosts: list[Host] = []
+        for number, (found, scalar) in enumerate(jobs):
+            for prepared, type in jobs[len(hosts) : number + 2]:
+                host: Host = {n: threads.submit(placed, prepared, n, type) for n in FORMATS}
+                host["cuSPARSE"] = threads.submit(expanded, prepared.matrix, type)
+                hosts.append(host)
+            mine, hosts[number] = hosts[number], {}
+            if time.monotonic() > until:
+                say(started, f"left out: {found.matrix.name}, {scalar}: the time is up")
+                break
+            measured = Measured(machine, found, scalar, until)
+            try:
+                measured.run(mine)
+            except Exception:
+                traceback.print_exc()
+                measured.left_out.append("WRONG: " + traceback.format_exc().splitlines()[-1])
+            if measured.times:
+                rows.append(measured.row())
+                say(started, summary(rows[-1]))
+                write(out, machine, rows)
+            machine.clear()
+        threads.shutdown(cancel_futures=True)
+    return rows
 
 
 def summary(row: dict[str, Any]) -> str:
