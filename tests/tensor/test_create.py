@@ -393,7 +393,7 @@ def test_accesses() -> None:
     assert isinstance(access.node, Access)
     assert access.node.tensor.source is A
     assert access.node == A[i, j].node
-    assert A.var == A.var
+    assert A.tensor_var == A.tensor_var
     for wrong in ((i,), (i, j, i)):
         with pytest.raises(ParseError, match="E104"):
             A[wrong]

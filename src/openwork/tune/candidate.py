@@ -63,7 +63,7 @@ def with_operands(stmt: Statement, changed: Mapping[str, Operand]) -> Statement:
         return Statement(stmt.assignment)
     rhs = stmt.assignment.rhs
     table: dict[Node, Node] = {
-        var: replace(changed[var.name].var, name=var.name)
+        var: replace(changed[var.name].tensor_var, name=var.name)
         for var in walk(rhs)
         if isinstance(var, TensorVar) and var.name in changed
     }
