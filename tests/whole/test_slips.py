@@ -32,7 +32,6 @@ SLIPS: dict[str, tuple[str, Callable[[], Any]]] = {
     "a text on the right": ("E112", lambda: ow.assign(y[i], "x")),
     "an element beyond the last": ("E204", lambda: y[9]),
     "an element by name": ("E112", lambda: y["first"]),
-    "an element by number in an expression": ("E112", lambda: ow.assign(y[0], x[i])),
     "an unknown target": ("E606", lambda: ow.assign(y[i], x[i]).compile(target="gpu")),
 }
 
