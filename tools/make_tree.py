@@ -55,6 +55,7 @@ LAYERS = (
     "tensor/rearrange",
     "tensor/draw",
     "tensor/kernel",
+    "tensor/buckets",
     "tensor",
     "tensor/functions",
     "tensor/files/lines",
