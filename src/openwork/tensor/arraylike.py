@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.operators import BUILTIN, Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import Number, as_dtype
@@ -202,7 +203,7 @@ class Arraylike(Overloaded, Operand):
 
     def rmatvec(self, x: Any) -> Array:
         """The product of the conjugate transpose with a NumPy vector."""
-        if self.dtype.kind != "c":
+        if self._is_real:
             return self.T.matvec(x)
         return np.conj(self.T.matvec(np.conj(x)))
 
@@ -210,8 +211,11 @@ class Arraylike(Overloaded, Operand):
 
     def adjoint(self) -> Self:
         """The conjugate transpose."""
-        turned = self.T
-        return turned.conj() if self.dtype.kind == "c" else turned
+        return self.T if self._is_real else self.T.conj()
+
+    @property
+    def _is_real(self) -> bool:
+        return not isinstance(self.dtype, Entry) and self.dtype.kind != "c"
 
     @property
     def H(self) -> Self:
@@ -421,8 +425,8 @@ class Arraylike(Overloaded, Operand):
 
     # Scalars
 
-    def item(self) -> Number:
-        """The value of a tensor without modes, as a Python number.
+    def item(self) -> Number | tuple[float, ...]:
+        """The value of a tensor without modes, as a Python number; a tuple of those of a record.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([1.0, 2.5]).sum().item()
@@ -432,7 +436,9 @@ class Arraylike(Overloaded, Operand):
             raise ShapeError(
                 f"{self.name} has {self.order} modes and is not one number", code="E204"
             )
-        value: Number = self.storage.values.item()
+        value: Number | tuple[float, ...] = self.storage.elements.item()
+        if isinstance(self.dtype, Complex) and isinstance(value, tuple):
+            return complex(*value)
         return value
 
     def __float__(self) -> float:
@@ -448,7 +454,7 @@ class Arraylike(Overloaded, Operand):
         return int(self)
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self.item())  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
         if self.order:
@@ -457,7 +463,8 @@ class Arraylike(Overloaded, Operand):
                 code="E112",
                 hint="compare whole tensors with A.equals(B); A == B compares their elements",
             )
-        return bool(self.item())
+        value = self.item()
+        return any(value) if isinstance(value, tuple) else bool(value)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and not self.order else format(str(self), spec)
