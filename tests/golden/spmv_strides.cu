@@ -1,11 +1,12 @@
 typedef int int32_t;
 typedef int index_t;
 
-// forall i0:  [GPUBlock, NoRaces by 264, 64 threads, 2 per multiprocessor]
-//   forall i1:  [GPUThread, NoRaces]
+// forall tile:  [GPUBlock, NoRaces by 264, 64 threads, 2 per multiprocessor]
+//   forall row:  [GPUThread, NoRaces]
 //     forall j:
-//       R(i) += A(i,j) * B(j)
-// such that split(i, i0, i1, 64)
+//       y(i) += A(i,j) * x(j)
+// such that split(i, tile, row, 64)
+// In the code, y is R, x is B, tile is i0, row is i1.
 extern "C" __global__ void __launch_bounds__(64, 2) kernel_1(
     const index_t i0_end,
     const index_t i_size,

@@ -5,6 +5,7 @@ Loops are made by the functions here, so that a field of `For` that moves is cha
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -79,3 +80,8 @@ def program(*body: p.Stmt, made: dict[p.Array, p.Expr] | None = None) -> p.Progr
 
 
 DOUBLE = p.Store(Y, I, times(X[I], TWO))
+
+
+def code(text: str) -> str:
+    """C or CUDA without its comments, and without lines that hold nothing else."""
+    return "\n".join(line for line in re.sub(r"//.*", "", text).splitlines() if line.strip())

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.program.small import code
 
 import openwork as ow
 from openwork.program.remarks import harmless, named, spoken, title
@@ -19,11 +20,6 @@ def product(matrix: str, vector: str, result: str, row: str, col: str, target: s
     x, y = ow.tensor(np.ones(5), name=vector), ow.empty(5, name=result)
     i, j = ow.indices(f"{row} {col}")
     return ow.assign(y[i], A[i, j] * x[j]).compile(target=target)
-
-
-def code(text: str) -> str:
-    """`text` without comments, and lines that hold nothing else."""
-    return "\n".join(line for line in re.sub(r"//.*", "", text).splitlines() if line.strip())
 
 
 @pytest.mark.parametrize("target", TARGETS)

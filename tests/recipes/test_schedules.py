@@ -80,6 +80,13 @@ def ttm() -> Any:
     return ow.parse("T(i,j,l) = X(i,j,k) * G(k,l)", T=ow.empty((20, 30, 32), name="T"), X=X, G=G)
 
 
+def outer() -> Any:
+    """A product without a sum: rows have no loop inside of their columns."""
+    u = ow.tensor(DENSE[:, 0] * (DENSE[:, 0] > 0.5), format=ow.Format([ow.Compressed]), name="u")
+    O, v = ow.empty((len(DENSE), 32), name="O"), ow.tensor(DENSE[0, :32].copy(), name="v")
+    return ow.parse("O(i,k) = u(i) * v(k)", O=O, u=u, v=v)
+
+
 APPENDIX = {
     **{name: (spmv, text) for name, text in examples.SCHEDULES.items()},
     **{name: (mttkrp, text) for name, text in examples.MTTKRP.items()},
@@ -111,6 +118,7 @@ RECIPES = {
     "staged TTV": lambda: r.position_staged(ttv(), 1, 4),
     "TTV": lambda: r.position_split(ttv()),
     "SpMM rows": lambda: r.spmm_rows(spmm(32)),
+    "rows of an outer product": lambda: r.spmm_rows(outer()),
     "SpMM strips": lambda: r.spmm_rows(spmm(128)),
     "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
     "SpMM positions": lambda: r.spmm_positions(spmm(32), 16),
@@ -158,6 +166,7 @@ def expected(stmt: Any) -> Any:
         "N": lambda: np.einsum("iklm,kj,lj,mj->ij", X4.to_numpy(), f, g, f, optimize=True),
         "D": lambda: MATRIX.toarray() * (S @ Q.T),
         "V": lambda: np.einsum("ijk,k->ij", dense, g[:, 0]),
+        "O": lambda: np.outer(DENSE[:, 0] * (DENSE[:, 0] > 0.5), DENSE[0, :32]),
         "T": lambda: np.einsum("ijk,kl->ijl", dense, g),
     }[name]()
 
@@ -349,13 +358,13 @@ def test_few_rows_that_fill_tiles_get_them(
 
 
 KINDS = {
-    "y(j) = A(i,j) * u(i)": "split(p1, p10, p11, 256)",
-    "S(i,j) = A(i,j) * x(j)": "split(p1, p10, p11, 256)",
-    "D(i,j) = A(i,j) * x(j)": "split(p1, p10, p11, 256)",
+    "y(j) = A(i,j) * u(i)": "split(tile, entry, thread, 256)",
+    "S(i,j) = A(i,j) * x(j)": "split(tile, entry, thread, 256)",
+    "D(i,j) = A(i,j) * x(j)": "split(tile, entry, thread, 256)",
     "s() = A(i,j)": "ParallelReduction",
-    "C(j,k) = A(i,j) * B(i,k)": "fuse(i, j, f)",
+    "C(j,k) = A(i,j) * B(i,k)": "fuse(i, j, fused)",
     "T(i,j,k) = A(i,j) * B(i,k)": "GPUThread, NoRaces",
-    "D(i,j) = E(i,j) * x(j)": "fuse(i, j, f)",
+    "D(i,j) = E(i,j) * x(j)": "fuse(i, j, element)",
     "y(i) = E(i,j) * x(j)": "GPUGroup of 32, parallel reduction",
     "s() = E(i,j)": "ParallelReduction",
 }
@@ -426,8 +435,8 @@ def test_a_row_that_many_add_to_is_added_up_before() -> None:
         assert "GPUThread, Atomics" in _chosen(lengths, 0, "float32")
     assert "where" not in _chosen(few, 4, "float64")
     assert "where" in _chosen(crowded, 4, "float64")
-    assert "split(p1, p10, p11, 4)" in _chosen(few, 32, "float32")
-    assert "split(p1, p10, p11, 32)" in _chosen(crowded, 32, "float32")
+    assert "split(tile, warp, entry, 4)" in _chosen(few, 32, "float32")
+    assert "split(tile, warp, entry, 32)" in _chosen(crowded, 32, "float32")
 
 
 def test_many_short_rows_have_a_thread_each() -> None:
@@ -436,8 +445,8 @@ def test_many_short_rows_have_a_thread_each() -> None:
     for chosen in (short, longer):
         assert "fuse" not in chosen
         assert "GPUThread, NoRaces" in chosen
-    assert "split(j_2, j_20, j_21, 2)" in short
-    assert "split(j_2, j_20, j_21, 1)" in longer
+    assert "split(column, unit, part, 2)" in short
+    assert "split(column, unit, part, 1)" in longer
     uneven = np.full(200_000, 5)
     assert "GPUThread, NoRaces" in _chosen(uneven, 0, "float64", 4_000)
     uneven[0] = 1_000

@@ -310,6 +310,11 @@ print(library.load(source).answer())
 """
 
 
+def kernels() -> list[Path]:
+    """The entries of the racers' kernel; the pool of threads is an entry, too."""
+    return [e for e in cache.entries() if "answer" in (e / cache.SOURCE).read_text()]
+
+
 @pytest.mark.needs_cc
 def test_eight_processes_race_for_one_key(root: Path) -> None:
     racers = [
@@ -332,7 +337,7 @@ def test_eight_processes_race_for_one_key(root: Path) -> None:
         answers.append(racer.communicate(timeout=60)[0])
     assert answers == ["42\n"] * 8
     assert [racer.returncode for racer in racers] == [0] * 8
-    assert len(cache.entries()) == 1
+    assert len(kernels()) == 1
     assert not leftovers(root)
 
 
@@ -346,7 +351,7 @@ def test_a_damaged_library_is_never_loaded(root: Path) -> None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert answer() == "ready\n42\n"
-    (entry,) = cache.entries()
+    (entry,) = kernels()
     good = (entry / "kernel.so").read_bytes()
     for damage in (cut(0), cut(100), cut(len(good) - 1), flip(len(good) // 2)):
         damage(entry / "kernel.so")

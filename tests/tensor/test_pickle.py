@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ own = ow.semiring("own", either, ow.operator("scaled", lambda a, b: a * b, annih
 product = ow.assign(y[i], A[i, j] * x[j])
 
 VALUES = {
-    **{name: getattr(ow, name) for name in ow.__all__ if name not in ("recipes", "entry")},
+    **{name: value for name in ow.__all__ if type(value := getattr(ow, name)) is not ModuleType},
     "either": either,
     "twice": twice,
     "widest": widest,

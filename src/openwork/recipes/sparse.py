@@ -225,7 +225,8 @@ def spmm_rows(
     stmt = stmt.split(row, "block", "warp", rows)
     stmt = stmt.order("block", *strip, "warp", lane, *inner, part)
     stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
-    stmt = stmt.unroll(inner[-1], unroll or 4)
+    for loop in inner[-1:]:
+        stmt = stmt.unroll(loop, unroll or 4)
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
     return (

@@ -129,5 +129,5 @@ def test_long_runs_that_are_merged_look_at_the_flag(count: int) -> None:
         for shift, name in enumerate("ab")
     )
     kernel = ow.assign(ow.empty((), name="s")[()], a[i] * b[i]).compile()
-    steps = kernel.source.partition("// i of A and B, in order")[2]
+    steps = kernel.source.partition("// i of a and b, in order")[2]
     assert ("if (*stop) break;" in steps) == (count > 1000)

@@ -26,12 +26,16 @@ class PosValues(Values[Pos]):
 
     def value(self, var: IndexVar, scope: Scope) -> Expr | None:
         access, level = self.relation.access, self._level
+        kind = access.tensor.format.levels[level]
         reached = self.ctx.reach_further(scope, access).reached(access)
-        if level >= len(reached):
+        # Entries that are looked up need not be there, but each coordinate has its position.
+        spans = kind.spans and level == len(reached)
+        if level >= len(reached) and not spans:
             return None
         at = self.recovery.value(access.level_vars[level], scope)
-        kind = access.tensor.format.levels[level]
-        if kind.strided and kind.locates and at is not None:
+        if at is None and spans:
+            return None
+        if at is not None and (spans or (kind.strided and kind.locates)):
             above = self.ctx.parent_place(access, level, scope).position
             begin: Expr = kind.begin(self.ctx.view(access, level), above)
             return begin + at
