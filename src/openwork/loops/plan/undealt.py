@@ -38,7 +38,8 @@ def undealt(plan: Plan) -> Plan:
 
     Raises:
         ScheduleError: E306 if the loop over turns and that over their values are not one inside the
-            other, or a workspace has elements for turns, E308 if units cannot share them, E313 if the result is assembled in pieces.
+            other, or a workspace has elements for turns, E308 if units cannot share them, E313 if
+            the result is assembled in pieces.
     """
     for relation in relations_of(plan.loops):
         if isinstance(relation, Deal):
@@ -72,8 +73,8 @@ def _without(plan: Plan, deal: Deal) -> Plan:
     keyed = next((a for a in _workspaces(changed) if children & set(a.vars)), None)
     if keyed is not None:
         raise ScheduleError(
-            f"{keyed.tensor} has an element for each turn of {deal.outer}, but which values a turn takes "
-            "is known only while it runs",
+            f"{keyed.tensor} has an element for each turn of {deal.outer}, but which values a "
+            "turn takes is known only while it runs",
             code="E306",
             hint=f"precompute along {deal.parent} before it is divided, or use assign=stride",
         )
