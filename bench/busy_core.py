@@ -9,23 +9,19 @@ All take turns. Medians say what a call takes, means what a program that makes m
 
 from __future__ import annotations
 
-import ctypes
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openmp
 import scipy.sparse as sp
 
 import openwork as ow
-from openwork.runtime.host.toolchain import find_toolchain
 
 CPUS = (0, 1)
 ROUNDS, SECONDS = 12, 0.08
@@ -63,13 +59,7 @@ def on(threads: int, kernel: Callable[[], object]) -> Callable[[], object]:
 
 def by_openmp(compiled: Any) -> Any:
     """The function of a kernel whose threads are the compiler's own."""
-    toolchain = find_toolchain()
-    assert toolchain is not None
-    plain = replace(toolchain, pooled=False)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "source.c").write_text(compiled.source)
-        plain.compile(Path(folder), plain.flags())
-        return ctypes.CDLL(f"{folder}/kernel.so").kernel
+    return openmp.load(compiled.source).kernel
 
 
 def seconds(calls: Calls) -> dict[str, list[float]]:

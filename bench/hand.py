@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openmp
 
-from openwork.runtime.host import library
-
-HAND = library.load(Path(__file__).with_name("hand.c").read_text(encoding="utf-8"))
+HAND = openmp.load(Path(__file__).with_name("hand.c").read_text(encoding="utf-8"))
 
 BANDWIDTH_TURNS = 9
 

@@ -54,6 +54,7 @@ LAYERS = (
     "tensor/exchange",
     "tensor/draw",
     "tensor/kernel",
+    "tensor/buckets",
     "tensor",
     "tensor/files/lines",
     "tensor/files",

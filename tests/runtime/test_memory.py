@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import openwork as ow
 from openwork.runtime import memory, promised
 
 FLOAT64 = np.dtype("float64")
@@ -32,6 +33,18 @@ def test_a_block_is_used_again_once_nobody_looks_at_it() -> None:
     again = memory.allocate((1 << 18) - 1000, np.dtype("int64"))
     assert address(again) == where
     assert again.dtype == np.int64 and again.flags.writeable and again.size == (1 << 18) - 1000
+
+
+def test_large_arrays_of_records_have_their_fields() -> None:
+    """Conversions of large tensors of records once failed, as these had lost them."""
+    kind = ow.entry.quaternion()
+    large = memory.allocate(1 << 16, kind.dtype)
+    assert (large.dtype, large.nbytes) == (kind.dtype, 2 << 20)
+    rng = np.random.default_rng(0)
+    coords, values = np.arange(1 << 15)[None].repeat(2, axis=0), rng.random((1 << 15, 4))
+    A = ow.tensor((coords, values), shape=(1 << 15, 1 << 15), dtype=kind)
+    for format in (ow.CSC, ow.SELL(32), ow.COO(2), ow.BSR(1, 2)):
+        assert A.to(format).to(ow.CSR).equals(A)
 
 
 def test_what_is_kept_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

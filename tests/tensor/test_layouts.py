@@ -12,6 +12,7 @@ import pytest
 import openwork as ow
 from openwork.format.formats import parse_format
 from openwork.format.layouts import Apart, Grouped, Placement, Together, placement
+from openwork.tensor.convert import relayout
 
 Q = ow.entry.quaternion("float32")
 LAYOUTS = ("AoS", "SoA", "AoSoA(4)", "packed")
@@ -285,6 +286,40 @@ def test_sparse_results(operand: str, result: str, target: str) -> None:
         assert not any(np.shares_memory(a, A.storage.values) for a in level.values())
     added = ow.parse("D(i,j) += A(i,j)", D=twice.rename("D"), A=A).compile(target=target)()
     np.testing.assert_array_equal(added.to_numpy(), 3 * A.to_numpy())
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("kind", ["quaternion", "block", "vector"])
+@pytest.mark.parametrize("scalar", ["float32", "float64"])
+def test_many_records_are_moved_in_c(
+    kind: str, scalar: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From each layout to each other one, with the same result as NumPy's."""
+    make = {"quaternion": ow.entry.quaternion, "block": lambda s: ow.entry.block(2, 3, s),
+            "vector": lambda s: ow.entry.vector(5, s)}[kind]  # fmt: skip
+    rng, dtype = np.random.default_rng(1), make(scalar)
+    coords = np.argwhere(rng.random((40, 50)) < 0.4).T
+    values = rng.random((coords.shape[1], *dtype.shape)).astype(scalar)
+    names = [*LAYOUTS, "AoSoA(64)", "AoSoA(3)"]
+    A = ow.tensor((coords, values), shape=(40, 50), dtype=dtype)
+    by_numpy = [A.to(ow.CSR.with_layout(name)) for name in names]
+    monkeypatch.setattr(relayout, "_MANY", 0)
+    for first in by_numpy:
+        for name, wanted in zip(names, by_numpy, strict=True):
+            made = first.to(ow.CSR.with_layout(name))
+            np.testing.assert_array_equal(made.storage.values, wanted.storage.values)
+            np.testing.assert_array_equal(made.to_numpy(), A.to_numpy())
+
+
+def test_a_record_is_an_item() -> None:
+    made = ow.tensor([1.0, 2.0, 3.0, 4.0], dtype=Q, name="s")
+    assert made.item() == (1.0, 2.0, 3.0, 4.0)
+    assert "(1.0, 2.0, 3.0, 4.0)" in repr(made)
+    assert made
+    assert not ow.empty((), dtype=Q)
+    with pytest.raises(TypeError):
+        float(made)
+    assert complex(ow.tensor(1 + 2j, dtype=ow.entry.complex())) == 1 + 2j
 
 
 @pytest.mark.needs_cc

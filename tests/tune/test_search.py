@@ -74,7 +74,7 @@ def reference(stmt: ow.Statement) -> Any:
 def test_the_fastest_schedule_wins(pretend: Any) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
     stmt = spmv()
-    best = ow.tune.search(stmt, 60, over=("schedule",))
+    best = ow.tune.search(stmt, 600, over=("schedule",))
     assert best.speedup == 2
     assert "chunk=64" in best.text
     assert best.formats == {}
@@ -89,7 +89,7 @@ def test_formats_and_schedules_are_chosen_together(pretend: Any) -> None:
 
     pretend(seconds)
     stmt = spmv()
-    best = ow.tune.search(stmt, 120, memory=3, uses=1e9)
+    best = ow.tune.search(stmt, 600, memory=3, uses=1e9)
     assert best.speedup == pytest.approx(2.5)
     assert "SELL" in best.formats["A"] and "chunk=16)" in best.text
     first, second = best.text.splitlines()
@@ -101,7 +101,7 @@ def test_formats_and_schedules_are_chosen_together(pretend: Any) -> None:
 def test_the_default_wins_unless_another_is_faster_than_noise(pretend: Any) -> None:
     numbers = np.random.default_rng(1)
     pretend(lambda schedule, format: 1.0 + 0.2 * numbers.random() - 0.01 * bool(schedule))
-    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    best = ow.tune.search(spmv(), 600, over=("schedule",))
     assert best.speedup == 1
     assert best.text == ""
     assert "default schedule" in best.table()
@@ -115,15 +115,15 @@ def test_conversions_count_by_their_uses(pretend: Any, monkeypatch: pytest.Monke
         return own(self, name, text)[0], 100.0
 
     monkeypatch.setattr(SEARCH._Search, "operand", slow)
-    few = ow.tune.search(spmv(), 60, over=("format",), uses=10)
+    few = ow.tune.search(spmv(), 600, over=("format",), uses=10)
     assert few.speedup == 1
-    many = ow.tune.search(spmv(), 60, over=("format",), uses=1000, again=True)
+    many = ow.tune.search(spmv(), 600, over=("format",), uses=1000, again=True)
     assert many.speedup == pytest.approx(1 / 0.6)
 
 
 def test_formats_that_take_too_much_memory_are_not_tried(pretend: Any) -> None:
     clock = pretend(lambda schedule, format: 1.0)
-    best = ow.tune.search(spmv(), 60, over=("format",), memory=1)
+    best = ow.tune.search(spmv(), 600, over=("format",), memory=1)
     reasons = {str(t.candidate): t.dropped for t in best.trials}
     assert "times the memory" in reasons["A: DIA; default schedule"]
     assert all(not t.samples for t in best.trials if "times the memory" in t.dropped)
@@ -133,7 +133,7 @@ def test_formats_that_take_too_much_memory_are_not_tried(pretend: Any) -> None:
 def test_wrong_results_are_dropped(pretend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(lambda schedule, format: 0.1 if schedule else 1.0)
     monkeypatch.setattr(SEARCH, "agree", lambda got, want: False)
-    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    best = ow.tune.search(spmv(), 600, over=("schedule",))
     assert best.text == ""
     assert all("wrong" in t.dropped for t in best.trials[1:])
 
@@ -149,7 +149,7 @@ def test_an_interrupt_returns_the_best_so_far(pretend: Any) -> None:
         return 0.2 if "balance" in schedule else 1.0
 
     pretend(seconds)
-    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    best = ow.tune.search(spmv(), 600, over=("schedule",))
     assert best.kernel().to_numpy().shape == (60,)
 
 
@@ -162,20 +162,20 @@ def test_no_time_leaves_the_default(pretend: Any) -> None:
 
 def test_what_was_found_is_known_the_next_time(pretend: Any) -> None:
     clock = pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    first = ow.tune.search(spmv(), 60)
+    first = ow.tune.search(spmv(), 600)
     assert first.source == "measured"
     calls = clock.calls
-    second = ow.tune.search(spmv(), 60)
+    second = ow.tune.search(spmv(), 600)
     assert clock.calls == calls
     assert second.text == first.text and second.speedup == 2
     assert second.source.startswith("a record of ")
-    assert ow.tune.search(spmv(), 60, again=True).source == "measured"
+    assert ow.tune.search(spmv(), 600, again=True).source == "measured"
 
 
 def test_neighbours_are_tried_first(pretend: Any) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    ow.tune.search(spmv(), 60, over=("schedule",))
-    near = ow.tune.search(spmv(80, seed=1), 60, over=("schedule",))
+    ow.tune.search(spmv(), 600, over=("schedule",))
+    near = ow.tune.search(spmv(80, seed=1), 600, over=("schedule",))
     assert "chunk=64" in near.trials[1].candidate.schedule
     assert near.trials[1].candidate.origin == "record"
 
@@ -184,7 +184,7 @@ def test_compile_takes_what_is_recorded(pretend: Any) -> None:
     stmt = spmv()
     assert "record" not in stmt.compile(tune="recorded").explain()
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    ow.tune.search(stmt, 60)
+    ow.tune.search(stmt, 600)
     kernel = stmt.compile(tune="recorded")
     said = kernel.explain()
     assert "schedule from a record of" in said and "2.00x of the default there" in said
@@ -199,7 +199,7 @@ def test_compile_takes_what_is_recorded(pretend: Any) -> None:
 
 def test_records_are_in_canonical_names(pretend: Any) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    ow.tune.search(spmv(), 60)
+    ow.tune.search(spmv(), 600)
     matrix = sp.random_array((60, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
     other = ow.parse(
         "z(r) = M(r,c) * v(c)",
@@ -212,7 +212,7 @@ def test_records_are_in_canonical_names(pretend: Any) -> None:
 
 def test_records_are_shared(pretend: Any, tmp_path: Path) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    ow.tune.search(spmv(), 60)
+    ow.tune.search(spmv(), 600)
     known = ow.tune.records()
     file = tmp_path / "records.jsonl"
     assert ow.tune.export(file) == len(known) > 0
@@ -225,7 +225,7 @@ def test_records_are_shared(pretend: Any, tmp_path: Path) -> None:
 
 def test_damaged_lines_are_skipped(pretend: Any, tmp_path: Path) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    ow.tune.search(spmv(), 60)
+    ow.tune.search(spmv(), 600)
     sound = tuning_file.path().read_text().splitlines()[0]
     facts = json.loads(sound)
     broken = [
@@ -266,7 +266,7 @@ def test_a_record_with_an_illegal_schedule_is_passed_over(pretend: Any) -> None:
     tuning_file.append([record])
     assert "record" not in stmt.compile(tune="recorded").explain()
     pretend(lambda schedule, format: 1.0)
-    assert ow.tune.search(stmt, 60, over=("schedule",)).speedup == 1
+    assert ow.tune.search(stmt, 600, over=("schedule",)).speedup == 1
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_schedules_of_ones_own_join_the_space(pretend: Any) -> None:
         yield "split(nobody,i0,i1,2)"  # does not apply
 
     pretend(lambda schedule, format: 0.5 if "split(i,i0,i1,2)" in schedule else 1.0)
-    best = ow.tune.search(spmv(), 60, over=("schedule",), more=[twos])
+    best = ow.tune.search(spmv(), 600, over=("schedule",), more=[twos])
     assert "split(i,i0,i1,2)" in best.text
     assert {"twos"} <= {t.candidate.origin for t in best.trials}
 
@@ -313,7 +313,7 @@ def test_schedules_of_ones_own_join_the_space(pretend: Any) -> None:
 def test_an_own_schedule_is_a_candidate(pretend: Any) -> None:
     stmt = spmv().split("i", "i0", "i1", 7)
     pretend(lambda schedule, format: 0.5 if "i1,7" in schedule else 1.0)
-    assert "split(i,i0,i1,7)" in ow.tune.search(stmt, 60).text
+    assert "split(i,i0,i1,7)" in ow.tune.search(stmt, 600).text
 
 
 def test_on_the_emulator_with_real_times() -> None:
@@ -337,7 +337,7 @@ def test_products_with_a_matrix_and_order_three() -> None:
 
 def test_tables_and_plots(pretend: Any, tmp_path: Path) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
-    best = ow.tune.search(spmv(), 60, over=("schedule",))
+    best = ow.tune.search(spmv(), 600, over=("schedule",))
     table = best.table().splitlines()
     assert table[0].split()[:2] == ["ms", "quartiles"]
     assert table[1].split()[0] == "500.0000"
@@ -376,7 +376,7 @@ def test_layouts_of_matrix_and_vector_are_chosen_together(
     A = ow.tensor((coords, numbers.random((coords.shape[1], 4))), shape=(20, 20), dtype=Q, name="A")
     x = ow.tensor(numbers.random((20, 4)), dtype=Q, name="x")
     stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(20, dtype=Q), A=A.to("CSR"), x=x)
-    best = ow.tune.search(stmt, 120, over=("format", "layout"), memory=3, uses=1e9)
+    best = ow.tune.search(stmt, 600, over=("format", "layout"), memory=3, uses=1e9)
     assert best.speedup == pytest.approx(2)
     assert "SELL" in best.formats["A"] and best.formats["A"].endswith("; SoA")
     assert best.formats["x"] == "dense(1); SoA"

@@ -292,6 +292,85 @@ def test_repeated_calls_and_kept_patterns() -> None:
     assert y.equals(results[0])
 
 
+INVERTED = entry.define(
+    "turn", ["c", "s"], one=(1, 0), commutative=True,
+    mul=lambda a, b: (a.c * b.c - a.s * b.s, a.c * b.s + a.s * b.c),
+    inverse=lambda a: (a.c / (a.c * a.c + a.s * a.s), -a.s / (a.c * a.c + a.s * a.s)),
+)  # fmt: skip
+QUOTIENTS = {
+    "complex": (entry.complex(), entry.complex()),
+    "quaternion": (entry.quaternion("float32"), entry.quaternion()),
+    "dual": (entry.dual(), entry.dual()),
+    "block": (entry.block(2, 3, entry.complex()), entry.complex()),
+    "vector": (entry.vector(3, entry.quaternion()), entry.quaternion()),
+    "number": (np.dtype("float64"), entry.quaternion()),
+    "a user's": (INVERTED, INVERTED),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize("kind", QUOTIENTS)
+def test_quotients(kind: str, target: str) -> None:
+    """Quotients times the divisor are the dividend, whatever its size."""
+    left, right = QUOTIENTS[kind]
+    rng = np.random.default_rng(0)
+    shape = left.shape if isinstance(left, Entry) else ()
+    a = ow.tensor(rng.standard_normal((6, *shape)), dtype=left, name="a")
+    scale = 10.0 ** np.array([0, 5, -5, 150, -150, 1])
+    size = 1.0 if kind == "a user's" else scale[:, None]  # its formula squares what it is given
+    b = ow.tensor(rng.standard_normal((6, *right.shape)) * size, dtype=right, name="b")
+    q = ow.empty(6, dtype=MUL.result((a.dtype, b.dtype)), name="q")
+    q = compute("q(i) = a(i) / b(i)", target, q=q, a=a, b=b).rename("q")
+    back = compute("r(i) = q(i) * b(i)", r=ow.empty(6, dtype=q.dtype, name="r"), q=q, b=b)
+    wanted = a.to_numpy() if shape else a.to_numpy()[:, None] * np.eye(4)[0]
+    np.testing.assert_allclose(back.to_numpy(), wanted, 1e-6, 1e-13)
+
+
+def test_quotients_of_sparse_matrices() -> None:
+    """An absent dividend stays absent; an absent divisor is zero, and no number comes of it."""
+    kind = entry.complex()
+    A, x = matrix(kind, (4, 3), "A"), ow.tensor(np.full((3, 2), 2.0), dtype=kind, name="x")
+    R = ow.empty((4, 3), dtype=kind, format=ow.CSR, name="R")
+    made = compute("R(i,j) = A(i,j) / x(j)", R=R, A=A, x=x)
+    assert made.nnz == A.nnz
+    np.testing.assert_allclose((A / ow.tensor(2.0)).to_numpy(), A.to_numpy() / 2)
+    D = ow.empty((4, 3), dtype=kind, name="D")
+    made = compute("D(i,j) = x(j) / A(i,j)", D=D, A=A, x=x)
+    there = (A.to_numpy() != 0).any(axis=-1)
+    assert np.isnan(made.to_numpy()[~there]).all()
+    assert np.isfinite(made.to_numpy()[there]).all()
+
+
+def test_transposes_do_not_conjugate() -> None:
+    for kind in (entry.complex(), entry.quaternion(), entry.block(2, 2, entry.complex())):
+        A = matrix(kind, (4, 3), "A")
+        np.testing.assert_array_equal(A.T.to_numpy(), A.to_numpy().swapaxes(0, 1))
+        np.testing.assert_array_equal(A.T.T.to_numpy(), A.to_numpy())
+        # The adjoint is asked for; its real matrix is the transpose of the matrix's.
+        adjoint = ow.conj(A.T)
+        np.testing.assert_array_equal(adjoint.expand().to_numpy(), A.expand().to_numpy().T)
+        R = ow.empty((3, 4), dtype=kind, name="R")
+        np.testing.assert_array_equal(
+            compute("R(j,i) = A(i,j)", R=R, A=A).to_numpy(), A.T.to_numpy()
+        )
+
+
+def test_complex_numbers_become_records_and_back() -> None:
+    kind, rng = entry.complex("float32"), np.random.default_rng(3)
+    M = sp.random_array((5, 4), density=0.5, rng=rng) + 1j * sp.random_array((5, 4), rng=rng)
+    for format in (ow.CSR, ow.COO(2), ow.DIA, ow.BSR(2, 2), ow.dense(2)):
+        plain = ow.tensor(M, dtype="complex64").to(format)
+        A = plain.astype(kind)
+        assert A.dtype == kind
+        assert A.astype("complex64").equals(plain)
+        assert A.astype(entry.complex()).astype("complex128").equals(plain.astype("complex128"))
+        assert abs((A.to_scipy() - plain.to_scipy()).toarray()).max() == 0
+        if not format.is_dense:
+            laid = A.to(format.with_layout("SoA"))
+            assert laid.astype("complex64").equals(plain)
+    assert kind.contract(plain).equals(A)
+
+
 def dual() -> ow.Tensor:
     """A matrix of another type than quaternions."""
     return matrix(entry.dual(), (3, 3), "D")
@@ -305,6 +384,17 @@ REFUSED = [
     ),
     (lambda q, b: q + b, "E108", "sums and differences need two entries of one type"),
     (lambda q, b: q + 1, "E108", "add is not defined for quaternion<float64> and int"),
+    (lambda q, b: q / b, "E108", "div is not defined for quaternion<float64> and block"),
+    (lambda q, b: b / b, "E108", "quotients: everything by numbers"),
+    (lambda q, b: b * ow.tensor(np.ones((3, 3, 2)), dtype=entry.vector(2)), "E108", "products:"),
+    (
+        lambda q, b: entry.define(
+            "a", ["c"], one=(1,), mul=lambda x, y: x.c * y.c, inverse=lambda x: x.c
+        ),
+        "E111",
+        "times its inverse is one",
+    ),
+    (lambda q, b: entry.define("a", ["c"], inverse=lambda x: x.c), "E111", "no product"),
     (lambda q, b: ow.exp(q), "E108", "exp is not defined for quaternion<float64>"),
     (lambda q, b: q < q, "E108", "lt is not defined"),
     (lambda q, b: ow.tensor(np.ones((3, 3)), dtype=entry.quaternion()), "E402", "(..., 4)"),

@@ -21,13 +21,21 @@ from openwork.algebra.types import as_dtype
 entry = ow.entry
 pytestmark = pytest.mark.needs_cc
 
-KINDS = ("quaternion", "complex", "block", "vector", "a user's", "float")
+KINDS = (
+    "quaternion", "complex", "dual", "block", "complex block", "vector", "a user's", "float",
+)  # fmt: skip
 LAYOUTS = ("AoS", "SoA", "AoSoA(4)", "packed")
 FORMATS = {
     "CSR": ow.CSR, "ELL": ow.ELL, "SELL(16)": ow.SELL(16), "SELL(32)": ow.SELL(32),
     "BSR": ow.BSR(2, 2), "COO": ow.COO(2), "DCSR": ow.DCSR,
 }  # fmt: skip
-TARGETS = ("cpu", "cuda-emulated")
+# Grids are as large as the data, or constant, with work assigned statically or dynamically.
+TARGETS = ("cpu", "gpu", "gpu, static grid", "gpu, dynamic grid")
+ASSIGNED = {"gpu, static grid": "stride", "gpu, dynamic grid": "dynamic"}
+ROWS = """split(i,tile,row,4), divide(tile,turn,t1,2,assign={}), parallelize(turn,GPUBlock),
+    parallelize(row,GPUThread)"""
+ENTRIES = """fuse(i,j,f), pos(f,p,A), split(p,tile,q,32), divide(tile,turn,t1,2,assign={}),
+    parallelize(turn,GPUBlock,IgnoreRaces), parallelize(q,GPUThread,Atomics)"""
 STATEMENTS = {
     "SpMV": "R(i) = A(i,j) * X(j)",
     "SpMM": "R(i,k) = A(i,j) * X(j,k)",
@@ -58,10 +66,14 @@ def types_of(kind: str, scalar: str) -> tuple[Any, Any]:
     return {
         "quaternion": lambda: (entry.quaternion(scalar), entry.quaternion(scalar)),
         "complex": lambda: (entry.complex(scalar), entry.complex(scalar)),
+        "dual": lambda: (entry.dual(scalar), entry.dual(scalar)),
+        "complex block": lambda: (
+            entry.block(2, 2, entry.complex(scalar)), entry.vector(2, entry.complex(scalar)),
+        ),
         "block": lambda: (entry.block(3, 3, scalar), entry.vector(3, scalar)),
         "vector": lambda: (entry.vector(3, scalar), as_dtype(scalar)),
         "float": lambda: (as_dtype(scalar), as_dtype(scalar)),
-    }[kind]()
+    }[kind]()  # fmt: skip
 
 
 def tensor_of(dtype: Any, format: ow.Format, shape: tuple[int, ...], name: str) -> ow.Tensor:
@@ -77,9 +89,14 @@ def tensor_of(dtype: Any, format: ow.Format, shape: tuple[int, ...], name: str) 
 
 
 def is_possible(case: Case) -> bool:
-    """Whether a case has a meaning: no products of vectors, no packed dense blocks."""
-    statement, kind, layout, _, format, *_ = case
+    """Whether a case has a meaning: no products of vectors, no packed dense blocks.
+
+    Sparse results are assembled in pieces, to which a schedule assigns no grid (E312, E313).
+    """
+    statement, kind, layout, _, format, target, _ = case
     if layout == "packed" and format == "BSR":
+        return False
+    if target in ASSIGNED and statement not in ("SpMV", "SpMM"):
         return False
     return statement != "A.*B" or kind != "vector"
 
@@ -106,7 +123,11 @@ def run(case: Case) -> None:
             tensors["B"] = tensor_of(left, sparse, (9, 8), "B")
         shape = (8, 9) if statement == "transpose" else (9, 8)
         R = ow.empty(shape, dtype=left, format=stored, name="R")
-    got = ow.parse(text, R=R, **tensors).compile(target=target)()
+    stmt = ow.parse(text, R=R, **tensors)
+    if target in ASSIGNED:
+        schedule = ENTRIES if format == "COO" else ROWS
+        stmt = stmt.schedule(schedule.format(ASSIGNED[target]))
+    got = stmt.compile(target="cpu" if target == "cpu" else "cuda-emulated")()
     assert got.format == R.format
     plain = {name: each.to(each.format.with_layout("AoS")) for name, each in tensors.items()}
     wanted = ow.parse(text, R=R.to(R.format.with_layout("AoS")), **plain).compile(target="cpu")()

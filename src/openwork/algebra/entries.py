@@ -94,6 +94,13 @@ class Entry(ABC):
     def conjugate(self, a: Numbers) -> list[Any]:
         """The numbers of the conjugate."""
 
+    def invert(self, a: Numbers) -> list[Any] | None:
+        """The numbers of the inverse; None if division is not defined.
+
+        Numbers are scaled before they are squared, so that nothing overflows on the way.
+        """
+        return None
+
     def over(self, scalar: str) -> Self:
         """The same type with numbers of type `scalar`."""
         return replace(self, scalar=scalar)
@@ -262,6 +269,9 @@ class Complex(Entry):
     def conjugate(self, a: Numbers) -> list[Any]:
         return [a[0], -a[1]]
 
+    def invert(self, a: Numbers) -> list[Any] | None:
+        return _conjugate_over_norm(self, a)
+
 
 @dataclass(frozen=True)
 class Quaternion(Entry):
@@ -280,6 +290,9 @@ class Quaternion(Entry):
     def conjugate(self, a: Numbers) -> list[Any]:
         return [a[0], -a[1], -a[2], -a[3]]
 
+    def invert(self, a: Numbers) -> list[Any] | None:
+        return _conjugate_over_norm(self, a)
+
 
 def _hamilton(a: Numbers, b: Numbers) -> list[Any]:
     return [
@@ -288,6 +301,13 @@ def _hamilton(a: Numbers, b: Numbers) -> list[Any]:
         a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
         a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
     ]
+
+
+def _conjugate_over_norm(entry: Entry, a: Numbers) -> list[Any]:
+    size = reduce(add, [abs(each) for each in a])
+    scaled = [each / size for each in a]
+    norm = reduce(add, [each * each for each in scaled])
+    return [each / norm / size for each in entry.conjugate(scaled)]
 
 
 @dataclass(frozen=True)
@@ -310,6 +330,9 @@ class Dual(Entry):
 
     def conjugate(self, a: Numbers) -> list[Any]:
         return list(a)
+
+    def invert(self, a: Numbers) -> list[Any] | None:
+        return [1.0 / a[0], -(a[1] / a[0]) / a[0]]
 
 
 @dataclass(frozen=True)
@@ -512,6 +535,10 @@ class Defined(Entry):
     def conjugate(self, a: Numbers) -> list[Any]:
         formula = dict(self.formulas).get("conj")
         return list(a) if formula is None else formula(a)
+
+    def invert(self, a: Numbers) -> list[Any] | None:
+        formula = dict(self.formulas).get("inverse")
+        return None if formula is None else formula(a)
 
     def __str__(self) -> str:
         return f"{self.word}<{self.scalar}>"

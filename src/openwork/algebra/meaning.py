@@ -19,6 +19,10 @@ _PRODUCTS = (
     "with dual, block(r, k) * block(k, c), block(r, k) * vector(k), conj(vector(n)) * vector(n), "
     "and blocks and vectors with their elements; ow.entry.define(...) defines others"
 )
+_QUOTIENTS = (
+    "quotients: everything by numbers, and by quaternions, complex and dual numbers what they "
+    "multiply; ow.entry.define(..., inverse=...) defines others"
+)
 _SUMS = "sums and differences need two entries of one type"
 
 
@@ -44,16 +48,19 @@ class Meaning:
     def on_numbers(self, values: Sequence[Number]) -> Number:
         """The operator on numbers that stand for records: so many times one."""
         split = [
-            type.numbers(value) if isinstance(type, Entry) else (value,)
+            np.array(type.numbers(value) if isinstance(type, Entry) else (value,))
             for type, value in zip(self.arguments, values, strict=True)
         ]
-        numbers: Numbers = self.formula(*split)
+        with np.errstate(all="ignore"):  # what is divided by zero is a number, too
+            numbers = [np.asarray(each).item() for each in self.formula(*split)]
         if not isinstance(self.result, Entry):
             return numbers[0]  # type: ignore[no-any-return]
         unit = self.result.one or ()
         times = next((n for n, each in zip(numbers, unit, strict=False) if each == 1), 0.0)
         for multiple in (0.0, 1.0, float(times)):
-            if self.result.has(multiple) and tuple(numbers) == self.result.numbers(multiple):
+            if self.result.has(multiple) and np.array_equal(
+                numbers, self.result.numbers(multiple), equal_nan=True
+            ):
                 return multiple
         raise InternalError(f"{numbers} is no multiple of one")
 
@@ -75,7 +82,7 @@ def meaning(operator: str, kinds: tuple[Kind, ...]) -> Meaning:
     if made is not None:
         return made
     shown = " and ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-    hints = {"mul": _PRODUCTS, "add": _SUMS, "sub": _SUMS}
+    hints = {"mul": _PRODUCTS, "add": _SUMS, "sub": _SUMS, "div": _QUOTIENTS}
     raise ParseError(
         f"{operator} is not defined for {shown}", code="E108", hint=hints.get(operator)
     )
@@ -127,6 +134,8 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
         case "div", [left, Real() as right] if left.sum is None:
             wide = left.over(widest(left.scalar, right.scalar))
             return _made((wide, right), wide, lambda a, b: [each / b[0] for each in a])
+        case "div", [left, right]:
+            return _quotient(left, right)
         case "eq" | "ne", [left, right] if left.family == right.family:
             wide = left.over(widest(left.scalar, right.scalar))
             formula = _equal if operator == "eq" else _unequal
@@ -138,6 +147,15 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
         case "real", [only] if only.one is not None and not isinstance(only, Grid):
             return _made((only,), Real(only.scalar), lambda a: [a[0]])
     return None
+
+
+def _quotient(left: Entry, right: Entry) -> Meaning | None:
+    """The product with the inverse on the right."""
+    found = product(left, right)
+    if found is None or right.invert([1.0] * right.size) is None:
+        return None
+    times = found.formula
+    return _made((left, right), found.result, lambda a, b: times(a, right.invert(b)))
 
 
 def _add(a: Numbers, b: Numbers) -> list[Any]:

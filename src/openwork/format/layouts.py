@@ -27,6 +27,7 @@ _MOST_LANES = 1 << 10
 
 # Each array of an SoA layout starts at a multiple of so many numbers, for aligned vectors.
 _ALIGNED = 32
+_UNENDING = 1 << 62  # more lanes than there are places: one group has them all
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ class Placement(ABC):
     @abstractmethod
     def apart(self, numbers: Array) -> Array:
         """A view of an array in which the last axis counts the numbers of a record."""
+
+    @abstractmethod
+    def steps(self, stride: int) -> tuple[int, int, int, int, int]:
+        """The address of a number as a formula, `lanes, group, lane, number, first`.
+
+        place // lanes * group + place % lanes * lane + index * number + first
+        """
 
     strided = False  # whether `at` depends on the stride
 
@@ -82,6 +90,9 @@ class Together(Placement):
     def room(self, count: Any) -> Any:
         return count * self.step
 
+    def steps(self, stride: int) -> tuple[int, int, int, int, int]:
+        return _UNENDING, 0, self.step, 1, self.first
+
     def apart(self, numbers: Array) -> Array:
         return numbers.reshape(-1, self.step)[:, self.first : self.first + self.size]
 
@@ -97,6 +108,9 @@ class Apart(Placement):
 
     def room(self, count: Any) -> Any:
         return (count + (_ALIGNED - 1)) // _ALIGNED * (_ALIGNED * self.size)
+
+    def steps(self, stride: int) -> tuple[int, int, int, int, int]:
+        return _UNENDING, 0, 1, stride, 0
 
     def apart(self, numbers: Array) -> Array:
         return numbers.reshape(self.size, -1).transpose()
@@ -115,8 +129,16 @@ class Grouped(Placement):
     def room(self, count: Any) -> Any:
         return (count + (self.lanes - 1)) // self.lanes * (self.lanes * self.size)
 
+    def steps(self, stride: int) -> tuple[int, int, int, int, int]:
+        return self.lanes, self.lanes * self.size, 1, self.lanes, 0
+
     def apart(self, numbers: Array) -> Array:
         return numbers.reshape(-1, self.size, self.lanes).swapaxes(1, 2)
+
+
+def moved(source: Array, of: Placement, made: Array, to: Placement, count: int) -> None:
+    """Copy the first `count` records of an array to where they belong in another layout."""
+    to.scatter(of.gathered(source, count), made)
 
 
 @lru_cache(maxsize=256)

@@ -39,12 +39,12 @@ class _Block:
 
     __slots__ = ("__array_interface__", "_block")
 
-    def __init__(self, block: Array, count: int, dtype: DType) -> None:
+    def __init__(self, block: Array, size: int) -> None:
         self._block = block
         self.__array_interface__ = {
             "data": (block.__array_interface__["data"][0], False),
-            "shape": (count,),
-            "typestr": np.dtype(dtype).str,
+            "shape": (size,),
+            "typestr": "|u1",
             "version": 3,
         }
 
@@ -72,7 +72,7 @@ def allocate(count: int, dtype: DType) -> Array:
     except (KeyError, IndexError):
         check_memory(rounded, "the result")
         block = _promised(np.empty(rounded, np.uint8))
-    return np.asarray(_Block(block, count, dtype))
+    return np.asarray(_Block(block, size)).view(np.dtype(dtype))
 
 
 def zeros(count: int, dtype: DType, what: str = "the result") -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -11,16 +11,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from openwork.algebra.entries import Entry
+from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number, numbers_of
 from openwork.errors import FormatError
 from openwork.format.formats import Format
-from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, placement
+from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, moved, placement
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address, zeros
 
 Array = np.ndarray[Any, Any]
+Move = Callable[[Array, Placement, Array, Placement, int], None]  # see `moved`
 Levels = tuple[Mapping[str, Array], ...]  # the index arrays of each level, by their names
 
 
@@ -59,7 +60,7 @@ class Storage:
         """The values as an array of elements: numbers, or records, copied from other layouts."""
         values = self.values
         if self.format.layout != AOS:
-            values = np.ascontiguousarray(self.placement.gathered(values, self.places)).reshape(-1)
+            values = self.laid_out(AOS).values
         return values.view(self.dtype.dtype) if isinstance(self.dtype, Entry) else values
 
     @cached_property
@@ -87,18 +88,17 @@ class Storage:
         step = size if self.format.layout == AOS else int(self.placement.room(1))
         return int(self.values.size) // step
 
-    def laid_out(self, layout: str) -> Self:
-        """The same elements in another layout."""
+    def laid_out(self, layout: str, move: Move = moved) -> Self:
+        """The same elements in another layout; `move` copies them, if there is a faster way."""
         format = self.format.with_layout(layout).of(self.dtype)
         if format == self.format:
             return self
         beside, levels = self._beside, self.levels
         if format.layout == PACKED and format.packed_array is not None:
             beside = levels[-1][format.packed_array].dtype
-        rows = self.placement.gathered(self.values, self.places)
         made = placement_of(format, self.dtype, beside)
         values = self._zeros(int(made.room(self.places)), self.values.dtype)
-        made.scatter(rows, values)
+        move(self.values, self.placement, values, made, self.places)
         laid = replace(self, format=format, values=values)
         if self.format.layout == PACKED and format.packed_array is not None:
             own = levels[-1][format.packed_array].copy()
@@ -183,7 +183,13 @@ class Storage:
         return replace(self, dtype=dtype, values=values, fill=number(self.fill, dtype))
 
     def _with_records(self, dtype: DType) -> Self:
-        """Records in another precision."""
+        """Records in another precision; complex numbers as records of two, and back."""
+        if isinstance(self.dtype, Complex) and dtype.kind == "c":
+            plain, type = self.laid_out(AOS), as_complex(self.dtype)
+            return replace(plain, dtype=type, values=plain.values.view(type)).astype(dtype)
+        if isinstance(dtype, Complex) and self.dtype.kind == "c":
+            plain = self.astype(as_complex(dtype))
+            return replace(plain, dtype=dtype, values=plain.values.view(dtype.scalar))
         if not is_held(self.dtype, dtype) or not isinstance(dtype, Entry):
             raise FormatError(
                 f"{self.dtype} cannot become {dtype}",
@@ -294,6 +300,11 @@ class Storage:
     def pointers(self) -> tuple[int, ...]:
         """The addresses of all arrays, as kernels take them."""
         return tuple([address(array) for array in self.addressed])
+
+
+def as_complex(entry: Complex) -> np.dtype[Any]:
+    """NumPy's complex type with parts of the type of a record's."""
+    return np.result_type(entry.scalar, np.complex64)
 
 
 def placement_of(format: Format, dtype: DType, beside: np.dtype[Any] | None = None) -> Placement:

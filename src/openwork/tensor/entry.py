@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -73,6 +74,32 @@ def vector(length: int, element: object = "float64") -> Entry:
     return Vector(inner.scalar, _extent(length), 1, _element(element, length))
 
 
+def named(text: str) -> Entry | None:
+    """The built-in type that calls itself `text`; None if there is none, as for those of users.
+
+    >>> str(named("block 3x3 of complex<float32>"))
+    'block 3x3 of complex<float32>'
+    """
+    match = _NAME.fullmatch(text)
+    if match is None or match["scalar"] not in SCALARS:
+        return None
+    scalar, places = match["scalar"], match["grids"].removesuffix(" of ").split(" of ")
+    entry: object = _SIMPLE[match["simple"]](scalar) if match["simple"] else scalar
+    for place in reversed([each for each in places if each]):
+        rows, *columns = (int(each) for each in place.split(" ")[1].split("x"))
+        if 0 in (rows, *columns):
+            return None
+        entry = block(rows, columns[0], entry) if columns else vector(rows, entry)
+    return entry if isinstance(entry, Entry) and entry.name == text else None
+
+
+_SIMPLE = {"complex": complex, "quaternion": quaternion, "dual": dual}
+_NAME = re.compile(
+    r"(?P<grids>(?:(?:vector \d{1,2}|block \d{1,2}x\d{1,2})(?: of |(?=<)))*)"
+    rf"(?P<simple>{'|'.join(_SIMPLE)}|)<(?P<scalar>[a-z0-9]+)>"
+)
+
+
 def _scalar(spec: object) -> str:
     """The type of a record's numbers."""
     dtype = as_dtype(spec)
@@ -113,6 +140,7 @@ def define(
     *,
     mul: Callable[..., Any] | None = None,
     conj: Callable[..., Any] | None = None,
+    inverse: Callable[..., Any] | None = None,
     add: Callable[..., Any] | None = None,
     zero: Sequence[float] | None = None,
     one: Sequence[float] | None = None,
@@ -129,6 +157,7 @@ def define(
         fields: the type of each field, by name; all have the same.
         mul: the product of two elements.
         conj: the conjugate; the element itself if left out.
+        inverse: what a quotient multiplies by from the right: `a / b = a * inverse(b)`.
         add: the sum; field by field if left out.
         zero: the fields of the neutral term, which annihilates in products; all 0 if left out.
         one: the fields of the neutral factor, if there is one.
@@ -150,7 +179,7 @@ def define(
     if not name.isidentifier():
         raise FormatError(f"{name!r} is not a name for an entry type", code="E402", hint="a word")
     names, scalar = _fields(name, fields)
-    formulas = {"mul": (mul, 2), "conj": (conj, 1), "add": (add, 2)}
+    formulas = {"mul": (mul, 2), "conj": (conj, 1), "inverse": (inverse, 1), "add": (add, 2)}
     made = {
         what: _traced(f"{name}.{what}", function, [(names, scalar)] * count, len(names))
         for what, (function, count) in formulas.items()
@@ -250,6 +279,19 @@ def _traced(
     return Traced(exprs)
 
 
+def _laws_of_inverses(entry: Defined, a: np.ndarray[Any, Any]) -> list[tuple[str, Any, Any]]:
+    """That elements whose inverse is finite give one with it."""
+    if entry.one is None or entry.times(entry) is None:
+        raise ParseError(f"{entry} has an inverse, but no product or no one", code="E111")
+    with np.errstate(all="ignore"):
+        inverse = entry.joined(entry.invert(entry.split(a)) or ())
+    finite = np.isfinite(entry.components(inverse)).all(axis=-1)
+    one, (a, inverse) = np.full(int(finite.sum()), entry.record(1)), (a[finite], inverse[finite])
+    mul = meaning("mul", (entry, entry)).on_arrays
+    pairs = ([a, inverse], [inverse, a])
+    return [("an element times its inverse is one", mul(pair), one) for pair in pairs]
+
+
 def check_laws(entry: Defined) -> None:
     """Try on random elements what the compiler relies on."""
     rng = np.random.default_rng(1)
@@ -275,6 +317,8 @@ def check_laws(entry: Defined) -> None:
         if entry.one is not None:
             one = np.full(64, entry.record(1))
             laws += [("one is the neutral factor", mul(pair), a) for pair in ([a, one], [one, a])]
+    if entry.invert([1.0] * entry.size) is not None:
+        laws += _laws_of_inverses(entry, a)
     for law, got, wanted in laws:
         left, right = entry.components(got), entry.components(wanted)
         wrong = np.flatnonzero(~np.isclose(left, right, 1e-5, 1e-5, equal_nan=True).all(axis=-1))

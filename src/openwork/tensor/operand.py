@@ -114,6 +114,12 @@ class Operand:
             made._facts = facts_of(storage)
         return made
 
+    def __openwork_part__(
+        self, name: str, shape: Sequence[int | None], facts: Facts, storage: Storage | None
+    ) -> Operand:
+        """An operand in place of this one for some of its rows, or a list of these."""
+        return Operand(name, shape, facts, storage)
+
     def __openwork_coerce__(self, obj: Any) -> Any:
         """`obj` as a kernel argument for this operand: eager operations pass what fits."""
         return obj

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -25,6 +26,7 @@ from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
 from openwork.runtime.tuning_file import records
+from openwork.tensor.buckets.buckets import Buckets, bucketed
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.machine import this_cpu
@@ -166,6 +168,54 @@ class Statement(Schedulable):
             trace.decide("deterministic: no atomic updates")
         made._origin = (_recompiled, (self, target, deterministic, loader))
         return made
+
+    def bucket(
+        self,
+        i: Any,
+        by: str = "length",
+        bounds: Sequence[int] = (8, 64, 1024),
+        *,
+        schedules: Sequence[str | None] | None = None,
+        formats: Sequence[Any] | None = None,
+    ) -> Buckets:
+        """Compute the rows along `i` in buckets, by how many entries they have.
+
+        Each bucket is a statement with a schedule of its own, and perhaps a format: short rows need
+        another kernel than long ones. All write to one result. Rows are sorted into buckets once
+        per operand, and entries stay where they are unless a format is given.
+
+        Args:
+            i: a variable of the result, which the first level of a sparse operand stores.
+            by: `"length"`: the entries of a row of that operand.
+            bounds: the longest row of each bucket; one more has the rest.
+            schedules: of each bucket, as text; None is the default schedule.
+            formats: of each bucket's rows; None leaves them where they are. A copy, as `A.to` makes
+                one. Where the first level is dense, only rows of the bucket are stored.
+
+        Raises:
+            ScheduleError: E316 if rows cannot be computed apart; E303 for other arguments.
+
+        Example:
+            >>> import numpy as np, openwork as ow
+            >>> A = ow.tensor(np.tri(100), format="CSR", name="A")
+            >>> stmt = ow.parse("y(i) = A(i,j) * x(j)",
+            ...     y=ow.empty(100), A=A, x=ow.tensor(np.ones(100), name="x"))
+            >>> rows = stmt.bucket("i", bounds=(10, 50), schedules=(None, None, "reorder(i,j)"))
+            >>> print(rows)
+            y(i) = sum(j, A(i,j) * x(j)), by the rows of A:
+              rows of up to 10 entries: default schedule
+              rows of up to 50 entries: default schedule
+              rows of more than 50 entries: reorder(i,j)
+            >>> bool((rows.compile()().to_numpy() == np.arange(1, 101)).all())
+            True
+        """
+        if self._given is not None:
+            raise ScheduleError(
+                "a schedule cannot be taken apart into buckets",
+                code="E303",
+                hint="statement.bucket(i, schedules=(...)) has one for each bucket",
+            )
+        return bucketed(self._assignment, i, by, bounds, schedules, formats, Statement)
 
     def _recorded(self, target: Target, tune: str) -> Statement:
         """The statement with a recorded schedule; itself where there is none that fits."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.entries import Entry
+from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import Number, as_dtype
@@ -483,8 +483,8 @@ class Tensor(Overloaded, Operand):
 
     # Python's and NumPy's protocols
 
-    def item(self) -> Number:
-        """The value of a tensor without modes, as a Python number.
+    def item(self) -> Number | tuple[float, ...]:
+        """The value of a tensor without modes, as a Python number; a tuple of those of a record.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([1.0, 2.5]).sum().item()
@@ -494,7 +494,9 @@ class Tensor(Overloaded, Operand):
             raise ShapeError(
                 f"{self.name} has {self.order} modes and is not one number", code="E204"
             )
-        value: Number = self.storage.values.item()
+        value: Number | tuple[float, ...] = self.storage.elements.item()
+        if isinstance(self.dtype, Complex) and isinstance(value, tuple):
+            return complex(*value)
         return value
 
     def __float__(self) -> float:
@@ -505,7 +507,7 @@ class Tensor(Overloaded, Operand):
         return int(self.item())  # type: ignore[arg-type]
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self.item())  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
         if self.order:
@@ -514,7 +516,8 @@ class Tensor(Overloaded, Operand):
                 code="E112",
                 hint="compare whole tensors with A.equals(B); A == B compares their elements",
             )
-        return bool(self.item())
+        value = self.item()
+        return any(value) if isinstance(value, tuple) else bool(value)
 
     __iter__ = None  # indexing is for index variables, so there is nothing to walk over
 

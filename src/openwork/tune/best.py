@@ -99,7 +99,7 @@ def _pyplot() -> Any:
         matplotlib = import_module("matplotlib")
     except ImportError as error:
         raise DataError(
-            "plots need matplotlib", code="E510", hint="pip install matplotlib"
+            "plots need matplotlib", code="E510", hint="pip install 'openwork[plot]'"
         ) from error
     matplotlib.use("Agg")
     return import_module("matplotlib.pyplot")

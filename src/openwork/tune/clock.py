@@ -16,6 +16,15 @@ _SAMPLE = 5e-4  # seconds that one measurement takes at least, so that the clock
 _MOST_CALLS = 200
 _FLUSHED = 256 << 20  # bytes: more than caches hold
 
+# A kernel that does nothing for so many nanoseconds, and how many the host needs to launch others.
+_WAIT = """extern "C" __global__ void openwork_wait(long long nanoseconds) {
+  long long start, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  while (now - start < nanoseconds);
+}"""
+_BEFORE, _LAUNCH = 100_000, 15_000
+
 
 class Clock(ABC):
     """Measures calls on one target."""
@@ -63,17 +72,21 @@ class HostClock(Clock):
 
 
 class DeviceClock(Clock):
-    """For kernels on a GPU: events around launches that wait behind others."""
+    """For kernels on a GPU: events around launches, all of which are queued before the first runs.
+
+    Else small kernels would take as long as the host needs to launch them.
+    """
 
     def __init__(self, cold: bool) -> None:
         super().__init__(cold)
         self._cp = cp = cupy()
         self._other = cp.ones(_FLUSHED // 4 if cold else 1, dtype="float32")
+        self._wait = cp.RawKernel(_WAIT, "openwork_wait")
 
     def timed(self, call: Callable[[], Any], count: int) -> float:
         """As for any clock."""
         events = self._cp.cuda.Event(), self._cp.cuda.Event()
-        self.flush()  # work that keeps the GPU busy until all launches are queued
+        self._wait((1,), (1,), (np.int64(_BEFORE + count * _LAUNCH),))
         events[0].record()
         for _ in range(count):
             call()

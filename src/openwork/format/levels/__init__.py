@@ -3,6 +3,7 @@
 from openwork.format.levels.banded import Diagonals, NumberedDiagonals, Range
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
 from openwork.format.levels.bitmap import Bitmap
+from openwork.format.levels.chosen import Chosen
 from openwork.format.levels.compressed import Compressed
 from openwork.format.levels.dense import Dense, InnerLevel, OuterLevel
 from openwork.format.levels.hashed import Hashed
@@ -33,6 +34,7 @@ __all__ = [
     "LEVELS",
     "ArrayFact",
     "Bitmap",
+    "Chosen",
     "Compressed",
     "Dense",
     "Diagonals",

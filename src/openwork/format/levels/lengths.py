@@ -25,6 +25,8 @@ from openwork.format.levels.base import (
 class LengthsLevel(Level):
     """A length for each run; `pos`, where runs begin, is their prefix sum."""
 
+    ordered: bool = True
+    unique: bool = True
     bits: int | None = None
     searches = True
     name = "Lengths"

@@ -82,22 +82,31 @@ def _addresses(array: p.Array, place: Expr) -> list[Expr]:
     return [where.at(place, n, array.stride) for n in range(where.size)]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Number(Overloaded):
-    """A number of a record while a formula runs: operators on it build expressions."""
+    """A number of a record while a formula runs: operators on it build larger ones.
 
-    expr: Expr
+    `expr`: the number as an expression, once it is built; before, it is `op` of `args`, each with
+    the type that it is converted to. `uses`: how often it occurs.
+    """
+
+    type: str
+    expr: Expr | None = None
+    op: Op | None = None
+    args: tuple[tuple[_Number | Value, str], ...] = ()
+    uses: int = 0
 
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> _Number:
         """`op` in the type of the widest argument."""
-        types = [named(arg.expr.type) for arg in args if isinstance(arg, _Number)]
+        types = [named(arg.type) for arg in args if isinstance(arg, _Number)]
         types *= 2 if len(types) < op.arity else 1
-        exprs = []
+        given: list[tuple[_Number | Value, str]] = []
         for n, arg in enumerate(args):
             type = op.argument_type(types, n).name
-            expr = arg.expr if isinstance(arg, _Number) else Value(cast(Any, arg), type)
-            exprs.append(converted(expr, type))
-        return _Number(p.Apply(op, tuple(exprs), op.result(types).name))
+            if isinstance(arg, _Number):
+                arg.uses += 1
+            given.append((arg if isinstance(arg, _Number) else Value(cast(Any, arg), type), type))
+        return _Number(op.result(types).name, op=op, args=tuple(given))
 
 
 @dataclass
@@ -192,7 +201,7 @@ class _Expansion:
                 given.append(self._once(stem, NAMED[arg.type], self.numbers(arg, code), code))
             else:
                 given.append(self._once(stem, None, [self.plain(arg, code)], code))
-        return _traced(rule, given)
+        return self._traced(rule, given, code)
 
     def _once(
         self, stem: str, entry: Entry | None, numbers: list[Expr], code: list[Stmt] | None
@@ -210,6 +219,38 @@ class _Expansion:
             code.append(p.Declare(name, number, fixed=True))
             made.append(name)
         return made
+
+    def _traced(
+        self, rule: Meaning, given: list[list[Expr]], code: list[Stmt] | None
+    ) -> list[Expr]:
+        """The formula of an operator on symbols; what it uses several times is declared."""
+        made = rule.formula(*([_Number(e.type, e) for e in numbers] for numbers in given))
+        type = rule.result.scalar if isinstance(rule.result, Entry) else rule.result.name
+        for number in made:
+            if isinstance(number, _Number):
+                number.uses += 1
+        return [
+            converted(self._built(number, code), type)
+            if isinstance(number, _Number)
+            else Value(number, type)
+            for number in made
+        ]
+
+    def _built(self, number: _Number, code: list[Stmt] | None) -> Expr:
+        """The expression of a number in a formula."""
+        if number.expr is None and number.op is not None:
+            args = (
+                converted(self._built(arg, code), type) if isinstance(arg, _Number) else arg
+                for arg, type in number.args
+            )
+            number.expr = p.Apply(number.op, tuple(args), number.type)
+            if number.uses > 1 and code is not None:
+                name = Name(take_name("part", self.taken), number.type)
+                code.append(p.Declare(name, number.expr, fixed=True))
+                number.expr = name
+        if number.expr is None:
+            raise InternalError("a number of a formula has no expression")
+        return number.expr
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -273,7 +314,8 @@ class _Expansion:
         made, entry = self.numbers(value, code), NAMED[value.type]
         reads = any(node in old for number in made for node in walk(number))
         if op is not None and _kept(op, entry) is None:
-            made, reads = _traced(meaning(op.name, (entry, entry)), [list(old), made]), True
+            rule = meaning(op.name, (entry, entry))
+            made, reads = self._traced(rule, [list(old), made], code), True
         # Nothing may change before all is read.
         return self._once("new", entry, made, code) if reads else made
 
@@ -367,11 +409,3 @@ class _Expansion:
 def _kept(op: Op | None, entry: Entry) -> Op | None:
     """The operator, if it works number by number."""
     return op if op is not None and op.adds and entry.sum is None else None
-
-
-def _traced(rule: Meaning, given: list[list[Expr]]) -> list[Expr]:
-    """The formula of an operator on symbols."""
-    made = rule.formula(*([_Number(each) for each in numbers] for numbers in given))
-    type = rule.result.scalar if isinstance(rule.result, Entry) else rule.result.name
-    exprs = (each.expr if isinstance(each, _Number) else Value(each, type) for each in made)
-    return [converted(expr, type) for expr in exprs]

@@ -15,6 +15,7 @@ from openwork.runtime.storage import Storage
 from openwork.tensor.convert.gpu import by_cupy
 from openwork.tensor.convert.lists import by_lists
 from openwork.tensor.convert.pack import by_numpy, check_order
+from openwork.tensor.convert.relayout import relayout
 from openwork.tensor.convert.rows import by_rows, rows_reach
 
 # Runs the statement `B(i,j) = A(i,j)`: from the storage of A, and a format, to the storage of B.
@@ -61,8 +62,9 @@ def convert(
     if format == storage.format:
         return storage
     if {format.layout, storage.format.layout} != {AOS}:
-        plain = convert(storage.laid_out(AOS), format.with_layout(AOS), exact=exact, assign=assign)
-        return plain.laid_out(format.layout)
+        plain = storage.laid_out(AOS, relayout)
+        there = convert(plain, format.with_layout(AOS), exact=exact, assign=assign)
+        return there.laid_out(format.layout, relayout)
     gpu = storage if isinstance(storage, DeviceStorage) else None
     many = storage.places >= LEAST_ENTRIES
     if gpu is not None:

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from openwork.algebra.types import Number
+from openwork.algebra.types import Number, copied
 from openwork.format.formats import Format
 from openwork.format.levels import Level
 from openwork.format.levels.base import coordinates
@@ -214,7 +214,7 @@ def packed(
     if not plan.in_order:
         values = zeros(below, dtype) if _is_zero(fill) else filled(below, fill, dtype)
     elif entries.borrowed:
-        values = values.copy()
+        values = copied(values)
     if not _shared(plan, entries, levels, count):
         _store(plan, entries, firsts, levels, values, (cuts, count, *extents, *places[:-1]))
     for level, arrays in zip(format.levels, levels, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openwork.algebra.types import Number
+from openwork.algebra.types import Number, copied
 from openwork.errors import InternalError
 from openwork.format.formats import BSR, COO, LIL, Format
 from openwork.format.levels import Dense, Entries, SideBySide
@@ -77,7 +77,7 @@ def by_rows(storage: Storage, format: Format) -> Storage | None:
     if format.levels == LIL.levels:
         pos, crd, values = rows
         arrays = {"len": np.diff(pos), "pos": pos, "crd": crd}
-        return Storage.of_values(shape, format, ({}, arrays), values.copy(), storage.fill)
+        return Storage.of_values(shape, format, ({}, arrays), copied(values), storage.fill)
     if not format.tiled:
         return _side_by_side(rows, shape, format, storage.fill)
     made = blocked(rows, shape[1], (format.tiles[0], format.tiles[1]), storage.fill)

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.entries import Entry
-from openwork.algebra.types import as_numbers
+from openwork.algebra.entries import Complex, Entry
+from openwork.algebra.types import as_numbers, copied
 from openwork.errors import FormatError
 from openwork.format.formats import BSR, CSC, CSR, DIA, Format, dense
 from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.gpu.cuda import DeviceStorage
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Storage, as_complex
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import differs, to_dense, to_numbers, unpack
 from openwork.tensor.exchange.records import records_to_scipy
@@ -45,6 +45,8 @@ def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
     divide the shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays
     are copies unless `share`."""
     storage = storage.laid_out(AOS)
+    if isinstance(storage.dtype, Complex):
+        storage = storage.astype(as_complex(storage.dtype))
     if len(storage.shape) != 2:
         raise FormatError(
             f"{name} has {len(storage.shape)} modes, but SciPy matrices have two",
@@ -142,7 +144,7 @@ def to_coo(storage: Storage) -> tuple[Any, Any]:
         coords = np.empty((2, storage.places), dtype)
         coords[row] = np.repeat(np.arange(storage.shape[row], dtype=dtype), np.diff(arrays["pos"]))
         coords[column] = arrays["crd"]
-        return coords, as_numbers(storage.elements.copy())
+        return coords, as_numbers(copied(storage.elements))
     coords, values = unpack(storage)
     shared = np.may_share_memory(values, storage.values)
-    return coords, as_numbers(values.copy() if shared else values)
+    return coords, as_numbers(copied(values) if shared else values)

@@ -10,7 +10,7 @@ from scipy import sparse
 from openwork.algebra.entries import Complex, Entry, Grid
 from openwork.algebra.types import SUPPORTED, as_dtype
 from openwork.errors import DataError, FormatError
-from openwork.format.formats import BSR, CSC, CSR, dense
+from openwork.format.formats import BSR, CSR, dense
 from openwork.format.layouts import AOS
 from openwork.runtime.storage import Array, Levels, Storage
 from openwork.tensor.convert.convert import convert
@@ -34,7 +34,7 @@ def as_records(array: Array, entry: Entry, name: str) -> Array:
         raise _no_records(array, entry, name)
     if array.dtype.kind == "c" and isinstance(entry, Complex):
         wide = array.astype(np.result_type(entry.scalar, "complex64"), copy=False)
-        return np.ascontiguousarray(wide).view(entry.dtype)
+        return np.ascontiguousarray(wide).view(entry.dtype).reshape(array.shape)
     axes = len(entry.shape)
     if array.dtype.kind not in "biuf" or array.shape[array.ndim - axes :] != entry.shape:
         raise _no_records(array, entry, name)
@@ -63,18 +63,15 @@ def blocks_of(matrix: Any, entry: Entry, name: str) -> Any:
 
 
 def records_to_scipy(storage: Storage, name: str) -> Any:
-    """Blocks as BSR, complex numbers as complex.
+    """Blocks as BSR.
 
     Raises:
         FormatError: E404 for other records, which SciPy does not have.
     """
-    entry, arrays = storage.dtype, storage.levels[-1]
-    if isinstance(entry, Complex) and storage.format in (CSR, CSC):
-        make = sparse.csr_array if storage.format == CSR else sparse.csc_array
-        values = storage.values.view(np.result_type(entry.scalar, "complex64"))
-        return make((values, arrays["crd"], arrays["pos"]), shape=cast(Any, storage.shape))
-    if isinstance(entry, Grid) and len(entry.shape) == 2 and storage.format == CSR:
-        blocks = entry.components(storage.elements)
+    entry = storage.dtype
+    if isinstance(entry, Grid) and len(entry.shape) == 2:
+        storage = convert(storage, CSR)
+        arrays, blocks = storage.levels[-1], entry.components(storage.elements)
         shape = tuple(n * each for n, each in zip(storage.shape, entry.outer, strict=True))
         return sparse.bsr_array((blocks, arrays["crd"], arrays["pos"]), shape=cast(Any, shape))
     raise FormatError(
@@ -117,6 +114,8 @@ def contracted(storage: Storage, entry: Entry, name: str) -> Storage:
         DataError: E505 if it is no expansion of such elements.
     """
     storage = storage.laid_out(AOS)
+    if isinstance(entry, Complex) and storage.dtype.kind == "c":
+        return storage.astype(entry)
     order = storage.format.ndim
     if order == 1:
         return _from_vector(to_dense(storage), entry, name)

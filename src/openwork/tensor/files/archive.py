@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.types import SUPPORTED, Number
 from openwork.errors import FormatError
 from openwork.format.formats import parse_format
@@ -24,6 +25,7 @@ from openwork.tensor.create import from_arrays
 from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import (
     Request,
+    as_stored,
     check_extents,
     from_entries,
     from_object,
@@ -175,6 +177,8 @@ def _from_ours(source: Source, arrays: Mapping[str, Array], request: Request) ->
         raise source.fault(f"absent entries cannot be an array of {fill.dtype}")
     value: Number = fill.item()
     values = _wanted(source, arrays, "values")
+    if "entry" in arrays:
+        values = as_stored(source, _text(source, arrays, "entry"), values, request)
     made = from_arrays(format, _shape(source, arrays), levels, values, request.name, value)
     return from_object(made, request)
 
@@ -182,7 +186,8 @@ def _from_ours(source: Source, arrays: Mapping[str, Array], request: Request) ->
 def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
     """Check that a tensor can be written, and return its writer."""
     made = BytesIO()  # an archive needs a seekable stream, which a compressed one is not
-    if source.order == 2 and (source.fill == 0 or source.format.is_dense):
+    entry = source.dtype if isinstance(source.dtype, Entry) else None
+    if source.order == 2 and entry is None and (source.fill == 0 or source.format.is_dense):
         sparse.save_npz(made, source.to_scipy())
     else:
         storage = source.storage
@@ -191,12 +196,14 @@ def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
             for n, level in enumerate(storage.levels)
             for name, array in level.items()
         }
+        if entry is not None:
+            arrays["entry"] = np.array(entry.name)
         np.savez_compressed(
             made,
             openwork=np.int64(_VERSION),
             levels=np.array(str(storage.format)),
             shape=np.array(storage.shape, dtype=np.int64),
-            fill=np.array(storage.fill, dtype=storage.dtype),
+            fill=np.array(storage.fill, dtype=storage.values.dtype),
             values=storage.values,
             **arrays,
         )

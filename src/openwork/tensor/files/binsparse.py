@@ -1,7 +1,8 @@
 """Binsparse files, .bsp.h5: arrays in an HDF5 file, and a descriptor in JSON that explains them.
 
 See https://graphblas.org/binsparse-specification; the predefined formats of vectors and matrices
-are read and written. Only this module needs the package h5py.
+are read and written. The specification has `complex[float32]` for values that are pairs of numbers;
+we write other records likewise, as `quaternion[float32]`. Only this module needs the package h5py.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.entries import SCALARS, Complex, Entry
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import DataError, FormatError
-from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, dense
+from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, Format, dense
 from openwork.runtime.memory import check_memory
-from openwork.runtime.storage import Array
+from openwork.runtime.storage import Array, as_complex
 from openwork.tensor.create import from_arrays, tensor
 from openwork.tensor.exchange.validate import LARGEST_EXTENT
-from openwork.tensor.files.entries import Request, check_extents, from_object
+from openwork.tensor.files.entries import Request, as_stored, check_extents, from_object
 from openwork.tensor.files.lines.faults import shown
 from openwork.tensor.files.lines.source import Source
 from openwork.tensor.files.symmetry import expanded
@@ -47,6 +49,7 @@ _VERSION, _MAJOR = "0.1", ("0", "1")
 _OTHER_NAMES = {"COO": "COOR", "DMAT": "DMATR", "VEC": "CVEC"}
 _STRUCTURE = re.compile(r"(symmetric|skew_symmetric|hermitian)_(lower|upper)\Z")
 _TYPE = re.compile(r"(?:(iso|complex)\[)?(?:(iso|complex)\[)?([a-z0-9]+)\]{0,2}\Z")
+_RECORDS = re.compile(rf"([^<>\[\]]+)\[({'|'.join(SCALARS)})\]\Z")
 _MOST_SHRUNK = 1032
 _UNPACKED_ANYWAY = 1 << 20  # bytes
 
@@ -81,7 +84,12 @@ def read_binsparse(source: Source, request: Request) -> Tensor:
     with h5py.File(source.seekable(), "r") as file:
         told = _describe(source, file.attrs.get("binsparse"))
         names = (*_ARRAYS[told.format][1], "values", *(("fill_value",) if told.fill else ()))
-        arrays = {name: _array(source, h5py, file, name, told.types) for name in names}
+        entry, types = _numbers_of(told.types)
+        arrays = {name: _array(source, h5py, file, name, types) for name in names}
+    if entry is not None:
+        if told.structure is not None:
+            raise source.fault(f"{told.structure[0]}, but of {entry}")
+        arrays["values"] = as_stored(source, entry, arrays["values"], request)
     return _assembled(source, told, arrays, request)
 
 
@@ -161,6 +169,19 @@ def _array(source: Source, h5py: Any, file: Any, name: str, types: Mapping[str, 
     return made
 
 
+def _numbers_of(types: Mapping[str, str]) -> tuple[str | None, Mapping[str, str]]:
+    """The entry type of values that are records, and the types with that of their numbers.
+
+    >>> _numbers_of({"values": "quaternion[float32]"})
+    ('quaternion<float32>', {'values': 'float32'})
+    """
+    text = types.get("values", "")
+    match = None if _TYPE.match(text) else _RECORDS.match(text)
+    if match is None:
+        return None, types
+    return f"{match[1]}<{match[2]}>", {**types, "values": match[2]}
+
+
 def _type(source: Source, name: str, text: str) -> tuple[Any, tuple[str, ...]]:
     """The stored element type of an array, and its modifiers."""
     match = _TYPE.match(text)
@@ -232,10 +253,14 @@ def _doubly(format: Any) -> Callable[..., Any]:
     return build
 
 
-def _runs(make: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda arrays, values, shape, name: make(
-        (values, arrays["indices_1"], arrays["pointers_to_1"]), shape=shape
-    )
+def _runs(make: Callable[..., Any], format: Format) -> Callable[..., Any]:
+    def build(arrays: Mapping[str, Array], values: Array, shape: Any, name: str | None) -> Any:
+        pos, crd = arrays["pointers_to_1"], arrays["indices_1"]
+        if values.dtype.names is not None:  # SciPy has no records
+            return from_arrays(format, shape, [None, (pos, crd)], values, name)
+        return make((values, crd, pos), shape=shape)
+
+    return build
 
 
 _BUILD: dict[str, Callable[..., Any]] = {
@@ -247,8 +272,8 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "DMATC": lambda arrays, values, shape, name: values.reshape(shape, order="F"),
     "COOR": _coordinates("indices_0", "indices_1"),
     "COOC": _coordinates("indices_1", "indices_0"),
-    "CSR": _runs(sparse.csr_array),
-    "CSC": _runs(sparse.csc_array),
+    "CSR": _runs(sparse.csr_array, CSR),
+    "CSC": _runs(sparse.csc_array, CSC),
     "DCSR": _doubly(DCSR),
     "DCSC": _doubly(DCSC),
 }
@@ -274,6 +299,8 @@ def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None
             code="E404",
             hint="use .npz or .tns",
         )
+    if isinstance(source.dtype, Complex):
+        source = source.astype(as_complex(source.dtype))
     if source.format not in _WRITTEN.values():
         source = source.to(CSF(1) if source.order == 1 else DCSR)
     format = next(name for name, known in _WRITTEN.items() if known == source.format)
@@ -283,16 +310,19 @@ def write_binsparse(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None
     if values.dtype == bool:
         values, types["values"] = values.astype(np.uint8), "bint8"
     told: dict[str, Any] = {"version": _VERSION, "format": format, "shape": list(source.shape)}
-    told |= {"number_of_stored_values": len(values), "data_types": types}
+    if isinstance(source.dtype, Entry):
+        types["values"] = f"{source.dtype.family}[{source.dtype.scalar}]"
+    stored = source.storage.places
+    told |= {"number_of_stored_values": stored, "data_types": types}
     if values.dtype.kind == "c":
         part = np.dtype(f"f{values.itemsize // 2}")
         values, types["values"] = values.view(part), f"complex[{part.name}]"
     arrays["values"] = values
     if source.fill != 0 and not source.format.is_dense:
-        arrays["fill_value"] = np.array([source.fill], dtype=source.dtype)
-        told["fill"], types["fill_value"] = True, str(source.dtype)
         if source.dtype.kind in "bc":
             raise FormatError("absent entries that are not 0 must be real", code="E404")
+        arrays["fill_value"] = np.array([source.fill], dtype=values.dtype)
+        told["fill"], types["fill_value"] = True, str(values.dtype)
     made = BytesIO()  # HDF5 needs a seekable stream, which a compressed one is not
     with h5py.File(made, "w") as file:
         file.attrs["binsparse"] = json.dumps({"binsparse": told})

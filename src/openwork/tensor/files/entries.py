@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openwork.algebra.entries import SCALARS, Entry
 from openwork.algebra.types import DType, as_dtype
 from openwork.format.formats import DCSR, Format, as_format
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import tensor
+from openwork.tensor.entry import named
 from openwork.tensor.exchange.interop import tell_of_rows, usual
 from openwork.tensor.exchange.validate import check_shape
 from openwork.tensor.files.lines.source import Source
@@ -49,6 +51,23 @@ def check_extents(source: Source, shape: tuple[int, ...], request: Request) -> N
             break
         rows *= shape[mode]
     check_memory(8 * (rows + 1), f"{source.name} in {format!r}")
+
+
+def as_stored(source: Source, name: str, numbers: Array, request: Request) -> Array:
+    """The records of the entry type of this name, one after the other, from their numbers."""
+    family, asked = name.partition("<")[0], request.dtype
+    entry = named(name)
+    if isinstance(asked, Entry) and asked.family == family and entry is None:
+        entry = next((each for each in map(asked.over, SCALARS) if each.name == name), None)
+    if entry is None:
+        raise source.fault(
+            f"its elements are {name[:80]!r}, which is no entry type of Openwork",
+            hint="if it is yours, define it as it was and pass it: dtype=",
+        )
+    if numbers.ndim != 1 or numbers.dtype.name != entry.scalar or numbers.size % entry.size:
+        shape = "x".join(map(str, numbers.shape))
+        raise source.fault(f"{shape} numbers of {numbers.dtype} are not elements of {entry}")
+    return entry.records(numbers.reshape(-1, *entry.shape))
 
 
 def from_entries(

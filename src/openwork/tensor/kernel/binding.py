@@ -32,7 +32,8 @@ class Binding:
     """A kernel with its operands bound.
 
     It holds weak references to the user's operands. `count`: the number of values of a result whose
-    positions are known. `ready`: the target's part, which can run repeatedly.
+    positions are known. `fixed`: the result had to have `result_shape`. `ready`: the target's part,
+    which can run repeatedly.
     """
 
     given: tuple[ReferenceType[Storage], ...]
@@ -46,6 +47,7 @@ class Binding:
     extents: Extents
     count: int
     wide: bool
+    fixed: bool
     cuts: tuple[Array, ...] = ()
     ready: Any = None
 
@@ -130,6 +132,7 @@ class Binder:
             extents=extents,
             count=count,
             wide=wide,
+            fixed=fixed,
         )
 
     def _sizes(

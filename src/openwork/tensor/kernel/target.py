@@ -110,7 +110,7 @@ class Launcher(ABC):
         """
         plan, binder, binding = self._plan, self.binder, self.latest
         operands = given if self._simple else binder.operands_of(given, old)
-        again = binding is not None and out is None and not binder.converts
+        again = binding is not None and (out is None or binding.fixed) and not binder.converts
         if binding is None or not again or not self._holds(binding, given, shape):
             if plan.otherwise is not None and not binder.keeps_bounds(given, shape):
                 return self._for_other_extents(plan.otherwise).launch(given, shape, old, out)

@@ -51,4 +51,4 @@ def _is_run(access: Access, var: IndexVar) -> bool:
     if not access.vars or access.level_vars[-1] != var:
         return False
     level = access.tensor.format.levels[-1]
-    return level.compact and level.contiguous and not level.locates
+    return level.compact and not level.strided and not level.locates

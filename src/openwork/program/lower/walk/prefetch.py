@@ -90,7 +90,7 @@ def _row(ctx: Context, access: Access, scope: Scope) -> tuple[p.Load, p.Expr, li
     levels = access.tensor.format.levels
     scope = ctx.reach_further(scope, access)
     at = len(scope.reached(access))
-    if not 0 < at < len(levels) or levels[at].full or not levels[at].contiguous:
+    if not 0 < at < len(levels) or levels[at].full or levels[at].strided:
         return None
     view, parent = ctx.view(access, at), ctx.parent_place(access, at, scope)
     begin, end = (f(view, parent.position) for f in (levels[at].begin, levels[at].end))

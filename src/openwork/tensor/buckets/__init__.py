@@ -1,0 +1,1 @@
+"""Rows by length: a statement as several, one for each bucket of rows, with one result."""
