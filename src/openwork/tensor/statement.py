@@ -242,7 +242,7 @@ class Statement(Schedulable):
         """The kernel of the statement with another storage of the operand `name`."""
         operand = Operand(name, storage.shape, facts_of(storage), storage)
         old = next(n for n in walk(self._assignment) if isinstance(n, TensorVar) and n.name == name)
-        rhs = substitute(self._assignment.rhs, {old: operand.var})
+        rhs = substitute(self._assignment.rhs, {old: operand.tensor_var})
         made = Statement(replace(self._assignment, rhs=rhs)).compile(target, loader=loader)
         operand._storage = None  # calls pass the data
         return made
@@ -329,7 +329,7 @@ def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any)
 
 def _renamed(tensor: Any, name: str) -> TensorVar:
     """A tensor under its name in the text."""
-    var = getattr(tensor, "var", None)
+    var = getattr(tensor, "tensor_var", None)
     if not isinstance(var, TensorVar):
         raise ParseError(
             f"{name} is a {type(tensor).__name__}, not a tensor",

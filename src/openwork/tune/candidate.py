@@ -94,7 +94,7 @@ def with_operands(stmt: Statement, changed: Mapping[str, Operand]) -> Statement:
         return Statement(stmt.assignment)
     rhs, lhs = stmt.assignment.rhs, stmt.assignment.lhs
     table: dict[Node, Node] = {
-        var: replace(changed[var.name].var, name=var.name)
+        var: replace(changed[var.name].tensor_var, name=var.name)
         for var in walk(rhs)
         if isinstance(var, TensorVar) and var.name in changed
     }
