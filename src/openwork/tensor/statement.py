@@ -26,7 +26,6 @@ from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
-from openwork.runtime.tuning_file import records
 from openwork.tensor.buckets.buckets import Buckets, bucketed
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
@@ -230,7 +229,7 @@ class Statement(Schedulable):
         if self._given is not None:
             return self
         signature = Signature.of(self._assignment, statistics_of(self._assignment))
-        for far, record in signature.nearest(records(), target.machine):
+        for far, record in signature.nearest(target.machine):
             if far > NEAR:
                 break
             if record.formats or not record.schedule:
