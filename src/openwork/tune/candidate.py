@@ -100,5 +100,5 @@ def with_operands(stmt: Statement, changed: Mapping[str, Operand]) -> Statement:
     }
     name = lhs.tensor.name
     if name in changed:
-        lhs = replace(lhs, tensor=replace(changed[name].var, name=name))
+        lhs = replace(lhs, tensor=replace(changed[name].tensor_var, name=name))
     return Statement(replace(stmt.assignment, lhs=lhs, rhs=substitute(rhs, table)))
