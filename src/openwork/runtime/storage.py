@@ -267,9 +267,12 @@ class Storage:
             run, column, places = run[there], column[there], places[there]
         return run, column, places
 
-    def entries(self) -> tuple[Array, list[Array]]:
-        """The position of every entry's value, and its coordinate on each level."""
-        return self._walk(len(self.format.levels))
+    def entries(self, depth: int | None = None) -> tuple[Array, list[Array]]:
+        """The position of every entry's value, and its coordinate on each level.
+
+        `depth`: of the first so many levels instead of all.
+        """
+        return self._walk(len(self.format.levels) if depth is None else depth)
 
     def _walk(self, depth: int) -> tuple[Array, list[Array]]:
         """The entries of the level at `depth`: their positions, and the coordinates so far."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import openwork as ow
 from openwork.errors import DataError, FormatError, OpenworkError, ShapeError
 from openwork.format.formats import CSB, CSC, CSF, CSR, DCSR, Format, dense
 from openwork.format.levels import ArrayFact, Bitmap, Compressed, Dense, Level, Range
@@ -348,3 +349,20 @@ def test_wide_indices_of_scipy_become_narrow() -> None:
     wide.indices[3] = 2**32  # which must not turn into 0
     with pytest.raises(DataError, match="E503"):
         tensor(wide)
+
+
+@pytest.mark.parametrize("below", [ow.Dense, ow.Bitmap])
+def test_parents_of_looked_up_levels_are_there_once(below: ow.Level) -> None:
+    """A coordinate is looked up below one parent: what another one has would be lost."""
+    format = ow.Format([ow.Compressed(unique=False), below, ow.Compressed])
+    flags = {"bit": np.ones(6, np.int8)} if below is ow.Bitmap else {}
+    pos = np.array([0, 1, 1, 2, 2, 2, 3], np.int32)
+    entries = {"pos": pos, "crd": np.array([0, 1, 2], np.int32)}
+    for crd, sound in (([0, 1, 2], True), ([0, 0, 1], False)):
+        parents = {"pos": np.array([0, 3], np.int32), "crd": np.array(crd, np.int32)}
+        levels = [parents, flags, entries]
+        if sound:
+            assert ow.from_arrays(format, (3, 2, 3), levels, np.ones(3)).to_numpy().sum() == 3
+            continue
+        with pytest.raises(ow.DataError, match="E504"):
+            ow.from_arrays(format, (3, 2, 3), levels, np.ones(3))

@@ -1,7 +1,7 @@
 """The levels, one file each; `LEVELS` has the ones that text can name."""
 
 from openwork.format.levels.banded import Diagonals, NumberedDiagonals, Range
-from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed
+from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, chain_end
 from openwork.format.levels.bitmap import Bitmap
 from openwork.format.levels.chosen import Chosen
 from openwork.format.levels.compressed import Compressed
@@ -55,4 +55,5 @@ __all__ = [
     "Singleton",
     "Sliced",
     "is_hashed",
+    "chain_end",
 ]

@@ -11,7 +11,7 @@ all entries of the level. They are equal for most levels, and differ where runs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -300,3 +300,13 @@ def positions(counts: Array) -> Array:
     pos = np.zeros(len(counts) + 1, dtype=index_dtype(total))
     np.cumsum(counts, out=pos[1:])
     return pos
+
+
+def chain_end(levels: Sequence[Level], first: int) -> int:
+    """Where the levels end that tell repeated coordinates of level `first` apart.
+
+    In a level that is looked up, a coordinate is found below one parent, so parents with the same
+    coordinates may not have several blocks of it.
+    """
+    below = range(first + 1, len(levels))
+    return next((n for n in below if levels[n].full or not levels[n].walks), len(levels))

@@ -18,7 +18,7 @@ from openwork.algebra.types import Number, as_dtype, as_element, as_numbers, num
 from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.layouts import AOS
-from openwork.format.levels import Entries, Level
+from openwork.format.levels import Entries, Level, chain_end
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import check_memory, filled
 from openwork.runtime.storage import Array, Storage
@@ -124,8 +124,8 @@ def _told_apart(levels: Sequence[Level], n: int) -> int:
     """The level whose coordinates distinguish the positions of level `n`: itself, or one below."""
     if levels[n].unique:
         return n
-    sparse = [m for m in range(n, len(levels)) if not levels[m].full]
-    return next((m for m in sparse if levels[m].unique), sparse[-1])
+    chain = range(n, chain_end(levels, n))
+    return next((m for m in chain if levels[m].unique), chain[-1])
 
 
 def _pack_sorted(

@@ -10,7 +10,7 @@ unique) are checked for every level in the same way. The long loops are compiled
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,7 +19,7 @@ import numpy as np
 from openwork.algebra.types import INT32, INT64
 from openwork.errors import DataError, ShapeError
 from openwork.format.layouts import AOS
-from openwork.format.levels import Level
+from openwork.format.levels import Level, chain_end
 from openwork.runtime.host.support import check_coordinates, check_positions, check_tuples
 from openwork.runtime.memory import allocate
 from openwork.runtime.storage import Array, Storage
@@ -188,6 +188,10 @@ def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
     first = next((n for n, level in enumerate(format.levels) if not level.unique), None)
     if not ordered or first is None:
         return
+    end = chain_end(format.levels, first)
+    if end < len(format.levels):
+        # What is looked up below has one parent for the same coordinates.
+        check_tuples(_sorted(storage.entries(end)[1], format.levels[:end]), None, array=name)
     in_order = all(level.ordered for level in format.levels[first:])
     lists = all(map(_lists_coordinates, format.levels[first:]))
     if in_order and lists and all(level.boundaries is None for level in format.levels[first + 1 :]):
@@ -196,11 +200,15 @@ def _check_entries(storage: Storage, name: str, ordered: bool) -> None:
         pos = None if boundaries is None else storage.levels[first][boundaries]
         check_tuples([arrays["crd"] for arrays in storage.levels[first:]], pos, array=name)
     else:
-        _, columns = storage.entries()
-        if not all(level.ordered for level in format.levels):
-            sort = np.lexsort(columns[::-1])
-            columns = [column[sort] for column in columns]
-        check_tuples(columns, None, array=name)
+        check_tuples(_sorted(storage.entries()[1], format.levels), None, array=name)
+
+
+def _sorted(columns: list[Array], levels: Sequence[Level]) -> list[Array]:
+    """The coordinates of entries in order, whatever that of the levels is."""
+    if all(level.ordered for level in levels):
+        return columns
+    sort = np.lexsort(columns[::-1])
+    return [column[sort] for column in columns]
 
 
 def _check_edge(storage: Storage, mode: int, name: str) -> None:
