@@ -101,6 +101,19 @@ class Entry(ABC):
         """
         return None
 
+    @property
+    def decoded(self) -> Entry:
+        """The type that elements are computed in: another one if fewer numbers are stored."""
+        return self
+
+    def decode(self, a: Numbers) -> list[Any]:
+        """The numbers of an element of `decoded`, from those that are stored."""
+        return list(a)
+
+    def encode(self, a: Numbers) -> list[Any]:
+        """The numbers to store."""
+        return list(a)
+
     def over(self, scalar: str) -> Self:
         """The same type with numbers of type `scalar`."""
         return replace(self, scalar=scalar)
@@ -215,8 +228,12 @@ class Entry(ABC):
         return made
 
     def cast(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Records of the same family, in the precision of this type."""
-        return records.astype(self.dtype, copy=False)
+        """Records of the same family, in the precision of this type; encoded ones are decoded."""
+        given = STORED[records.dtype]
+        if given.family == self.family:
+            return records.astype(self.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            return self.joined(self.encode(given.decode(given.split(records))))
 
     def records(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """An array with trailing component axes as records, without a copy if possible."""

@@ -92,7 +92,12 @@ def is_held(kind: Kind, dtype: DType) -> bool:
     """Whether an entry type can hold values of `kind`, or a number type records: it cannot."""
     if not isinstance(dtype, Entry) or not isinstance(kind, Entry):
         return False
-    return kind.family == dtype.family
+    return kind.decoded.family == dtype.decoded.family
+
+
+def conversion(given: Entry, wanted: Entry) -> Meaning:
+    """What converts between an encoded type and the one that its elements are computed in."""
+    return Meaning((given,), wanted, lambda a: wanted.encode(given.decode(a)))
 
 
 def stays(kind: Kind, dtype: DType) -> bool:
@@ -110,7 +115,7 @@ def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
     found: list[Entry] = []
     for kind in kinds:
         if isinstance(kind, Entry):
-            found.append(kind)
+            found.append(kind.decoded)
         elif isinstance(kind, type) and kind in (int, float):  # weak: as the numbers beside it
             found.append(Real(records[0].scalar))
         elif isinstance(kind, np.dtype) and kind.kind in "biuf":

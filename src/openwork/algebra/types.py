@@ -151,6 +151,8 @@ def promote(*kinds: Kind) -> DType:
 def _widest_entry(kinds: tuple[Kind, ...]) -> Entry:
     """The entry type of one family that holds all of `kinds`."""
     entries = [kind for kind in kinds if isinstance(kind, Entry)]
+    if len({entry.family for entry in entries}) > 1:
+        entries = [entry.decoded for entry in entries]
     if len(entries) < len(kinds) or len({entry.family for entry in entries}) > 1:
         shown = " and ".join(str(strong(kind)) for kind in kinds)
         raise ParseError(f"no element type holds {shown}", code="E108", hint="cast one of them")

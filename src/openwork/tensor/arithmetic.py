@@ -36,7 +36,9 @@ def add_up(operand: Operand, axis: int | Sequence[int] | None) -> Operand:
 
     def build(accesses: Sequence[Access]) -> Result:
         dtype = accesses[0].dtype
-        if not isinstance(dtype, Entry):
+        if isinstance(dtype, Entry):
+            dtype = dtype.decoded
+        else:
             dtype = as_dtype(np.add.reduce(np.empty(0, dtype)).dtype)
         return Result(accesses[0], dense(len(kept)), dtype)
 
