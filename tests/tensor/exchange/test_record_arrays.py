@@ -75,7 +75,7 @@ def test_copies_updates_and_drawings(kind: str, layout: str) -> None:
 
 
 def test_a_kernel_takes_what_its_types_can_hold() -> None:
-    """Encoded elements where it expects decoded ones, and narrow ones where it expects wide ones."""
+    """Encoded elements where it expects decoded ones, but no wider and no other ones."""
     unit, plain = entry.unit_quaternion("float32"), entry.quaternion("float32")
     A = ow.tensor(np.eye(4)[:, None, :], dtype=plain, format=ow.CSR, name="A")
     y = ow.empty(4, dtype=plain, name="y")
