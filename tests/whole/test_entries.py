@@ -215,6 +215,8 @@ def test_complex_numbers_are_numpys() -> None:
     x = rng.random(15) + 1j * rng.random(15)
     A, y = ow.tensor(M, dtype=entry.complex()), ow.tensor(x, dtype=entry.complex())
     np.testing.assert_allclose((A @ y).to_numpy() @ [1, 1j], M @ x)
+    np.testing.assert_array_equal(ow.imag(y).to_numpy(), x.imag)
+    np.testing.assert_array_equal(ow.real(A).to_numpy(), M.real.toarray())
     assert abs(A.to_scipy() - M).max() == 0
 
 

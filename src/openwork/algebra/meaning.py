@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.entries import Entry, Formula, Grid, Numbers, Real, product, widest
+from openwork.algebra.entries import (
+    Complex,
+    Entry,
+    Formula,
+    Grid,
+    Numbers,
+    Real,
+    product,
+    widest,
+)
 from openwork.algebra.types import BOOL, SUPPORTED, DType, Kind, Number
 from openwork.errors import InternalError, ParseError
 
@@ -151,6 +160,8 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
             return _made((only,), only.conjugated, only.conjugate)
         case "real", [only] if only.one is not None and not isinstance(only, Grid):
             return _made((only,), Real(only.scalar), lambda a: [a[0]])
+        case "imag", [Complex() as only]:
+            return _made((only,), Real(only.scalar), lambda a: [a[1]])
     return None
 
 
