@@ -35,7 +35,7 @@ class UnitQuaternion(Entry):
 
     @property
     def decoded(self) -> Entry:
-        return Quaternion(self.scalar)
+        return Quaternion(self.scalar).decoded
 
     def encode(self, a: Numbers) -> list[Any]:
         squared = reduce(add, [each * each for each in a])

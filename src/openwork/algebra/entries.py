@@ -23,7 +23,8 @@ from openwork.errors import FormatError
 Numbers = Sequence[Any]  # the numbers of a record, as symbols or arrays
 Formula = Callable[..., list[Any]]  # from the numbers of the arguments to those of the result
 
-SCALARS = ("float32", "float64")  # the types of numbers in records
+# The types of numbers in records. Half precision is for memory: it is computed with as single.
+SCALARS = ("float16", "float32", "float64")
 NAMED: dict[str, Entry] = {}  # by the name in programs
 STORED: dict[np.dtype[Any], Entry] = {}  # by the NumPy type of records; field names tell them apart
 
@@ -103,8 +104,8 @@ class Entry(ABC):
 
     @property
     def decoded(self) -> Entry:
-        """The type that elements are computed in: another one if fewer numbers are stored."""
-        return self
+        """The type that elements are computed in: another one if they take less memory."""
+        return self.over("float32") if self.scalar == "float16" else self
 
     def decode(self, a: Numbers) -> list[Any]:
         """The numbers of an element of `decoded`, from those that are stored."""

@@ -120,7 +120,7 @@ def stays(kind: Kind, dtype: DType) -> bool:
 
 def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
     """The entry types of `kinds`, numbers included; None if one cannot be an entry's number."""
-    records = [kind for kind in kinds if isinstance(kind, Entry)]
+    records = [kind.decoded for kind in kinds if isinstance(kind, Entry)]
     found: list[Entry] = []
     for kind in kinds:
         if isinstance(kind, Entry):

@@ -185,9 +185,13 @@ class Storage:
     def _with_records(self, dtype: DType) -> Self:
         """Records in another precision; complex numbers as records of two, and back."""
         if isinstance(self.dtype, Complex) and dtype.kind == "c":
+            if self.dtype.decoded != self.dtype:
+                return self.astype(self.dtype.decoded).astype(dtype)
             plain, type = self.laid_out(AOS), as_complex(self.dtype)
             return replace(plain, dtype=type, values=plain.values.view(type)).astype(dtype)
         if isinstance(dtype, Complex) and self.dtype.kind == "c":
+            if dtype.decoded != dtype:
+                return self.astype(dtype.decoded).astype(dtype)
             plain = self.astype(as_complex(dtype))
             return replace(plain, dtype=dtype, values=plain.values.view(dtype.scalar))
         held = isinstance(self.dtype, Entry) and is_held(self.dtype, dtype)

@@ -55,7 +55,14 @@ def unit_quaternion(scalar: object = "float64") -> Entry:
     >>> unit_quaternion("float32").itemsize, quaternion("float32").itemsize
     (12, 16)
     """
-    return UnitQuaternion(_scalar(scalar))
+    made = UnitQuaternion(_scalar(scalar))
+    if made.scalar == "float16":
+        raise FormatError(
+            "unit quaternions have no half precision, whose exponents are too short for their sign",
+            code="E402",
+            hint="ow.entry.quaternion('float16') is shorter, too",
+        )
+    return made
 
 
 def dual(scalar: object = "float64") -> Entry:
@@ -119,12 +126,14 @@ _NAME = re.compile(
 
 def _scalar(spec: object) -> str:
     """The type of a record's numbers."""
+    if spec in ("float16", np.float16, np.dtype("float16")):
+        return "float16"
     dtype = as_dtype(spec)
     if isinstance(dtype, Entry) or dtype.name not in SCALARS:
         raise FormatError(
             f"records have no numbers of {dtype}",
             code="E402",
-            hint=f"their types are {' and '.join(SCALARS)}",
+            hint=f"their types are {', '.join(SCALARS)}",
         )
     return dtype.name
 
@@ -132,7 +141,7 @@ def _scalar(spec: object) -> str:
 def _element(spec: object, times: int = 1) -> Entry:
     """What a block or vector consists of."""
     entry = spec if isinstance(spec, Entry) else Real(_scalar(spec))
-    if entry.decoded != entry:
+    if entry.decoded.family != entry.family:
         raise FormatError(
             f"{entry} is no part of records", code="E402", hint=f"use {entry.decoded}"
         )

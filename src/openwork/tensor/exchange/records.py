@@ -33,13 +33,14 @@ def as_records(array: Array, entry: Entry, name: str) -> Array:
             return entry.cast(array)
         raise _no_records(array, entry, name)
     if array.dtype.kind == "c" and isinstance(entry, Complex):
-        wide = array.astype(np.result_type(entry.scalar, "complex64"), copy=False)
-        return np.ascontiguousarray(wide).view(entry.dtype).reshape(array.shape)
+        wide = entry.decoded
+        parts = np.ascontiguousarray(array, np.result_type(wide.scalar, "complex64"))
+        return entry.cast(parts.view(wide.dtype).reshape(array.shape))
     axes = len(entry.shape)
     if array.dtype.kind not in "biuf" or array.shape[array.ndim - axes :] != entry.shape:
         raise _no_records(array, entry, name)
     made = entry.records(array)
-    if entry.decoded != entry and not _agree(entry.components(made), array, entry):
+    if entry.decoded.family != entry.family and not _agree(entry.components(made), array, entry):
         raise DataError(
             f"{name} has elements that are no {entry.family}",
             code="E505",
