@@ -41,20 +41,45 @@ def spmm(A: Any, B: Any, C: Any, across: bool = False) -> Iterator[tuple[str, Ca
 
 def bsrmv(shape: tuple[int, int], pos: Any, crd: Any, blocks: Any, x: Any) -> Callable[[], Any]:
     """y = A x for a matrix of `shape` blocks, row-major ones of shape (entries, size, size)."""
+    rows, columns = shape
+    arrays = _blocks(pos, crd, blocks)
+    vector = cp.ascontiguousarray(cp.asarray(x))
+    made = cp.zeros(rows * blocks.shape[1], dtype=blocks.dtype)
+    sizes = (rows, columns, len(crd))
+    return _by_blocks("bsrmv", (0, 0, *sizes), arrays, blocks, [(vector, ()), (made, ())])
+
+
+def bsrmm(shape: tuple[int, int], pos: Any, crd: Any, blocks: Any, x: Any) -> Callable[[], Any]:
+    """Y = A X likewise; X and Y are laid out column by column, as cuSPARSE wants them."""
+    (rows, columns), size, wide = shape, blocks.shape[1], x.shape[1]
+    arrays = _blocks(pos, crd, blocks)
+    given = cp.asfortranarray(cp.asarray(x))
+    made = cp.zeros((rows * size, wide), dtype=blocks.dtype, order="F")
+    dense = [(given, (columns * size,)), (made, (rows * size,))]
+    sizes = (rows, wide, columns, len(crd))
+    return _by_blocks("bsrmm", (0, 0, 0, *sizes), arrays, blocks, dense)
+
+
+def _blocks(pos: Any, crd: Any, blocks: Any) -> list[Any]:
+    narrow = (cp.asarray(index).astype("int32") for index in (pos, crd))  # it takes no others
+    return [cp.ascontiguousarray(cp.asarray(a)) for a in (blocks, *narrow)]
+
+
+def _by_blocks(
+    routine: str, flags: tuple[int, ...], arrays: list[Any], blocks: Any, dense: list[Any]
+) -> Callable[[], Any]:
+    """A call of a routine for BSR, made once to see whether there is one."""
     lib, handle = ctypes.CDLL(_path()), Pointer(cp.cuda.device.get_cusparse_handle())
     single = blocks.dtype == "float32"
-    name = "cusparseSbsrmv" if single else "cusparseDbsrmv"
+    name = f"cusparse{'S' if single else 'D'}{routine}"
     number = ctypes.c_float if single else ctypes.c_double
     about = Pointer()
     lib.cusparseCreateMatDescr(ctypes.byref(about))
-    narrow = (cp.asarray(index).astype("int32") for index in (pos, crd))  # it takes no others
-    arrays = [cp.ascontiguousarray(cp.asarray(a)) for a in (blocks, *narrow, x)]
-    values, rows, columns, vector = arrays
-    made = cp.zeros(shape[0] * blocks.shape[1], dtype=values.dtype)
+    (x, x_more), (made, made_more) = dense
     given = (
-        handle, 0, 0, *shape, len(crd), ctypes.byref(number(1)), about,
-        *(Pointer(a.data.ptr) for a in (values, rows, columns)), blocks.shape[1],
-        Pointer(vector.data.ptr), ctypes.byref(number(0)), Pointer(made.data.ptr),
+        handle, *flags, ctypes.byref(number(1)), about,
+        *(Pointer(a.data.ptr) for a in arrays), blocks.shape[1],
+        Pointer(x.data.ptr), *x_more, ctypes.byref(number(0)), Pointer(made.data.ptr), *made_more,
     )  # fmt: skip
 
     def call() -> Any:
@@ -64,7 +89,7 @@ def bsrmv(shape: tuple[int, int], pos: Any, crd: Any, blocks: Any, x: Any) -> Ca
         return made
 
     call()
-    call.kept = arrays  # type: ignore[attr-defined]  # whose memory the call reads
+    call.kept = [*arrays, x]  # type: ignore[attr-defined]  # whose memory the call reads
     return call
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from gpu_clock import copy_bandwidth, median
 
 import openwork as ow
-from gpu import copy_bandwidth, median
 
 ROWS, EACH = 400_000, 15
 

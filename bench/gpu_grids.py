@@ -94,8 +94,7 @@ def machine(emulated: bool) -> tuple[str, int, Callable[[Any], Any], Callable[..
     if emulated:
         return "cuda-emulated", 2, lambda tensor: tensor, lambda call: float("nan")
     import cupy as cp
-
-    from gpu import copy_bandwidth, median
+    from gpu_clock import copy_bandwidth, median
 
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     processors = cp.cuda.Device().attributes["MultiProcessorCount"]

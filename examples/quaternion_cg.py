@@ -20,20 +20,18 @@ says who adds: threads share the rows, or the blocks of a grid of constant size 
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as linalg
+from meshes import Mesh, read_off, torus
 
 import openwork as ow
 
 Q = ow.entry.quaternion("float64")
-AROUND, ACROSS = 40, 24  # of the torus
 SHIFT = 1.0
 TOLERANCE = 1e-8
 ADDED_UP = {
@@ -43,35 +41,7 @@ ADDED_UP = {
         parallelize(row,GPUThread,ParallelReduction)""",
 }
 
-Mesh = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-
-
 # -- the operator ---------------------------------------------------------------------------------
-
-
-def torus(around: int = AROUND, across: int = ACROSS) -> Mesh:
-    """Corners and triangles of a torus."""
-    u, v = np.meshgrid(np.arange(around), np.arange(across), indexing="ij")
-    a, b = 2 * np.pi * u / around, 2 * np.pi * v / across
-    ring = 2 + np.cos(b)
-    corners = np.stack([ring * np.cos(a), ring * np.sin(a), np.sin(b)], axis=-1).reshape(-1, 3)
-
-    def at(du: int, dv: int) -> np.ndarray[Any, Any]:
-        return ((u + du) % around * across + (v + dv) % across).reshape(-1)
-
-    below = np.stack([at(0, 0), at(1, 0), at(1, 1)], axis=1)
-    above = np.stack([at(0, 0), at(1, 1), at(0, 1)], axis=1)
-    return corners, np.concatenate([below, above])
-
-
-def read_off(path: str) -> Mesh:
-    """Corners and triangles of an OFF file, which may be gzipped."""
-    data = Path(path).read_bytes()
-    words = (gzip.decompress(data) if path.endswith(".gz") else data).split()
-    count, faces = int(words[1]), int(words[2])
-    numbers = np.array(words[4:], dtype=float)
-    corners = numbers[: 3 * count].reshape(count, 3)
-    return corners, numbers[3 * count : 3 * count + 4 * faces].reshape(faces, 4)[:, 1:].astype(int)
 
 
 def dirac(mesh: Mesh, shift: float = SHIFT) -> ow.Tensor:

@@ -202,7 +202,9 @@ def test_a_value_that_cannot_stand_in_an_expression() -> None:
     with refused("E112", ow.ParseError, "ndarray cannot stand in", hint="ow.tensor"):
         ow.assign(y[i], ow.sqrt(np.ones(3)))
     with refused("E112", ow.ParseError, "y can only be indexed with index variables", hint="A[i,"):
-        y[0]
+        y[i, 0]
+    with refused("E112", ow.ParseError, "y is indexed with 'a'", hint="ow.indices"):
+        y["a"]
 
 
 # --- Shapes and arguments ----------------------------------------------------------------------

@@ -22,9 +22,15 @@ import openwork as ow
 pytestmark = pytest.mark.needs_cc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-ALL_SCRIPTS = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem != "common")
+ALL_SCRIPTS = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem not in ("common", "meshes"))
 OTHERS = ("gpu_", "quaternion_")  # they time no schedule
 SCRIPTS = [name for name in ALL_SCRIPTS if not name.startswith(OTHERS)]
+
+
+@pytest.fixture(autouse=True)
+def beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts import what they share, as they do when run."""
+    monkeypatch.syspath_prepend(EXAMPLES)
 
 
 @pytest.fixture
@@ -59,7 +65,6 @@ def test_example_on_a_file(
 ) -> None:
     file = str(files["mttkrp" in name])
     monkeypatch.setattr(sys, "argv", [f"{name}.py", file])
-    monkeypatch.syspath_prepend(EXAMPLES)
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
     assert "forall" in printed
@@ -129,17 +134,15 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
+def test_a_wrong_answer_is_noticed() -> None:
     check = runpy.run_path(str(EXAMPLES / "common.py"))["check"]
     check(ow.tensor([1.0, 2.0]), np.array([1.0, 2.0]))
     with pytest.raises(SystemExit, match="wrong by 1"):
         check(ow.tensor([1.0, 2.0]), np.array([1.0, 3.0]))
 
 
-def test_merge_path_parts_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merge_path_parts_are_equal() -> None:
     """Every part has as many rows and entries together, and no entry is before its row."""
-    monkeypatch.syspath_prepend(EXAMPLES)
     merge_path = runpy.run_path(str(EXAMPLES / "spmv_merge_path.py"))["merge_path"]
     rng = np.random.default_rng(0)
     for lengths in ([0, 0, 7, 0, 1], [5], [0], rng.integers(0, 9, 50), np.zeros(4, int), []):

@@ -130,7 +130,7 @@ from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
-from openwork.tensor.einsum import einsum
+from openwork.tensor.functions.einsum import einsum
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor

@@ -299,8 +299,8 @@ def test_what_is_no_operand(thing: Any) -> None:
             op(A, thing)
         with pytest.raises(TypeError):
             op(thing, A)
-    with pytest.raises(TypeError):
-        np.add(A0, A)
+        with pytest.raises(TypeError):
+            np.add(A, thing)
 
 
 def test_no_object_arrays_and_no_silent_dense() -> None:

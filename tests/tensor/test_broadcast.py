@@ -27,10 +27,10 @@ from openwork.format.formats import (
     dense,
 )  # fmt: skip
 from openwork.format.levels import Compressed, Dense, Hashed, Permuted, Singleton
-from openwork.tensor.broadcast import broadcast, check_axes, matmul_layout, squeeze
 from openwork.tensor.convert.pack import from_dense, to_dense
 from openwork.tensor.create import tensor
 from openwork.tensor.exchange.validate import validate
+from openwork.tensor.rearrange.broadcast import broadcast, check_axes, matmul_layout, squeeze
 
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 

@@ -16,7 +16,7 @@ from openwork.algebra.operators import MIN_PLUS
 from openwork.errors import FormatError, OpenworkError, ParseError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
 from openwork.tensor.create import tensor
-from openwork.tensor.einsum import einsum, parse_subscripts
+from openwork.tensor.functions.einsum import einsum, parse_subscripts
 from openwork.tensor.tensor import Tensor
 
 RNG = np.random.default_rng(3)

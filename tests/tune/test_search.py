@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.tune.conftest import SEARCH, Pretended
 
 import openwork as ow
 from openwork.runtime import tuning_file
+from openwork.tensor.buckets.buckets import BucketKernel
 from openwork.tensor.learnt import Signature
 from openwork.tensor.measure import statistics_of
-from openwork.tune.clock import Clock
 from openwork.tune.trial import Trial, agree
-
-SEARCH = importlib.import_module("openwork.tune.search")
-Seconds = Callable[[str, str], float]
-
-
-class Pretended(Clock):
-    """Times that follow from a kernel's schedule and the format of A."""
-
-    def __init__(self, seconds: Seconds) -> None:
-        super().__init__(cold=False)
-        self.seconds, self.calls = seconds, 0
-
-    def timed(self, call: Any, count: int) -> float:
-        self.calls += 1
-        stmt = call._origin[1][0]
-        return self.seconds(stmt.commands, repr(call._templates["A"].format))
-
-    def flush(self) -> None:
-        pass
-
-
-@pytest.fixture(autouse=True)
-def no_records() -> Iterator[None]:
-    ow.tune.clear()
-    yield
-    ow.tune.clear()
-
-
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Seconds], Pretended]:
-    """Measurements that a test makes up."""
-
-    def use(seconds: Seconds) -> Pretended:
-        clock = Pretended(seconds)
-        monkeypatch.setattr(SEARCH, "clock_for", lambda target, cold: clock)
-        return clock
-
-    return use
 
 
 def spmv(rows: int = 60, seed: int = 0, **names: str) -> ow.Statement:
@@ -109,12 +72,12 @@ def test_the_default_wins_unless_another_is_faster_than_noise(pretend: Any) -> N
 
 def test_conversions_count_by_their_uses(pretend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(lambda schedule, format: 1.0 if "CSR" in format else 0.5)
-    own = SEARCH._Search.operand
+    own = SEARCH.Search.operand
 
     def slow(self: Any, name: str, text: str) -> Any:
         return own(self, name, text)[0], 100.0
 
-    monkeypatch.setattr(SEARCH._Search, "operand", slow)
+    monkeypatch.setattr(SEARCH.Search, "operand", slow)
     few = ow.tune.search(spmv(), 600, over=("format",), uses=10)
     assert few.speedup == 1
     many = ow.tune.search(spmv(), 600, over=("format",), uses=1000, again=True)
@@ -221,6 +184,36 @@ def test_records_are_shared(pretend: Any, tmp_path: Path) -> None:
     assert ow.tune.records() == ()
     assert ow.tune.include(file) == len(known)
     assert ow.tune.records() == known
+
+
+def test_only_lines_that_are_asked_for_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a long file costs a compilation nothing."""
+    stmt = spmv()
+    signature = Signature.of(stmt.assignment, statistics_of(stmt.assignment))
+    machine = SEARCH.find_target("cpu").machine
+    own = tuning_file.TuningRecord(
+        statement=signature.text,
+        device=machine,
+        features=dict(signature.features),
+        formats={},
+        schedule="parallelize(v0,CPUThread,NoRaces,chunk=64)",
+        seconds=0.5,
+        default=1.0,
+        day="2020-01-01",
+    )
+    others = [replace(own, statement=f"{signature.text} and {n}") for n in range(1000)]
+    near = replace(own, features={k: 1.5 * v for k, v in own.features.items()}, seconds=0.1)
+    far = replace(own, features={k: 9 * v for k, v in own.features.items()})
+    other = replace(own, features={"v0": 60.0})
+    tuning_file.append([*others[:500], far, near, other, own, replace(own, device="else"), *others])
+    parsed, record = [], tuning_file._record
+    monkeypatch.setattr(tuning_file, "_record", lambda line: parsed.append(line) or record(line))
+    for _ in range(3):
+        explained = stmt.compile(tune="recorded").explain()
+    assert "the same statistics: 2.00x" in explained
+    assert len(parsed) == 5
+    assert [r for _, r in signature.nearest(machine)] == [own, near]
+    assert len(tuning_file.records()) == 1505
 
 
 def test_damaged_lines_are_skipped(pretend: Any, tmp_path: Path) -> None:
@@ -347,6 +340,36 @@ def test_tables_and_plots(pretend: Any, tmp_path: Path) -> None:
     assert (tmp_path / "candidates.png").stat().st_size > 1000
 
 
+def test_the_layout_of_a_result_is_chosen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Results(Pretended):
+        def timed(self, call: Any, count: int) -> float:
+            plain = isinstance(call, BucketKernel)
+            return 1.0 if plain or call._result.format.layout != "SoA" else 0.5
+
+    clock = Results(lambda schedule, format: 1.0)
+    monkeypatch.setattr(SEARCH, "clock_for", lambda target, cold: clock)
+    Q = ow.entry.quaternion("float64")
+    numbers = np.random.default_rng(0)
+    coords = np.argwhere(numbers.random((9, 9)) < 0.5).T
+    A = ow.tensor((coords, numbers.random((coords.shape[1], 4))), shape=(9, 9), dtype=Q, name="A")
+    x = ow.tensor(numbers.random((9, 4)), dtype=Q, name="x")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(9, dtype=Q), A=A.to("CSR"), x=x)
+    best = ow.tune.search(stmt, 600, over=("layout",))
+    assert best.speedup == 2 and best.formats["y"] == "dense(1); SoA"
+    assert best.kernel().format.layout == "SoA"
+    np.testing.assert_allclose(best.kernel().to_numpy(), stmt.compile()().to_numpy())
+
+
+def test_the_roofline_has_the_default_and_the_best(pretend: Any) -> None:
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    best = ow.tune.search(spmv(), 600, over=("schedule",))
+    (one, dense, slow), (two, same, fast) = best.roofline()
+    assert (one, two) == ("default", "best") and best.bandwidth > 0
+    entries = best.statement.assignment.rhs.args[0].tensor.source.nnz
+    assert slow == pytest.approx(2 * entries) and fast == pytest.approx(2 * slow)
+    assert dense == pytest.approx(same) and dense < 2 / 12
+
+
 def test_results_are_compared_up_to_rounding() -> None:
     assert agree(np.array([1.0, np.nan]), np.array([1.0 + 1e-12, np.nan]))
     assert not agree(np.array([1.0]), np.array([1.1]))
@@ -364,6 +387,8 @@ def test_layouts_of_matrix_and_vector_are_chosen_together(
 
     class Triples(Pretended):
         def timed(self, call: Any, count: int) -> float:
+            if isinstance(call, BucketKernel):
+                return 1.0
             A, x = (call._templates[name].format for name in ("A", "x"))
             wide = "Sliced" in str(A)
             return 1 - 0.2 * wide - 0.1 * (A.layout == "SoA") - 0.2 * (x.layout == "SoA")

@@ -52,6 +52,18 @@ GOLDEN = {
         {"A": ((m, n), ow.CSC), "x": ((n,), VECTOR)},
         einsum("ij,j->i"),
     ),
+    "bsr_spmv": Golden(  # the sums of a block's rows stay in registers
+        "y(i) = A(i,j) * x(j)",
+        ((9,), VECTOR),
+        {"A": ((9, 6), ow.BSR(3, 3)), "x": ((6,), VECTOR)},
+        einsum("ij,j->i"),
+    ),
+    "bsr_spmm": Golden(  # ... and those of a tile of columns, here of blocks that the edge cuts
+        "Y(i,k) = A(i,j) * X(j,k)",
+        ((8, wide), MATRIX),
+        {"A": ((8, n), ow.BSR(3, 2)), "X": ((n, wide), MATRIX)},
+        einsum("ij,jk->ik"),
+    ),
     "dense_matvec": Golden(
         "y(i) = A(i,j) * x(j)",
         ((m,), VECTOR),

@@ -128,6 +128,13 @@ def column_sums() -> ow.Statement:
     return stmt.schedule("split(i,b,t,16), parallelize(b,GPUBlock,Temporary)")
 
 
+def blocks() -> ow.Statement:
+    """The sums of a block's rows stay in registers."""
+    A = matrix(9, 6, "A").to(ow.BSR(3, 3))
+    x, y = ow.tensor(np.arange(6.0), name="x"), ow.empty(9, name="y")
+    return ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x)
+
+
 GOLDEN: dict[str, Callable[[], ow.Statement]] = {
     "spmv_rows": lambda: r.group_per_row(spmv(), 8),
     "spmv_positions": lambda: r.position_split(spmv(), 4),
@@ -152,6 +159,7 @@ GOLDEN: dict[str, Callable[[], ow.Statement]] = {
     "spmv_dealt": lambda: grid("dynamic,chunk=2"),
     "transposed_spmv": lambda: r.position_strided(transposed()),
     "column_sums_copies": column_sums,
+    "bsr_spmv": blocks,
 }
 
 Kernels = dict[str, Any]

@@ -30,7 +30,8 @@ SLIPS: dict[str, tuple[str, Callable[[], Any]]] = {
     "a placeholder of text order": ("E401", lambda: ow.placeholder("x", "a")),  # type: ignore[arg-type]
     "a number on the left": ("E107", lambda: ow.assign(3, x[i])),  # type: ignore[arg-type]
     "a text on the right": ("E112", lambda: ow.assign(y[i], "x")),
-    "an element by number": ("E112", lambda: y[0]),
+    "an element beyond the last": ("E204", lambda: y[9]),
+    "an element by name": ("E112", lambda: y["first"]),
     "an unknown target": ("E606", lambda: ow.assign(y[i], x[i]).compile(target="gpu")),
 }
 

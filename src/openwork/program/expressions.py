@@ -11,9 +11,10 @@ from openwork.algebra.types import Number
 from openwork.errors import InternalError
 from openwork.format.layouts import Placement
 from openwork.program.helpers import HELPERS, Facts
-from openwork.tree import Node
+from openwork.tree import Node, children, walk
 
 INDEX = "int64"
+Mentioned = tuple[frozenset[str], "frozenset[tuple[str, Role]]"]
 _ARITHMETIC = ("+", "-", "*", "/", "%", "min", "max")
 
 
@@ -188,6 +189,39 @@ class Helper(Expr):
         if known is None:
             raise InternalError(f"no helper {self.name}")
         return known
+
+
+def names_in(node: Node) -> frozenset[str]:
+    """The names in `node`, used or declared."""
+    return _mentioned(node)[0]
+
+
+def arrays_in(node: Node) -> frozenset[tuple[str, Role]]:
+    """The arrays in `node`: their names, and what they hold."""
+    return _mentioned(node)[1]
+
+
+def _mentioned(node: Node) -> Mentioned:
+    """The names and the arrays in `node`; cached on it, since the statements around it ask, too."""
+    known: Mentioned | None = node.__dict__.get("_mentioned")
+    if known is not None:
+        return known
+    names, arrays = set[str](), set[tuple[str, Role]]()
+    if isinstance(node, Expr):  # which may be deep, and is rarely asked for its parts
+        for part in walk(node):
+            if isinstance(part, Name):
+                names.add(part.name)
+            elif isinstance(part, Array):
+                arrays.add((part.name, part.role))
+    else:
+        if isinstance(node, Array):
+            arrays.add((node.name, node.role))
+        for child in children(node):
+            more = _mentioned(child)
+            names |= more[0]
+            arrays |= more[1]
+    node.__dict__["_mentioned"] = known = frozenset(names), frozenset(arrays)
+    return known
 
 
 def expr(value: object) -> Expr:

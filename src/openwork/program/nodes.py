@@ -31,9 +31,11 @@ from openwork.program.expressions import (
     Role as Role,
     Value as Value,
     arithmetic as arithmetic,
+    arrays_in as arrays_in,
     compare as compare,
     every as every,
     expr as expr,
+    names_in as names_in,
 )
 from openwork.tree import Node, children
 

@@ -70,6 +70,8 @@ class Known:
 
     def expression(self, node: Node) -> None:
         """Check the names and arrays used in an expression, or in a part of a statement."""
+        if p.names_in(node) <= self.scalars.keys() and p.arrays_in(node) <= self.arrays.items():
+            return
         for part in walk(node):
             if isinstance(part, p.Name):
                 if part.name not in self.scalars:

@@ -293,9 +293,28 @@ class Storage:
             columns, places = [*(each[run] for each in columns), column], below
         return places, columns
 
-    def coordinates(self) -> tuple[Array, Array]:
-        """The coordinates of all entries, of shape (modes, entries), and their positions."""
-        places, columns = self.entries()
+    def within(self, wanted: Mapping[int, Callable[[Array], Array]]) -> tuple[Array, list[Array]]:
+        """As `entries`, of those alone whose coordinate in some modes is wanted.
+
+        What is not wanted is left out level by level, so a row is found without all others. Modes
+        that are stored in blocks are not looked at.
+        """
+        places = np.zeros(1, dtype=np.int64)
+        columns: list[Array] = []
+        for n, (mode, part) in enumerate(self.format.parts):
+            run, column, below = self.below(places, n)
+            if mode in wanted and part is None:
+                kept = np.flatnonzero(wanted[mode](column))
+                run, column, below = run[kept], column[kept], below[kept]
+            columns, places = [*(each[run] for each in columns), column], below
+        return places, columns
+
+    def coordinates(self, entries: tuple[Array, list[Array]] | None = None) -> tuple[Array, Array]:
+        """The coordinates of all entries, of shape (modes, entries), and their positions.
+
+        `entries`: those to give the coordinates of, instead of all.
+        """
+        places, columns = self.entries() if entries is None else entries
         shape, format = self.shape, self.format
         most = max((*shape, 1)) - 1 + max((*format.tiles, 0))  # blocks may reach beyond the shape
         coords = np.empty((len(shape), len(places)), dtype=index_dtype(most))

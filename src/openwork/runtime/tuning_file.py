@@ -8,13 +8,14 @@ formats. A line that is damaged, or of another version, is skipped.
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from openwork.errors import DataError, ToolchainError
 from openwork.runtime import cache
@@ -27,6 +28,7 @@ except ImportError:  # not on Windows, where appends of a line are atomic enough
 VERSION = 1
 _LONGEST = 20_000  # characters of a line
 _MOST = 64 << 20  # bytes of a file
+_GREATEST = 1e18  # no size, and no time, is larger
 
 
 @dataclass(frozen=True)
@@ -57,26 +59,99 @@ class TuningRecord:
     day: str
 
 
+_NAMES = tuple(each.name for each in fields(TuningRecord))
+
+
 def path() -> Path:
     """Where the file is."""
     return cache.directory() / "tuning.jsonl"
 
 
-_read: dict[Path, tuple[tuple[int, int], tuple[TuningRecord, ...]]] = {}
+@dataclass(eq=False)
+class _Contents:
+    """The lines of a file, parsed as they are asked for."""
+
+    stamp: tuple[int, int]
+    text: str
+    found: dict[tuple[str, str], tuple[TuningRecord, ...]] = field(default_factory=dict)
+    logs: dict[tuple[str, ...], Any] = field(default_factory=dict)
+
+    def about(self, statement: str, device: str) -> tuple[TuningRecord, ...]:
+        """The records of a statement on a device; "" for all of them."""
+        known = self.found.get((statement, device))
+        if known is None:
+            lines = self.lines_with(json.dumps(statement)) if statement else self.text.splitlines()
+            parsed = [record for record in map(_record, lines) if record is not None]
+            known = tuple(
+                record
+                for record in parsed
+                if statement in ("", record.statement) and device in ("", record.device)
+            )
+            self.found[statement, device] = known
+        return known
+
+    def near(
+        self, statement: str, device: str, features: Mapping[str, float], most: float
+    ) -> list[tuple[float, TuningRecord]]:
+        """The records of a statement with features at most so far away, nearest first."""
+        known, key = self.about(statement, device), (statement, device, *features)
+        if not known:
+            return []
+        if key not in self.logs:
+            rows = [[r.features.get(name, np.nan) for name in features] for r in known]
+            same = np.array([r.features.keys() == features.keys() for r in known])
+            table = np.log1p(np.array(rows, dtype=float).reshape(len(known), len(features)))
+            self.logs[key] = np.where(same[:, None], table, np.nan)
+        far = np.abs(self.logs[key] - np.log1p(list(features.values()))).max(axis=1, initial=0.0)
+        chosen = np.flatnonzero(far <= most)  # not those with other features, which are NaN
+        order = sorted(chosen, key=lambda n: (far[n], -n))
+        return [(float(far[n]), known[n]) for n in order]
+
+    def lines_with(self, part: str) -> Iterator[str]:
+        """The lines that contain a text, as the file spells it."""
+        at = self.text.find(part)
+        while at >= 0:
+            begin, end = self.text.rfind("\n", 0, at) + 1, self.text.find("\n", at)
+            end = len(self.text) if end < 0 else end
+            yield self.text[begin:end]
+            at = self.text.find(part, end)
 
 
-def records() -> tuple[TuningRecord, ...]:
-    """All records, oldest first; read again only if the file has changed."""
+_read: dict[Path, _Contents] = {}
+
+
+def records(statement: str = "", device: str = "") -> tuple[TuningRecord, ...]:
+    """The records of a statement on a device, or all, oldest first.
+
+    The file is read again only if it has changed, and only lines that are asked for are parsed.
+    """
+    known = _contents()
+    return () if known is None else known.about(statement, device)
+
+
+def near(
+    statement: str, device: str, features: Mapping[str, float], most: float
+) -> list[tuple[float, TuningRecord]]:
+    """The records of a statement on a device whose features are near, the nearest first.
+
+    How far: the largest logarithm of a ratio of two features; the newest of equals comes first.
+    """
+    known = _contents()
+    return [] if known is None else known.near(statement, device, features, most)
+
+
+def _contents() -> _Contents | None:
+    """The file as it is now; None if there is none."""
     file = path()
     try:
         status = file.stat()
     except OSError:
-        return ()
+        return None
     stamp = (status.st_mtime_ns, status.st_size)
     known = _read.get(file)
-    if known is None or known[0] != stamp:
-        known = _read[file] = (stamp, tuple(_parsed(file)))
-    return known[1]
+    if known is None or known.stamp != stamp:
+        known = _read[file] = _Contents(stamp, _text(file))
+    return known
 
 
 def append(new: Iterable[TuningRecord]) -> None:
@@ -106,7 +181,7 @@ def include(source: Path) -> int:
     Raises:
         DataError: E506 if there is not one record in it.
     """
-    found = list(_parsed(source))
+    found = _Contents((0, 0), _text(source)).about("", "")
     if not found:
         raise DataError(
             f"{source} has no tuning records of version {VERSION}",
@@ -125,19 +200,17 @@ def clear() -> None:
         path().unlink()
 
 
-def _parsed(file: Path) -> Iterator[TuningRecord]:
-    """The sound records of a file."""
+def _text(file: Path) -> str:
+    """The text of a file of records."""
     if file.stat().st_size > _MOST:
         raise DataError(f"{file} is too large for tuning records", code="E506")
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            record = _record(line) if len(line) <= _LONGEST else None
-            if record is not None:
-                yield record
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _record(line: str) -> TuningRecord | None:
     """The record of a line; None unless each fact has its type."""
+    if len(line) > _LONGEST:
+        return None
     try:
         facts = json.loads(line)
     except (ValueError, RecursionError):
@@ -145,26 +218,26 @@ def _record(line: str) -> TuningRecord | None:
     if not isinstance(facts, dict) or facts.get("version") != VERSION:
         return None
     found: dict[str, Any] = {}
-    for field in fields(TuningRecord):
-        value = facts.get(field.name)
-        match field.name:
+    for name in _NAMES:
+        value = facts.get(name)
+        match name:
             case "features":
                 sound = isinstance(value, dict) and all(map(_is_size, value.values()))
             case "formats":
                 sound = isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
             case "seconds" | "default":
-                sound = _is_size(value) and float(value or 0) > 0
+                sound = _is_size(value) and value != 0
             case _:
                 sound = isinstance(value, str)
         if not sound:
             return None
-        found[field.name] = value
+        found[name] = value
     return TuningRecord(**found)
 
 
 def _is_size(value: object) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(float(str(value))) and float(str(value)) >= 0
+    return number and 0 <= value <= _GREATEST  # type: ignore[operator]
 
 
 @contextmanager

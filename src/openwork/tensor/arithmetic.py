@@ -1,19 +1,19 @@
-"""Matrix products and sums of whole tensors, as eager statements."""
+"""Matrix products of whole tensors, as eager statements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from functools import lru_cache
+from typing import Any
 
 from openwork.algebra import operators as ops
-from openwork.algebra.entries import Entry
-from openwork.algebra.types import as_dtype
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply
-from openwork.tensor.broadcast import Layout, check_axes, matmul_layout
-from openwork.tensor.eager import Result, run, variables
+from openwork.runtime.storage import Array
+from openwork.tensor.eager import KERNELS, Result, run, variables
+from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
+from openwork.tensor.rearrange.broadcast import matmul_layout
 from openwork.tensor.result_format import result_format
 
 
@@ -28,18 +28,21 @@ def matmul(left: Operand, right: Operand) -> Operand:
     return run("matmul", layout, (left, right), build)
 
 
-def add_up(operand: Operand, axis: int | Sequence[int] | None) -> Operand:
-    """The sum over one mode, several, or all of them; the result is dense."""
-    order = len(operand.storage.shape)
-    axes = check_axes(axis, order, operand.name)
-    kept = tuple(mode for mode in range(order) if mode not in axes)
+def matmul_again(left: Operand, right: Array) -> Operand | None:
+    """`left @ right` by the kernel of the product before, if that was much like this one.
 
-    def build(accesses: Sequence[Access]) -> Result:
-        dtype = accesses[0].dtype
-        if isinstance(dtype, Entry):
-            dtype = dtype.decoded
-        else:
-            dtype = as_dtype(np.add.reduce(np.empty(0, dtype)).dtype)
-        return Result(accesses[0], dense(len(kept)), dtype)
+    A solver has a new vector each time, and cannot wait for it to become a tensor.
+    """
+    kernel = KERNELS.find(_key_with_array(left.facts, right.dtype, right.ndim))
+    made: Operand | None = None if kernel is None else kernel.repeated({"A": left, "B": right})
+    return made
 
-    return run("sum", Layout((tuple(range(order)),), kept, ((),)), (operand,), build)
+
+@lru_cache(maxsize=256)
+def _key_with_array(left: Facts, dtype: Any, ndim: int) -> tuple[Any, ...] | None:
+    """The key of the kernel for a tensor times a dense array."""
+    if dtype.kind not in "iufc" or not (left.format.ndim and ndim):
+        return None
+    shapes = (1,) * left.format.ndim, (1,) * ndim
+    layout = matmul_layout(shapes, ("A", "B"))
+    return "matmul", layout.operands, layout.result, (left, facts_for(dense(ndim), dtype))

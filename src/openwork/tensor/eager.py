@@ -12,9 +12,9 @@ from openwork.algebra.types import DType
 from openwork.format.formats import Format
 from openwork.index.nodes import Access, Assignment, Expr, IndexVar
 from openwork.runtime.storage import Storage
-from openwork.tensor.broadcast import Layout, squeeze
 from openwork.tensor.exchange.facts import Facts, facts_for, facts_of
 from openwork.tensor.operand import Operand
+from openwork.tensor.rearrange.broadcast import Layout, squeeze
 from openwork.tensor.result_format import fill_of
 from openwork.tensor.statement import Statement
 
@@ -40,6 +40,10 @@ class KernelStore:
                 self._kernels.pop(next(iter(self._kernels), None), None)
             self._kernels[key] = kernel
         return kernel
+
+    def find(self, key: Hashable) -> Any:
+        """The kernel for `key`, or None."""
+        return self._kernels.get(key)
 
     def __len__(self) -> int:
         return len(self._kernels)
@@ -102,10 +106,12 @@ def run(
 
     def assignment(stand_ins: Sequence[Operand]) -> Assignment:
         pairs = zip(stand_ins, layout.operands, strict=True)
-        rhs, format, dtype = build([Access(o.var, variables(numbers)) for o, numbers in pairs])
+        rhs, format, dtype = build(
+            [Access(o.tensor_var, variables(numbers)) for o, numbers in pairs]
+        )
         fill = 0 if format.is_dense else fill_of(rhs)
         result = result_of(facts_for(format, dtype, fill))
-        return Assignment(Access(result.var, variables(layout.result)), rhs)
+        return Assignment(Access(result.tensor_var, variables(layout.result)), rhs)
 
     key = (operation, layout.operands, layout.result)
     return call(kernel_for(key, operands, assignment), operands)

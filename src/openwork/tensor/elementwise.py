@@ -15,10 +15,10 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply, Expr, Literal, check_natural
 from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
-from openwork.tensor.broadcast import broadcast
 from openwork.tensor.eager import Result, around, run, stand_in, variables
 from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
+from openwork.tensor.rearrange.broadcast import broadcast
 from openwork.tensor.result_format import absent_value, fill_of, result_format, sparse_accesses
 
 NUMBERS = (bool, int, float, complex, np.generic)
@@ -154,7 +154,7 @@ def _keeps_fill(
 
 def _access(position: int, facts: Facts) -> Access:
     """An access to any tensor with these facts."""
-    return Access(stand_in(position, facts).var, variables(range(facts.format.ndim)))
+    return Access(stand_in(position, facts).tensor_var, variables(range(facts.format.ndim)))
 
 
 def _literal(value: Any, dtype: DType) -> Literal:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from openwork.index.nodes import Access, Assignment, IndexVar, TensorVar
 from openwork.index.show import show
 from openwork.loops.schedule.statistics import Statistics
-from openwork.runtime.tuning_file import TuningRecord
-from openwork.tree import Node, substitute, walk
+from openwork.runtime.tuning_file import TuningRecord, near
+from openwork.tree import walk
 
 NEAR = math.log(2)  # features that differ by no more than twice: the same choice is likely to fit
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -53,11 +53,8 @@ class Signature:
                 if known.rows is not None:
                     features[f"{called[name]} longest"] = float(known.rows.longest)
                     features[f"{called[name]} reach"] = float(known.rows.reach)
-        plain: dict[Node, Node] = {var: IndexVar(name) for var, name in variables.items()}
-        for name, t in tensors.items():
-            plain[t] = TensorVar(called[name], t.format, t.dtype, t.fill, t.shape)
-        text = show(substitute(assignment, plain))
-        names = (*called.items(), *((str(var), name) for var, name in variables.items()))
+        names = (*called.items(), *((var.name, name) for var, name in variables.items()))
+        text = _renamed(show(assignment), dict(names))
         return cls("; ".join((text, *facts)), tuple(names), tuple(features.items()))
 
     def canonical(self, text: str) -> str:
@@ -72,24 +69,9 @@ class Signature:
         """The user's name of a tensor of a record."""
         return {c: name for name, c in self.names}.get(canonical, canonical)
 
-    def distance(self, record: TuningRecord) -> float:
-        """How far the statistics are apart, as the largest logarithm of a ratio."""
-        mine = dict(self.features)
-        if mine.keys() != record.features.keys():
-            return math.inf
-        pairs = ((mine[name], record.features[name]) for name in mine)
-        return max((abs(math.log((a + 1) / (b + 1))) for a, b in pairs), default=0.0)
-
-    def nearest(
-        self, records: tuple[TuningRecord, ...], device: str
-    ) -> list[tuple[float, TuningRecord]]:
-        """The records of this statement on a device, nearest first, the newest of equals first."""
-        found = [
-            (self.distance(record), -age, record)
-            for age, record in enumerate(records)
-            if record.statement == self.text and record.device == device
-        ]
-        return [(far, record) for far, _, record in sorted(found, key=lambda f: f[:2])]
+    def nearest(self, device: str) -> list[tuple[float, TuningRecord]]:
+        """The records of this statement on a device that are near, nearest first."""
+        return near(self.text, device, dict(self.features), NEAR)
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:

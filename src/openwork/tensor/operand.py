@@ -95,7 +95,7 @@ class Operand:
         return "cuda" if isinstance(storage, DeviceStorage) else "cpu"
 
     @property
-    def var(self) -> TensorVar:
+    def tensor_var(self) -> TensorVar:
         """The tensor as a node of expressions.
 
         It is created each time: a stored one would be a reference cycle that holds the arrays.

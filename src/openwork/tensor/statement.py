@@ -25,7 +25,6 @@ from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
-from openwork.runtime.tuning_file import records
 from openwork.tensor.buckets.buckets import Buckets, bucketed
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
@@ -228,7 +227,7 @@ class Statement(Schedulable):
         if self._given is not None:
             return self
         signature = Signature.of(self._assignment, statistics_of(self._assignment))
-        for far, record in signature.nearest(records(), target.machine):
+        for far, record in signature.nearest(target.machine):
             if far > NEAR:
                 break
             if record.formats or not record.schedule:
@@ -243,7 +242,7 @@ class Statement(Schedulable):
         """The kernel of the statement with another storage of the operand `name`."""
         operand = Operand(name, storage.shape, facts_of(storage), storage)
         old = next(n for n in walk(self._assignment) if isinstance(n, TensorVar) and n.name == name)
-        rhs = substitute(self._assignment.rhs, {old: operand.var})
+        rhs = substitute(self._assignment.rhs, {old: operand.tensor_var})
         made = Statement(replace(self._assignment, rhs=rhs)).compile(target, loader=loader)
         operand._storage = None  # calls pass the data
         return made
@@ -330,7 +329,7 @@ def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any)
 
 def _renamed(tensor: Any, name: str) -> TensorVar:
     """A tensor under its name in the text."""
-    var = getattr(tensor, "var", None)
+    var = getattr(tensor, "tensor_var", None)
     if not isinstance(var, TensorVar):
         raise ParseError(
             f"{name} is a {type(tensor).__name__}, not a tensor",

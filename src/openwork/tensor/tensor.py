@@ -15,10 +15,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.entries import Complex, Entry
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
-from openwork.algebra.overloads import Overloaded
-from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError, InternalError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
@@ -27,8 +25,7 @@ from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, Tens
 from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.arithmetic import add_up, matmul
-from openwork.tensor.broadcast import check_axes, permute
+from openwork.tensor.arraylike import Arraylike
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import to_numbers, unpack
 from openwork.tensor.draw.cells import MOST_CELLS
@@ -41,6 +38,7 @@ from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
 from openwork.tensor.exchange.records import contracted, expanded
 from openwork.tensor.operand import Operand
+from openwork.tensor.rearrange.broadcast import permute
 from openwork.tensor.statement import Statement
 from openwork.tree import walk
 
@@ -76,7 +74,7 @@ class Recorded(NamedTuple):
         return Recorded((*earlier, record), self.before)
 
 
-class Tensor(Overloaded, Operand):
+class Tensor(Arraylike):
     """A tensor: shape, element type, format, and the arrays of the format.
 
     Created by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing
@@ -107,27 +105,20 @@ class Tensor(Overloaded, Operand):
         name = auto_name()
         return cls.of(storage_from(obj, Wish(name, share=True)), name)
 
-    # Facts
-
-    @property
-    def order(self) -> int:
-        """The number of modes."""
-        return len(self._shape)
-
-    @property
-    def ndim(self) -> int:
-        """The number of modes, as NumPy calls it."""
-        return len(self._shape)
-
-    @property
-    def nnz(self) -> int:
-        """The number of stored entries, explicit zeros included."""
-        return self.storage.nnz
-
     # Index notation
 
-    def __getitem__(self, index: object) -> Term:
-        return Term(self.__openwork_access__(index if isinstance(index, tuple) else (index,)))
+    def __getitem__(self, index: Any) -> Any:
+        """`A[i, j]` with index variables is an expression; with numbers, elements as in NumPy.
+
+        >>> from openwork.tensor.create import tensor
+        >>> A = tensor([[0, 3, 0], [4, 0, 5]], format="CSR", name="A")
+        >>> A[1, 2].item(), A[:, ::2].to_numpy().tolist(), A[[1, 1]].nnz
+        (5, [[0, 0], [4, 5]], 4)
+        """
+        variables = index if isinstance(index, tuple) else (index,)
+        if any_terms(variables) or not (variables or self.order):
+            return Term(self.__openwork_access__(variables))
+        return self._selected(index)
 
     def __openwork_access__(self, variables: Sequence[object]) -> Access:
         """`A[i, j]`; checks the number and kind of the indices."""
@@ -140,14 +131,17 @@ class Tensor(Overloaded, Operand):
             )
         if len(given) != self.order:
             raise ParseError(
-                wrong_order(self.var, len(given)),
+                wrong_order(self.tensor_var, len(given)),
                 code="E104",
                 hint=f"write {self.name}[{', '.join('ijklmnop'[: self.order]) or '()'}]",
             )
-        return Access(self.var, given)
+        return Access(self.tensor_var, given)
 
-    def __setitem__(self, index: object, value: object) -> None:
-        lhs = self.__openwork_access__(index if isinstance(index, tuple) else (index,))
+    def __setitem__(self, index: Any, value: Any) -> None:
+        variables = index if isinstance(index, tuple) else (index,)
+        if variables and not any_terms((*variables, value)):
+            return self._put(index, value)
+        lhs = self.__openwork_access__(variables)
         rhs = as_expr(value)
         # Python turns `y[i] += e` into `y[i] = y[i] + e`.
         if isinstance(rhs, Apply) and rhs.op.associates and rhs.args[0] == lhs:
@@ -229,7 +223,7 @@ class Tensor(Overloaded, Operand):
             self._recorded = Recorded(self._recorded.records[-1:], None)
 
     def _assignment(self, record: Record) -> Assignment:
-        return Assignment(Access(self.var, record.variables), record.rhs, record.op)
+        return Assignment(Access(self.tensor_var, record.variables), record.rhs, record.op)
 
     def _like(self, storage: Storage | None) -> Self:
         """A tensor like this one over other arrays."""
@@ -259,7 +253,7 @@ class Tensor(Overloaded, Operand):
                     hint=f"compile {self.name}.statement, and pass {source.name}=... to the kernel",
                 )
         result = self._like(old)
-        lhs = Access(result.var, record.variables)
+        lhs = Access(result.tensor_var, record.variables)
         on_gpu = any(each.device == "cuda" for each in (result, *sources))
         kernel = Statement(replace(assignment, lhs=lhs)).compile("cuda" if on_gpu else "cpu")
         made: Storage = kernel().storage
@@ -309,13 +303,6 @@ class Tensor(Overloaded, Operand):
     def _host(self) -> Storage:
         """The storage in main memory."""
         return self.storage.host()
-
-    def astype(self, dtype: object) -> Self:
-        """The tensor with elements of another type; the index arrays are shared."""
-        wanted = as_dtype(dtype)
-        if wanted == self.dtype:
-            return self
-        return type(self).of(self.storage.astype(wanted), self._name)
 
     def expand(self) -> Self:
         """The real tensor of one whose elements are records.
@@ -392,22 +379,7 @@ class Tensor(Overloaded, Operand):
         """
         return to_torch(self.storage, self._name, share)
 
-    @property
-    def T(self) -> Self:
-        """The tensor with its modes reversed; the arrays are shared."""
-        return self.transpose()
-
-    def transpose(self, axes: Sequence[int] | None = None) -> Self:
-        """The tensor with its modes in the order `axes`, by default reversed; nothing is copied.
-
-        >>> from openwork.tensor.create import tensor
-        >>> tensor([[1, 2, 3]], format="CSR", name="A").T
-        <Tensor A_T: 3x1 int64, ow.CSC, 3 stored>
-        """
-        order = range(self.order)[::-1] if axes is None else axes
-        modes = check_axes(list(order), self.order, self._name)
-        if len(modes) != self.order:
-            raise ShapeError(f"{self._name} has {self.order} modes, axes are {axes}", code="E204")
+    def _turned(self, modes: tuple[int, ...]) -> Self:
         storage = self._arrays
         if storage is None:
             facts = replace(self._facts, format=self.format.permuted(modes))
@@ -438,28 +410,6 @@ class Tensor(Overloaded, Operand):
             return other
         return type(self).wrap(other) if _is_array(other) else NotImplemented
 
-    def __matmul__(self, other: object) -> Any:
-        operand = self._operand(other)
-        return operand if operand is NotImplemented else self.made(matmul(self, operand))
-
-    def __rmatmul__(self, other: object) -> Any:
-        operand = self._operand(other)
-        return operand if operand is NotImplemented else self.made(matmul(operand, self))
-
-    def sum(self, axis: int | Sequence[int] | None = None) -> Self:
-        """The sum over one mode, several, or all of them; the result is dense.
-
-        Small integers are added up in 64 bits, as NumPy does.
-
-        Args:
-            axis: the modes to sum over; negative ones count from the end.
-
-        >>> from openwork.tensor.create import tensor
-        >>> tensor([[1.0, 2.0], [3.0, 4.0]]).sum(axis=0).to_numpy()
-        array([4., 6.])
-        """
-        return self.made(add_up(self, axis))
-
     def equals(self, other: object) -> bool:
         """Whether `other` has the same shape and values, whatever its format and element type.
 
@@ -482,70 +432,6 @@ class Tensor(Overloaded, Operand):
         return not values.any()
 
     # Python's and NumPy's protocols
-
-    def item(self) -> Number | tuple[float, ...]:
-        """The value of a tensor without modes, as a Python number; a tuple of those of a record.
-
-        >>> from openwork.tensor.create import tensor
-        >>> tensor([1.0, 2.5]).sum().item()
-        3.5
-        """
-        if self.order:
-            raise ShapeError(
-                f"{self.name} has {self.order} modes and is not one number", code="E204"
-            )
-        value: Number | tuple[float, ...] = self.storage.elements.item()
-        if isinstance(self.dtype, Complex) and isinstance(value, tuple):
-            return complex(*value)
-        return value
-
-    def __float__(self) -> float:
-        value = self.item()
-        return float(value)  # type: ignore[arg-type]  # Python refuses complex numbers itself
-
-    def __int__(self) -> int:
-        return int(self.item())  # type: ignore[arg-type]
-
-    def __complex__(self) -> complex:
-        return complex(self.item())  # type: ignore[arg-type]
-
-    def __bool__(self) -> bool:
-        if self.order:
-            raise ParseError(
-                f"{self.name} has no truth value",
-                code="E112",
-                hint="compare whole tensors with A.equals(B); A == B compares their elements",
-            )
-        value = self.item()
-        return any(value) if isinstance(value, tuple) else bool(value)
-
-    __iter__ = None  # indexing is for index variables, so there is nothing to walk over
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """The array that NumPy uses; SciPy calls it for operands that are not its matrices."""
-        if not self.format.is_dense:
-            raise TypeError(
-                f"{self.name} is sparse and is not made dense implicitly: call .to_numpy() for an "
-                "array, .to_scipy() for a SciPy matrix, or ow.tensor(...) for the other operand"
-            )
-        return np.array(self.to_numpy(), dtype=dtype, copy=copy)
-
-    __array_priority__ = 20.0  # SciPy leaves `matrix * tensor` to us
-
-    def __array_function__(
-        self, function: Any, types: Sequence[type], args: Any, kwargs: Any
-    ) -> Any:
-        """NumPy's functions use a tensor as `__array__`.
-
-        Two of them would take a sparse tensor's refusal as "not equal".
-        """
-        if not all(issubclass(each, (Tensor, np.ndarray)) for each in types):
-            return NotImplemented
-        if function in (np.array_equal, np.array_equiv):
-            for each in (*args, *kwargs.values()):
-                if isinstance(each, Tensor):
-                    np.asarray(each)  # raises if it is sparse
-        return function.__wrapped__(*args, **kwargs)
 
     def _shared(self, protocol: str) -> Any:
         """The array of a dense tensor, for a protocol; sparse tensors do not support it."""

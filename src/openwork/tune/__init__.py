@@ -4,5 +4,16 @@ from openwork.tune.best import Best
 from openwork.tune.candidate import Candidate
 from openwork.tune.kept import clear, export, include, records
 from openwork.tune.search import search
+from openwork.tune.together import BestOfAll, search_all
 
-__all__ = ["Best", "Candidate", "clear", "export", "include", "records", "search"]
+__all__ = [
+    "Best",
+    "BestOfAll",
+    "Candidate",
+    "clear",
+    "export",
+    "include",
+    "records",
+    "search",
+    "search_all",
+]

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from openwork.errors import DataError
+from openwork.tensor.buckets.buckets import BucketKernel, Buckets
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement
 from openwork.tune.trial import Trial
@@ -27,16 +28,18 @@ class Best:
         trials: all candidates, the default first.
         uses: how many calls the search was for.
         source: where the choice comes from: "measured", or a record.
+        bandwidth: of the machine's memory, in bytes per second.
     """
 
-    kernel: Kernel
-    statement: Statement
+    kernel: Kernel | BucketKernel
+    statement: Statement | Buckets
     formats: dict[str, str]
     speedup: float
     text: str
     trials: Sequence[Trial]
     uses: float
     source: str = "measured"
+    bandwidth: float = 0.0
 
     def table(self) -> str:
         """Every candidate: median and quartiles in milliseconds, bytes, and why it was dropped."""
@@ -44,14 +47,14 @@ class Best:
         rows = [head]
         for trial in sorted(self.trials, key=lambda t: t.cost(self.uses)):
             low, high = trial.quartiles
-            known = bool(trial.samples)
+            known, candidate = bool(trial.samples), trial.candidate
             rows.append(
                 (
                     f"{1e3 * trial.seconds:.4f}" if known else "-",
                     f"{1e3 * low:.4f}-{1e3 * high:.4f}" if known else "-",
                     f"{1e3 * trial.conversion:.1f}" if trial.conversion else "",
-                    f"{trial.bytes / 1e6:.1f}" if trial.bytes else "",
-                    str(trial.candidate),
+                    f"{candidate.bytes / 1e6:.1f}" if candidate.bytes else "",
+                    str(candidate),
                     trial.dropped,
                 )
             )
@@ -62,8 +65,28 @@ class Best:
             lines.append(f"{numbers}  {row[4]}{f'  ({row[5]})' if row[5] else ''}".rstrip())
         return "\n".join(lines)
 
+    @property
+    def chosen(self) -> Trial:
+        """The trial that won."""
+        return next((t for t in self.trials if t.kernel is self.kernel), self.trials[0])
+
+    def roofline(self) -> list[tuple[str, float, float]]:
+        """The default and the best as points: operations per byte, and per second.
+
+        Operations and bytes are the cost model's, seconds are measured. Memory allows at most
+        `bandwidth` times the operations per byte, more where caches hold what is read again.
+        """
+        points = []
+        for name, trial in (("default", self.trials[0]), ("best", self.chosen)):
+            known = trial.estimate or self.trials[0].estimate
+            if known is not None and trial.samples:
+                points.append(
+                    (name, known.operations / known.bytes, known.operations / trial.seconds)
+                )
+        return points
+
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw the candidates by time, fastest first, with the default marked.
+        """Draw the candidates by time, fastest first, with the default marked, and the roofline.
 
         Raises:
             DataError: E510 if matplotlib is not installed.
@@ -72,7 +95,11 @@ class Best:
         measured = sorted((t for t in self.trials if t.samples), key=lambda t: t.seconds)
         times = [1e3 * t.seconds for t in measured]
         spread = [[1e3 * abs(t.seconds - t.quartiles[n]) for t in measured] for n in (0, 1)]
-        figure, axes = plt.subplots(figsize=(8, 0.9 + 0.28 * len(measured)))
+        points = self.roofline()
+        high = max(2.6 if points else 0.9, 0.9 + 0.28 * len(measured))
+        figure, (axes, roof) = plt.subplots(
+            1, 2, figsize=(12 if points else 8, high), width_ratios=(2, 1 if points else 1e-3)
+        )
         default = self.trials[0]
         colours = ["#c8553d" if t is default else "#3d85c8" for t in measured]
         places = range(len(measured))
@@ -80,6 +107,10 @@ class Best:
         axes.set_yticks(places, [_short(str(t.candidate)) for t in measured], fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds per call (red: the default; bars: quartiles)")
+        if points:
+            _draw_roofline(roof, points, self.bandwidth)
+        else:
+            roof.set_axis_off()
         figure.tight_layout()
         figure.savefig(path, dpi=120)
         plt.close(figure)
@@ -87,6 +118,18 @@ class Best:
     def __repr__(self) -> str:
         chosen = self.text.replace("\n", "; ") or "the default"
         return f"<Best: {self.speedup:.2f}x of the default, {len(self.trials)} tried: {chosen}>"
+
+
+def _draw_roofline(axes: Any, points: list[tuple[str, float, float]], bandwidth: float) -> None:
+    """The roof of memory bandwidth, and the default and the best under it."""
+    least, most = min(p[1] for p in points) / 4, max(p[1] for p in points) * 4
+    axes.loglog((least, most), (least * bandwidth, most * bandwidth), color="#888888")
+    for (name, dense, fast), colour in zip(points, ("#c8553d", "#3d85c8"), strict=False):
+        axes.loglog((dense,), (fast,), "o", color=colour, label=name)
+    axes.set_xlabel("operations per byte")
+    axes.set_ylabel("operations per second")
+    axes.set_title(f"memory: {bandwidth / 1e9:.0f} GB/s", fontsize=8)
+    axes.legend(fontsize=7)
 
 
 def _short(text: str, most: int = 90) -> str:

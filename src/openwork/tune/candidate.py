@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from openwork.errors import ScheduleError
 from openwork.index.nodes import TensorVar
 from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
@@ -16,9 +19,11 @@ class Candidate:
     """A way to compute a statement.
 
     Args:
-        schedule: its commands as text; "" is the default schedule.
+        schedule: its commands as text; "" is the default schedule. Or `bucket(i,8=ELL,64)`: rows in
+            buckets of these lengths, the first in a format of its own.
         formats: operands that are converted before, each with its format as text.
         origin: which part of the space it comes from.
+        bytes: what its formats take, if that is known.
 
     >>> print(Candidate("split(i,i0,i1,8)", (("A", "SELL(32)"),)).text)
     A = A.to("SELL(32)")
@@ -28,12 +33,17 @@ class Candidate:
     schedule: str = ""
     formats: tuple[tuple[str, str], ...] = ()
     origin: str = field(default="default", compare=False)
+    bytes: float = field(default=0.0, compare=False)
 
     @property
     def text(self) -> str:
         """Lines of Python that do the same: convert first, write the statement, schedule it."""
         lines = [f'{name} = {name}.to("{format}")' for name, format in self.formats]
-        if self.schedule:
+        if self.in_buckets:
+            var, bounds, formats = _buckets(self.schedule)
+            more = f", formats={formats}" if any(formats) else ""
+            lines.append(f'stmt = stmt.bucket("{var}", bounds={bounds}{more})')
+        elif self.schedule:
             lines.append(f'stmt = stmt.schedule("{self.schedule}")')
         return "\n".join(lines)
 
@@ -41,14 +51,35 @@ class Candidate:
         formats = [f"{name}: {format}" for name, format in self.formats]
         return "; ".join([*formats, self.schedule or "default schedule"])
 
-    def applied(self, stmt: Statement, operands: Mapping[str, Operand]) -> Statement:
+    @property
+    def in_buckets(self) -> bool:
+        """Whether rows are computed in buckets."""
+        return self.schedule.startswith("bucket(")
+
+    def applied(self, stmt: Statement, operands: Mapping[str, Operand]) -> Any:
         """`stmt` with this schedule, over `operands` in place of those that are converted.
 
         Raises:
             ScheduleError: the schedule does not fit the statement.
         """
         made = with_operands(stmt, {name: operands[name] for name, _ in self.formats})
+        if self.in_buckets:
+            var, bounds, formats = _buckets(self.schedule)
+            return made.bucket(var, bounds=bounds, formats=formats if any(formats) else None)
         return made.schedule(self.schedule) if self.schedule else made
+
+
+_BUCKETS = re.compile(r"bucket\((\w+)((?:,\d{1,9}(?:=\w+)?)+)\)")
+
+
+def _buckets(text: str) -> tuple[str, tuple[int, ...], tuple[str | None, ...]]:
+    """The variable, the bounds and the formats of `bucket(i,8=ELL,64)`."""
+    match = _BUCKETS.fullmatch(text)
+    if match is None:
+        raise ScheduleError(f"{text!r} is not a choice of buckets", code="E303")
+    parts = [each.partition("=") for each in match[2][1:].split(",")]
+    bounds = tuple(int(bound) for bound, _, _ in parts)
+    return match[1], bounds, (*(format or None for _, _, format in parts), None)
 
 
 def operands_of(stmt: Statement) -> dict[str, Operand]:
@@ -61,10 +92,13 @@ def with_operands(stmt: Statement, changed: Mapping[str, Operand]) -> Statement:
     """The statement, without its schedule, over other tensors of the same names."""
     if not changed:
         return Statement(stmt.assignment)
-    rhs = stmt.assignment.rhs
+    rhs, lhs = stmt.assignment.rhs, stmt.assignment.lhs
     table: dict[Node, Node] = {
-        var: replace(changed[var.name].var, name=var.name)
+        var: replace(changed[var.name].tensor_var, name=var.name)
         for var in walk(rhs)
         if isinstance(var, TensorVar) and var.name in changed
     }
-    return Statement(replace(stmt.assignment, rhs=substitute(rhs, table)))
+    name = lhs.tensor.name
+    if name in changed:
+        lhs = replace(lhs, tensor=replace(changed[name].tensor_var, name=name))
+    return Statement(replace(stmt.assignment, lhs=lhs, rhs=substitute(rhs, table)))

@@ -15,16 +15,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from itertools import product
 from time import perf_counter
 from typing import Any
 
+from openwork.algebra.entries import Entry
 from openwork.errors import OpenworkError, ScheduleError
 from openwork.format.formats import Format, parse_format
 from openwork.format.layouts import AOS
 from openwork.runtime import tuning_file
 from openwork.runtime.host.threads import available_cpus
 from openwork.runtime.tuning_file import TuningRecord
+from openwork.tensor.create import empty
+from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.target import Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import NEAR, Signature, said_of
@@ -36,7 +40,8 @@ from openwork.tune.best import Best
 from openwork.tune.candidate import Candidate, operands_of
 from openwork.tune.clock import Clock, clock_for
 from openwork.tune.formats import choices, layouts, plain_bytes, text_of
-from openwork.tune.space import Dimension, schedules
+from openwork.tune.rank import Ranking
+from openwork.tune.space import Dimension, buckets, schedules
 from openwork.tune.trial import Trial, agree
 
 DIMENSIONS = ("schedule", "format", "layout")
@@ -96,6 +101,27 @@ def search(
         >>> bool((best.kernel().to_numpy() == 1).all()) and best.speedup >= 1
         True
     """
+    made = started(stmt, budget, over, target, uses, seed, memory, cold, more, progress)
+    known = None if again else made.recalled()
+    if known is not None:
+        return known
+    own = Candidate(stmt.commands, (), "yours") if stmt.commands else None
+    return made.run(exhaustive, own)
+
+
+def started(
+    stmt: Statement,
+    budget: float = 10.0,
+    over: Sequence[str] = DIMENSIONS,
+    target: str = "cpu",
+    uses: float = 1000,
+    seed: int = 0,
+    memory: float = 1.5,
+    cold: bool = False,
+    more: Iterable[Dimension] = (),
+    progress: bool | None = None,
+) -> Search:
+    """A search that is ready to run; the arguments are those of `search`."""
     _check(budget, over, uses, memory)
     chosen = find_target(target)
     plain = Statement(stmt.assignment)
@@ -105,7 +131,7 @@ def search(
             raise ScheduleError(
                 f"{name} is not a tensor", code="E405", hint="wrap it: ow.tensor(...)"
             )
-    started = _Search(
+    return Search(
         stmt=plain,
         target=chosen,
         clock=clock_for(chosen, cold),
@@ -118,11 +144,6 @@ def search(
         more=tuple(more),
         shows=sys.stderr.isatty() if progress is None else progress,
     )
-    known = None if again else started.recalled()
-    if known is not None:
-        return known
-    own = Candidate(stmt.commands, (), "yours") if stmt.commands else None
-    return started.run(exhaustive, own)
 
 
 def _check(budget: float, over: Sequence[str], uses: float, memory: float) -> None:
@@ -138,7 +159,7 @@ def _check(budget: float, over: Sequence[str], uses: float, memory: float) -> No
 
 
 @dataclass
-class _Search:
+class Search:
     """One search and all it knows."""
 
     stmt: Statement
@@ -154,7 +175,13 @@ class _Search:
     shows: bool
     trials: list[Trial] = field(default_factory=list)
     converted: dict[tuple[str, str], tuple[Operand, float]] = field(default_factory=dict)
+    planned: dict[Candidate, Statement] = field(default_factory=dict)
     want: Any = None
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The cost model of this statement."""
+        return Ranking(self.stmt, self.target, self.uses, self.budget)
 
     # -- what is known ----------------------------------------------------------------------------
 
@@ -165,7 +192,7 @@ class _Search:
     def recalled(self) -> Best | None:
         """The outcome of an earlier search for the same operands."""
         signature = self.signature()
-        for far, record in signature.nearest(tuning_file.records(), self.target.machine)[:1]:
+        for far, record in signature.nearest(self.target.machine)[:1]:
             if far > 0:
                 return None
             trial = Trial(_candidate(signature, record))
@@ -175,7 +202,8 @@ class _Search:
                 return None
             if trial.kernel is None or trial.statement is None:
                 return None
-            trial.kernel._trace.decide(said_of(record, far))
+            if isinstance(trial.kernel, Kernel):
+                trial.kernel._trace.decide(said_of(record, far))
             trial.samples.append(record.seconds)
             speedup = record.default / record.seconds
             return self.best(trial, speedup, f"a record of {record.day}")
@@ -184,14 +212,14 @@ class _Search:
     def neighbours(self) -> list[Candidate]:
         """The best candidates of similar operands."""
         signature = self.signature()
-        near = signature.nearest(tuning_file.records(), self.target.machine)
+        near = signature.nearest(self.target.machine)
         return [_candidate(signature, record) for far, record in near[:3] if far <= NEAR]
 
     # -- the search -------------------------------------------------------------------------------
 
     def run(self, exhaustive: bool, own: Candidate | None) -> Best:
         """All stages; returns the best, and keeps it."""
-        default = Trial(Candidate())
+        default = Trial(Candidate(), estimate=self.ranking.default)
         self.trials.append(default)
         self.prepare(default)
         if default.kernel is None:
@@ -199,8 +227,8 @@ class _Search:
         self.want = default.kernel().to_numpy()
         self.sample(default, _FIRST)
         try:
-            first = [*([own] if own else []), *self.neighbours()]
-            self.screen([*first, *self.alone()], _SCREENED)
+            self.screen([*([own] if own else []), *self.neighbours()], _SCREENED, ranked=False)
+            self.screen(self.alone(), _SCREENED)
             self.screen(self.combined(exhaustive), _COMBINED)
             if "schedule" in self.over:
                 self.screen(self.joint(exhaustive), 1.0 if exhaustive else _JOINED)
@@ -218,22 +246,24 @@ class _Search:
 
     def alone(self) -> list[Candidate]:
         """One change at a time: formats and layouts with the default schedule, and schedules."""
-        formats = self.formats() if "format" in self.over else []
-        found = [Candidate("", ((name, text),), "format") for name, text in formats]
+        found = self.formats() if "format" in self.over else []
         if "layout" in self.over:
-            for name, tensor in self.tensors():
+            for name, tensor in self.changeable():
                 found += [
                     Candidate("", ((name, text_of(tensor.format, layout)),), "layout")
                     for layout in layouts(tensor)
                 ]
         if "schedule" in self.over:
             found += self.schedules(self.stmt, ())
+            known = statistics_of(self.stmt.assignment)
+            texts = buckets(self.stmt, known, "format" in self.over)
+            found += [Candidate(text, (), "buckets") for text in texts]
         return found
 
     def combined(self, exhaustive: bool) -> Iterator[Candidate]:
         """The formats and layouts that did best, for all operands together; or all of them."""
         choices = []
-        for name, tensor in self.tensors():
+        for name, tensor in self.changeable():
             alone = [t for t in self.trials if t.samples and not t.candidate.schedule]
             mine = [t for t in alone if [n for n, _ in t.candidate.formats] == [name]]
             mine.sort(key=lambda t: t.cost(self.uses))
@@ -244,7 +274,7 @@ class _Search:
                 formats, kinds = formats[: 1 + _OPTIONS], kinds[: 1 + _OPTIONS]
             texts = [text_of(format, kind) for format, kind in product(formats, kinds)]
             choices.append([(name, text) for text in texts])
-        unchanged = {(name, text_of(tensor.format)) for name, tensor in self.tensors()}
+        unchanged = {(name, text_of(tensor.format)) for name, tensor in self.changeable()}
         for chosen in product(*choices):
             yield Candidate("", tuple(c for c in chosen if c not in unchanged), "combination")
 
@@ -262,15 +292,25 @@ class _Search:
         pairs = operands_of(self.stmt).items()
         return [(name, operand) for name, operand in pairs if isinstance(operand, Tensor)]
 
+    def changeable(self) -> list[tuple[str, Tensor]]:
+        """The operands, and a result of records: what may have another layout."""
+        lhs, op = self.stmt.assignment.lhs.tensor, self.stmt.assignment.op
+        fits = isinstance(lhs.source, Tensor) and isinstance(lhs.dtype, Entry) and op is None
+        return [*self.tensors(), *([(lhs.name, lhs.source)] if fits else [])]
+
     def schedules(self, stmt: Statement, formats: tuple[tuple[str, str], ...]) -> list[Candidate]:
         """The schedules of a statement, in an order that does not favour one recipe."""
         gpu = self.target.gpu
-        found = [Candidate(text, formats, name) for text, name in schedules(stmt, gpu, self.more)]
+        found = []
+        for made, name in schedules(stmt, gpu, self.more):
+            candidate = Candidate(made.commands, formats, name)
+            self.planned[candidate] = made
+            found.append(candidate)
         self.rng.shuffle(found)
         return found
 
-    def formats(self) -> list[tuple[str, str]]:
-        """The formats of sparse operands that take little enough memory, least first."""
+    def formats(self) -> list[Candidate]:
+        """The formats of sparse operands that take little enough memory."""
         found = []
         for name, operand in self.tensors():
             if operand.format.is_dense or operand.ndim < 2:
@@ -279,20 +319,27 @@ class _Search:
             for choice in choices(operand):
                 if choice.format == operand.format.with_layout(AOS):
                     continue
-                trial = Trial(Candidate("", ((name, choice.text),), "format"), choice.bytes)
+                made = Candidate("", ((name, choice.text),), "format", choice.bytes)
                 if choice.bytes > most:
                     times = choice.bytes / plain_bytes(operand)
-                    trial.dropped = f"{times:.1f} times the memory of compressed rows"
-                    self.trials.append(trial)
+                    why = f"{times:.1f} times the memory of compressed rows"
+                    self.trials.append(Trial(made, dropped=why))
                 else:
-                    found.append((choice.bytes, name, choice.text))
-        return [(name, text) for _, name, text in sorted(found)]
+                    found.append(made)
+        return found
 
-    def screen(self, candidates: Iterable[Candidate], part: float) -> None:
-        """Compile candidates, compare their results, and measure each for the first time."""
+    def screen(self, candidates: Iterable[Candidate], part: float, ranked: bool = True) -> None:
+        """Compile candidates, compare their results, and measure each for the first time.
+
+        `ranked`: in the order of the cost model.
+        """
         limit = self.deadline - (1 - part) * self.budget
         seen = {trial.candidate for trial in self.trials}
-        waiting = [Trial(c) for c in dict.fromkeys(candidates) if c not in seen]
+        new = [c for c in dict.fromkeys(candidates) if c not in seen]
+        known = {key: operand for key, (operand, _) in self.converted.items()}
+        trials = self.ranking.trials(new, known, self.planned) if ranked else list(map(Trial, new))
+        self.trials += [trial for trial in trials if trial.dropped]
+        waiting = [trial for trial in trials if not trial.dropped]
         batch = max(1, available_cpus())
         with ThreadPoolExecutor(batch) as pool:
             while waiting and perf_counter() < limit:
@@ -364,6 +411,8 @@ class _Search:
         """A converted operand, and the seconds that it took; each is converted once."""
         known = self.converted.get((name, text))
         if known is None:
+            if name == self.stmt.assignment.lhs.tensor.name:
+                return self.blank(text), 0.0
             tensor = operands_of(self.stmt)[name]
             if not isinstance(tensor, Tensor):
                 raise ScheduleError(f"{name} is not a tensor", code="E405")
@@ -374,6 +423,11 @@ class _Search:
                 first = min(first, again)
             known = self.converted[name, text] = (made, first)
         return known
+
+    def blank(self, text: str) -> Tensor:
+        """The result in another layout, without data."""
+        lhs = self.stmt.assignment.lhs.tensor
+        return empty(lhs.shape, dtype=lhs.dtype, format=text, name=lhs.name)
 
     def sample(self, trial: Trial, count: int) -> None:
         """Measure a trial so many times."""
@@ -395,14 +449,14 @@ class _Search:
         formats = dict(trial.candidate.formats)
         trials = self.trials or [trial]
         text = trial.candidate.text
-        return Best(
-            trial.kernel, trial.statement, formats, speedup, text, trials, self.uses, source
-        )
+        made = trial.kernel, trial.statement, formats, speedup, text, trials, self.uses, source
+        return Best(*made, bandwidth=self.ranking.rates.bytes)
 
     def keep(self, best: Trial, default: Trial) -> None:
         """Record the outcome for searches, and the best schedule alone for compilations."""
         signature = self.signature()
         stored = [t for t in self.trials if t.kernel is not None and not t.candidate.formats]
+        stored = [t for t in stored if not t.candidate.in_buckets]
         alone = min(stored, key=lambda t: t.seconds, default=default)
         if alone is not default and not alone.beats(default, self.uses):
             alone = default

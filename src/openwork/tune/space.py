@@ -6,12 +6,14 @@ A function from a statement to schedules, each a statement or a text, is a dimen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import product
 
 from openwork import recipes as r
 from openwork.errors import ScheduleError
+from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.schedule.statistics import Statistics
 from openwork.tensor.statement import Statement
 
 Dimension = Callable[[Statement], Iterable["Statement | str"]]
@@ -20,33 +22,53 @@ Recipe = Callable[[Statement], Statement]
 
 def schedules(
     stmt: Statement, gpu: bool, more: Iterable[Dimension] = ()
-) -> Iterator[tuple[str, str]]:
-    """Schedules for a statement, each once, with the name of the recipe it comes from."""
+) -> Iterator[tuple[Statement, str]]:
+    """A statement under schedules, each once, with the name of the recipe it comes from."""
     seen = {""}
     for name, recipe in _recipes_for_gpu() if gpu else _recipes_for_cpu():
-        text = _text(lambda recipe=recipe: recipe(stmt))  # type: ignore[misc]
-        if text is not None and text not in seen:
-            seen.add(text)
-            yield text, name
+        found = _made(lambda recipe=recipe: recipe(stmt))  # type: ignore[misc]
+        if found is not None and found.commands not in seen:
+            seen.add(found.commands)
+            yield found, name
     for dimension in more:
         for made in dimension(stmt):
-            text = _text(lambda made=made: _scheduled(stmt, made))  # type: ignore[misc]
-            if text is not None and text not in seen:
-                seen.add(text)
-                yield text, getattr(dimension, "__name__", "more")
+            found = _made(lambda made=made: _scheduled(stmt, made))  # type: ignore[misc]
+            if found is not None and found.commands not in seen:
+                seen.add(found.commands)
+                yield found, getattr(dimension, "__name__", "more")
+
+
+def buckets(stmt: Statement, statistics: Mapping[str, Statistics], formats: bool) -> Iterator[str]:
+    """Rows by length, where some are much longer than most, as text.
+
+    `formats`: the shortest rows may be stored padded.
+    """
+    for access in accesses_of(stmt.assignment.rhs):
+        known = statistics.get(access.tensor.name)
+        row = access.level_vars[:1]
+        if known is None or known.rows is None or not set(row) & set(stmt.assignment.lhs.vars):
+            continue
+        mean = max(1, round(known.entries / max(1, known.rows.count)))
+        if known.rows.longest <= 2 * mean:
+            continue
+        for bounds in ((mean,), (8 * mean,), (mean, 8 * mean)):
+            yield f"bucket({row[0]},{','.join(map(str, bounds))})"
+        if formats:
+            yield f"bucket({row[0]},{mean}=ELL)"
+        return
 
 
 def _scheduled(stmt: Statement, made: Statement | str) -> Statement:
     return stmt.schedule(made) if isinstance(made, str) else made
 
 
-def _text(make: Callable[[], Statement]) -> str | None:
-    """The text of a schedule; None where it does not apply, or text cannot say it."""
+def _made(make: Callable[[], Statement]) -> Statement | None:
+    """A scheduled statement; None where the schedule does not apply, or text cannot say it."""
     try:
-        text = make().commands
+        made = make()
     except ScheduleError:
         return None
-    return None if "split_points" in text else text
+    return None if "split_points" in made.commands else made
 
 
 def _recipes_for_cpu() -> Iterator[tuple[str, Recipe]]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from openwork.tensor.kernel.kernel import Kernel
-from openwork.tensor.statement import Statement
 from openwork.tune.candidate import Candidate
+from openwork.tune.model import Estimate
 
 
 @dataclass(eq=False)
@@ -18,7 +17,7 @@ class Trial:
 
     Args:
         candidate: the candidate.
-        bytes: what its formats take, if they were computed.
+        estimate: what the cost model says, if it knows.
         statement: the statement with its formats and schedule, once it is compiled.
         kernel: its kernel.
         conversion: seconds that its conversions took.
@@ -27,9 +26,9 @@ class Trial:
     """
 
     candidate: Candidate
-    bytes: float = 0.0
-    statement: Statement | None = None
-    kernel: Kernel | None = None
+    estimate: Estimate | None = None
+    statement: Any = None
+    kernel: Any = None
     conversion: float = 0.0
     samples: list[float] = field(default_factory=list)
     dropped: str = ""

@@ -283,6 +283,9 @@ ILLEGAL: list[tuple[str, str, str, str]] = [
     ("spmv", "divide(i,a,b,3,assign=dynamic), precompute(A(i,j)*x(j),[b,j],[b,j])", "E306",
      "which values a takes is known only while it runs, so the loop over b has to be directly "
      "inside of it"),
+    ("spmv", "divide(i,a,b,3,assign=dynamic), precompute(A(i,j)*x(j),[b,a,j],[b,a,j])", "E306",
+     "w has an element for each turn of a, but which values a turn takes is known only "
+     "while it runs"),
     ("spmv", "fuse(j,i,f)", "E306", "i is not directly inside of j"),
     ("spmv", "fuse(i,i,f)", "E306", "i is not directly inside of i"),
     ("spmm", "fuse(i,k,f)", "E306", "k is not directly inside of i"),

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from math import prod
 
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed
@@ -61,11 +62,17 @@ class Costs:
         if levels[at].full:
             return self.extent(var)
         parents = 1.0
-        for level, outer in zip(levels[:at], variables[:at], strict=True):
+        for n, (level, outer) in enumerate(zip(levels[:at], variables[:at], strict=True)):
             parents *= self.extent(outer)
             if not level.full:
-                parents = min(parents, self.stored(access))
-        return min(self.extent(var), max(1.0, self.stored(access) / max(parents, 1.0)))
+                parents = min(parents, self._places(access, n))
+        return min(self.extent(var), max(1.0, self._places(access, at) / max(parents, 1.0)))
+
+    def _places(self, access: Access, level: int) -> float:
+        """About how many places a level has: below each are all of those at full levels."""
+        below = list(zip(access.tensor.format.levels, access.level_vars, strict=True))[level + 1 :]
+        each = prod(self.extent(var) for kind, var in below if kind.full)
+        return self.stored(access) / max(each, 1.0)
 
     def work(self, order: Sequence[IndexVar], runs: Sequence[Mapping[IndexVar, float]]) -> float:
         """Iterations of a nest in which the sparsest operand drives each loop.

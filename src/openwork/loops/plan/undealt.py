@@ -9,14 +9,26 @@ Without a unit, the first turn takes all values.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from openwork.errors import ScheduleError
-from openwork.loops.nodes import Forall, ParallelUnit, Stmt, SuchThat, Tag, nest_of, relations_of
+from openwork.index.nodes import Access
+from openwork.loops.nodes import (
+    Forall,
+    ParallelUnit,
+    Stmt,
+    SuchThat,
+    Tag,
+    Where,
+    nest_of,
+    relations_of,
+)
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import loops_of, rewrite
 from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import Deal
+from openwork.tree import walk
 
 _DEALING = (ParallelUnit.CPUThread, ParallelUnit.GPUBlock)
 
@@ -26,7 +38,8 @@ def undealt(plan: Plan) -> Plan:
 
     Raises:
         ScheduleError: E306 if the loop over turns and that over their values are not one inside the
-            other, E308 if units cannot share them, E313 if the result is assembled in pieces.
+            other, or a workspace has elements for turns, E308 if units cannot share them, E313 if
+            the result is assembled in pieces.
     """
     for relation in relations_of(plan.loops):
         if isinstance(relation, Deal):
@@ -57,8 +70,22 @@ def _without(plan: Plan, deal: Deal) -> Plan:
     changed = rewrite(plan, change)
     if any(loop.var in children for loop in loops_of(changed)):
         raise _apart(deal)
+    keyed = next((a for a in _workspaces(changed) if children & set(a.vars)), None)
+    if keyed is not None:
+        raise ScheduleError(
+            f"{keyed.tensor} has an element for each turn of {deal.outer}, but which values a "
+            "turn takes is known only while it runs",
+            code="E306",
+            hint=f"precompute along {deal.parent} before it is divided, or use assign=stride",
+        )
     nest = nest_of(changed.loops)
     return replace(changed, loops=SuchThat(nest, others) if others else nest)
+
+
+def _workspaces(plan: Plan) -> Iterator[Access]:
+    """The accesses of workspaces, which loop variables may index."""
+    made = {n.temporary for n in walk(plan.loops) if isinstance(n, Where)}
+    return (n for n in walk(plan.loops) if isinstance(n, Access) and n.tensor in made)
 
 
 def _together(loop: Forall, deal: Deal) -> Forall:

@@ -375,7 +375,7 @@ def _workspace(value: Any, span: Span | None) -> TensorVar | str:
         )
     if isinstance(value, str):
         return value
-    var = unwrapped(getattr(value, "var", value))
+    var = unwrapped(getattr(value, "tensor_var", value))
     if isinstance(var, Access):
         var = var.tensor
     if isinstance(var, TensorVar):

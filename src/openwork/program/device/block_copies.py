@@ -41,7 +41,7 @@ def with_block_copies(program: p.Program) -> p.Program:
     """`program` with private copies for the blocks that need them."""
     if not any(map(_has_copies, walk(program.body))):
         return program
-    taken = {n.name for n in walk(program.body) if isinstance(n, Name)}
+    taken = set(p.names_in(program.body))
     body = block(*(_combined(s, taken) for s in program.body.body))
     if any(map(_has_copies, walk(body))):
         raise ScheduleError(

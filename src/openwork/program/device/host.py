@@ -115,8 +115,7 @@ class _Host:
                 done.append(self._launch(tuple(waiting)))
                 waiting.clear()
 
-        for n, s in enumerate(map(_outside, stmts)):
-            later = {x.name for t in stmts[n + 1 :] for x in walk(t) if isinstance(x, Name)}
+        for s, later in zip(map(_outside, stmts), _named_later(stmts), strict=True):
             if isinstance(s, (Scan, Ask)):
                 flush()
             known = isinstance(s, p.Declare)  # on the host, even if a kernel is unfinished
@@ -220,11 +219,11 @@ class _Host:
     def _with_sunk(self, stmts: tuple[p.Stmt, ...]) -> tuple[p.Stmt, ...]:
         """The statements, after the declarations they need that the host cannot evaluate."""
         needed: list[p.Declare] = []
-        used = {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
+        used = {name for s in stmts for name in p.names_in(s)}
         for name, declaration in reversed(self.sunk.items()):
             if name in used:
                 needed.insert(0, declaration)
-                used |= {n.name for n in walk(declaration.value) if isinstance(n, Name)}
+                used |= p.names_in(declaration.value)
         return (*needed, *stmts)
 
     def _kernel(self, body: p.Block, work: Distribution, geometry: Geometry) -> Kernel:
@@ -250,6 +249,15 @@ class _Host:
 
 def _body(s: p.Stmt) -> tuple[p.Stmt, ...]:
     return s.body if isinstance(s, p.Block) else (s,)
+
+
+def _named_later(stmts: tuple[p.Stmt, ...]) -> list[frozenset[str]]:
+    """The names in all statements after each."""
+    found, later = list[frozenset[str]](), frozenset[str]()
+    for s in reversed(stmts):
+        found.append(later)
+        later |= p.names_in(s)
+    return found[::-1]
 
 
 def _outside(s: p.Stmt) -> p.Stmt:
@@ -308,7 +316,7 @@ def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
         condition = cast(Expr, spelled(node.condition))
         if (
             any(isinstance(n, p.Load) for n in walk(condition))
-            or not {n.name for n in walk(condition) if isinstance(n, Name)} <= sizes
+            or not p.names_in(condition) <= sizes
         ):
             return None
         found.append(replace(node, condition=condition))

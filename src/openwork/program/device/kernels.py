@@ -16,7 +16,7 @@ from openwork.program.gpu_nodes import (
     Shared,
     StoreVector,
 )
-from openwork.program.nodes import Array, Name
+from openwork.program.nodes import Array, Name, statements
 from openwork.tree import replace, walk
 
 
@@ -31,21 +31,27 @@ def each_kernel(device: DeviceProgram, change: Callable[[Kernel], p.Block]) -> D
 
 def with_body(kernel: Kernel, body: p.Block) -> Kernel:
     """`kernel` with another body, and the arguments that the body needs."""
-    nodes = list(walk(body))
-    declared = {
-        n.name.name if isinstance(n, p.Declare) else n.var.name
-        for n in nodes
-        if isinstance(n, (p.Declare, p.For))
-    }
-    own = {n.array for n in nodes if isinstance(n, (p.Local, Shared))}
-    own |= {n.vector for n in nodes if isinstance(n, (LoadVector, MakeVector))}
-    names = dict.fromkeys(n for n in nodes if isinstance(n, Name))
-    for scratch in kernel.scratch:
-        names |= dict.fromkeys(n for n in walk(scratch.count) if isinstance(n, Name))
-    scalars = [n for n in names if n.name not in declared and n.name not in BUILTIN]
-    arrays = dict.fromkeys(n for n in nodes if isinstance(n, Array) and n not in own)
-    written = {n.array.name for n in nodes if isinstance(n, (p.Store, Combine, StoreVector))}
-    written |= {s.array.name for s in kernel.scratch} | changed_by_helpers(body)
+    declared, own = set(BUILTIN), set[Array]()
+    written = {s.array.name for s in kernel.scratch} | changed_by_helpers(body)
+    for s in statements(body):
+        match s:
+            case p.Declare(name=name) | p.For(var=name):
+                declared.add(name.name)
+            case p.Store(array=array) | Combine(array=array) | StoreVector(array=array):
+                written.add(array.name)
+            case p.Local(array=array) | Shared(array=array):
+                own.add(array)
+            case LoadVector(vector=array) | MakeVector(vector=array):
+                own.add(array)
+    names, arrays = dict[Name, None](), dict[Array, None]()
+    for part in (body, *(scratch.count for scratch in kernel.scratch)):
+        for n in walk(part):
+            if isinstance(n, Name):
+                names[n] = None
+            elif isinstance(n, Array) and part is body:
+                arrays[n] = None
+    scalars = [n for n in names if n.name not in declared]
+    arrays = dict.fromkeys(n for n in arrays if n not in own)
     return replace(
         kernel,
         body=body,

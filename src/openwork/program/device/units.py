@@ -191,7 +191,7 @@ class Distribution:
         self.sole = sum(map(_outermost, stmts)) == 1
         self.owners = ownership(stmts)
         self.unread = _only_allocated(stmts)
-        self.taken |= {n.name for s in stmts for n in walk(s) if isinstance(n, Name)}
+        self.taken |= {name for s in stmts for name in p.names_in(s)}
         done = self._sequence(stmts, ())
         lanes = self.geometry.lanes
         lane = THREAD % lanes if self.geometry.warps > 1 else THREAD
@@ -590,6 +590,8 @@ def _still_blank(blank: dict[Name, Value], s: p.Stmt) -> dict[Name, Value]:
             | p.Set(name=name, value=Value() as value, op=None)
         ):
             return {**blank, name: value}
+    if not blank:
+        return blank
     set_here = {n.name for n in walk(s) if isinstance(n, (p.Set, p.Reduction, Together))}
     return {name: value for name, value in blank.items() if name not in set_here}
 

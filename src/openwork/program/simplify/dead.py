@@ -36,7 +36,7 @@ def _live(node: p.Stmt, used: set[str]) -> p.Stmt:
     def part(child: Node) -> Node:
         if isinstance(child, p.Stmt):
             return _live(child, mine)
-        mine.update(_names(child))
+        mine.update(p.names_in(child))
         return child
 
     node = map_children(node, part)
@@ -60,7 +60,7 @@ def _live_block(node: p.Block, used: set[str]) -> p.Block:
             if s.fixed and name not in mine and _pure(s.value):
                 continue
             mine.discard(name)
-            mine.update(_names(s.value))
+            mine.update(p.names_in(s.value))
             kept.append(s)
             continue
         live = _live(s, mine)
@@ -79,10 +79,6 @@ def _statements(node: p.Block) -> Iterator[p.Stmt]:
             yield from _statements(s)
         else:
             yield s
-
-
-def _names(node: Node) -> list[str]:
-    return [n.name for n in walk(node) if isinstance(n, p.Name)]
 
 
 def _pure(value: p.Expr) -> bool:

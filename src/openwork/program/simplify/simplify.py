@@ -16,11 +16,11 @@ def simplify(program: p.Program) -> p.Program:
     """`program` without dead code, and with invariant loads hoisted."""
     constant = {a.array.name for a in program.arguments if a.role == "operand"}
     body = without_dead(program.body)
-    taken = {n.name for n in walk(body) if isinstance(n, p.Name)}
+    taken = set(p.names_in(body))
     changes: list[set[str]] = []
     _declared(body, changes)
     loads = {n for n in walk(body) if isinstance(n, p.Load) and n.array.role is p.Role.VALUE}
-    names = {n: _names(n) for n in loads if n.array.name in constant}
+    names = {n: p.names_in(n) for n in loads if n.array.name in constant}
     if names:
         hoisted = _hoist(body, names, taken, iter(changes))
         body = body if hoisted is body else without_dead(cast(p.Block, hoisted))
@@ -28,7 +28,7 @@ def simplify(program: p.Program) -> p.Program:
 
 
 def _hoist(
-    node: Node, names: dict[p.Load, set[str]], taken: set[str], changes: Iterator[set[str]]
+    node: Node, names: dict[p.Load, frozenset[str]], taken: set[str], changes: Iterator[set[str]]
 ) -> Node:
     """Hoist loads of operands out of the outermost loop in which they are invariant.
 
@@ -85,7 +85,7 @@ def _tests_invariant(condition: p.Expr, changed: set[str]) -> bool:
     """Whether a part of a condition is decided before the loop in which names have `changed`."""
     if isinstance(condition, p.Binary) and condition.sign in ("&&", "||"):
         return any(_tests_invariant(c, changed) for c in (condition.left, condition.right))
-    names = _names(condition)
+    names = p.names_in(condition)
     return bool(names) and not names & changed
 
 
@@ -107,7 +107,3 @@ def _declared(node: Node, loops: list[set[str]]) -> set[str]:
     if isinstance(node, (p.For, p.While)):
         loops[place] = found
     return found
-
-
-def _names(node: Node) -> set[str]:
-    return {n.name for n in walk(node) if isinstance(n, p.Name)}

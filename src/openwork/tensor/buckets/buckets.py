@@ -167,7 +167,7 @@ class BucketKernel:
         if self._merged is None:
             rhs: Expr | None = None
             for called, part in zip(names, parts, strict=True):
-                access = Access(replace(part.var, name=called), lhs.vars)
+                access = Access(replace(part.tensor_var, name=called), lhs.vars)
                 rhs = access if rhs is None else Apply(chosen.combine, (rhs, access))
             assert rhs is not None  # noqa: S101 - there are at least two buckets
             merge = self._buckets._make(replace(chosen.written, rhs=rhs))

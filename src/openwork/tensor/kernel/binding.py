@@ -37,6 +37,7 @@ class Binding:
     """
 
     given: tuple[ReferenceType[Storage], ...]
+    shapes: tuple[tuple[int, ...], ...]  # of the user's operands
     result_shape: Shape
     compiled: Compiled
     sizes: tuple[int, ...]
@@ -64,7 +65,7 @@ class Binder:
 
     def __init__(self, plan: Plan, templates: Mapping[str, Any], compiler: Compiler) -> None:
         self._plan, self._compiler = plan, compiler
-        self._names = names = tuple(templates)
+        self.names = names = tuple(templates)
         self._promises = Promises(plan, templates)
         self.operands = compiler.operands
         self._derived = {d.var.name: d for d in plan.derived}
@@ -121,6 +122,7 @@ class Binder:
             count *= math.prod(extents[var] for var in below)
         return Binding(
             given=tuple(ref(storage) for storage in given),
+            shapes=tuple(storage.shape for storage in given),
             result_shape=result_shape,
             compiled=compiled,
             cuts=cuts,
@@ -171,7 +173,10 @@ class Binder:
         if self._shared is None:
             return self._no_arrays
         position, depth = self._shared
-        pattern = operands[position]
+        return self._levels_of(operands[position], depth)
+
+    def _levels_of(self, pattern: Storage, depth: int) -> tuple[Mapping[str, Array], ...]:
+        """The index arrays of a result whose first `depth` levels are those of `pattern`."""
         arrays = pattern.levels[:depth]
         # A result outlives the call, so it needs its own arrays, and it has no room for others.
         if pattern.borrowed or pattern.format.layout == PACKED:
@@ -182,8 +187,10 @@ class Binder:
         """The same, for the operands of a binding, which the caller must keep alive."""
         if self._shared is None:
             return self._no_arrays
-        there = [storage for reference in binding.given if (storage := reference()) is not None]
-        return self.levels(tuple(there))
+        pattern = binding.given[self._shared[0]]()
+        if pattern is None:
+            raise InternalError("the operand whose pattern a result shares is gone")
+        return self._levels_of(pattern, self._shared[1])
 
     def operand(self, name: str, given: tuple[Storage, ...], old: Storage | None) -> Storage:
         """An operand of the loops, converted if the plan says so."""
@@ -193,8 +200,8 @@ class Binder:
             if derived.var.format.ndim != source.format.ndim:
                 return convert_blocks(source, derived.var.format)
             return convert(source, derived.var.format, exact=True)
-        if name in self._names:
-            return given[self._names.index(name)]
+        if name in self.names:
+            return given[self.names.index(name)]
         if old is None:
             raise InternalError(f"{name} has no data")
         return old
@@ -214,8 +221,8 @@ class Binder:
         extents: dict[IndexVar, int] = {}
         first: dict[IndexVar, str] = {}
         for name, mode, var in self._modes:
-            if name in self._names:
-                extent: int | None = given[self._names.index(name)].shape[mode]
+            if name in self.names:
+                extent: int | None = given[self.names.index(name)].shape[mode]
             elif var in extents and not (fixed or self.adds):
                 continue  # a new result takes the shape of the operands
             else:

@@ -127,8 +127,8 @@ class Kernel:
                 or unknown, E201 if extents disagree.
         """
         warm = self._warm if out is None else None
-        if warm is not None and not operands:
-            result = warm.again()
+        if warm is not None:
+            result = warm.with_others(operands) if operands else warm.again()
             if result is not None:
                 return result
         given = self._given(operands)
@@ -155,6 +155,14 @@ class Kernel:
         if out is None:
             return self._result.__openwork_result__(storage)
         return _deliver(storage, out)
+
+    def repeated(self, operands: Mapping[str, Any]) -> Any:
+        """The result if the call before had operands much like these; None if it had not.
+
+        Much alike are the same sparse tensors, and dense ones and arrays of the same shape.
+        """
+        warm = self._warm
+        return None if warm is None else warm.with_others(operands)
 
     def symbolic(self, /, **operands: Any) -> SymbolicPlan:
         """Compute the pattern of the result once, and its values many times.

@@ -7,16 +7,19 @@ cache. Repeated calls therefore do as little as possible.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import addressof, c_char
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import BOOL
+from openwork.format.formats import dense
 from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
-from openwork.runtime.memory import allocate
+from openwork.runtime.memory import address, allocate
 from openwork.runtime.storage import Storage, room_of
 from openwork.tensor.kernel.binding import Binder, Binding
 
@@ -55,13 +58,51 @@ class Repeated(ABC):
         """The result, or None if the operands have changed or the call failed."""
         return self._made() if self._binding.fits(given, self._template.shape) else None
 
+    def with_others(self, operands: Mapping[str, Any]) -> Any:
+        """The result with other operands for some, by name; None if they are too different."""
+        return None
+
     @abstractmethod
     def _made(self) -> Any:
         """The result for the operands of `binding`, which are alive."""
 
 
+class _Place(NamedTuple):
+    """What may stand in for an operand without another binding.
+
+    Other values of the same shape may, where the operand is dense: the pointer at `place` is then
+    another, and nothing else. `array`: the element type of NumPy arrays that may, if any may.
+    """
+
+    reference: Any
+    template: Any
+    place: int
+    shape: tuple[int, ...]
+    dense: bool
+    array: Any
+
+    def pointer(self, value: Any) -> int | None:
+        """The address of the values of `value`; 0 if it is the operand; None if it does not fit."""
+        if type(value) is np.ndarray:
+            flags = value.flags
+            fits = value.dtype == self.array and value.shape == self.shape
+            fits = fits and flags.c_contiguous and flags.aligned
+            return address(value) if fits else None
+        storage = getattr(value, "_storage", None)
+        if type(storage) is not Storage:
+            return None
+        if self.reference() is storage:
+            return 0
+        same = self.dense and storage.shape == self.shape
+        facts = self.template._facts
+        return storage.pointers[-1] if same and value._facts == facts else None
+
+
 class Warm(Repeated):
-    """Repeats a call whose result is written in place, without initialization."""
+    """Repeats a call whose result is written in place, without initialization.
+
+    Dense operands may be replaced, as a solver has a new vector for each product.
+    """
 
     def __init__(
         self,
@@ -72,7 +113,7 @@ class Warm(Repeated):
         template: Any,
     ) -> None:
         super().__init__(binding, templates, template)
-        self._result, self._levels = result, binder.levels_again
+        self._result, self._levels, self._names = result, binder.levels_again, binder.names
         self._executable, self._pointers = binding.ready.executable, binding.ready.pointers
         self._work = binding.work + binding.count
         self._steps = binding.ready.steps + binding.count
@@ -80,6 +121,46 @@ class Warm(Repeated):
         self._count = room_of(result.format, result.dtype, binding.count)
         self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
+        self._places: dict[str, _Place] | None = None
+
+    def with_others(self, operands: Mapping[str, Any]) -> Any:
+        places = self._places
+        if places is None:
+            places = self._places = self._found_places()
+        changed = []
+        for name, value in operands.items():
+            known = places.get(name)
+            pointer = None if known is None else known.pointer(value)
+            if known is None or pointer is None:
+                return None
+            if pointer:
+                changed.append((known.place, pointer))
+        held: tuple[Any, ...] = ()  # as in `again`
+        if len(operands) < len(places):
+            for name, known in places.items():
+                if name not in operands:
+                    storage = known.template._storage
+                    if storage is None or known.reference() is not storage:
+                        return None
+                    held = held, storage
+        shape = self._template._shape
+        if shape is not self._shape and shape != self._shape:
+            return None
+        return self._made(changed)
+
+    def _found_places(self) -> dict[str, _Place]:
+        """Where the operands' values stand among the pointers; nothing where data has a say."""
+        if self._binding.cuts:
+            return {}
+        places, at = {}, 0
+        operands = zip(self._names, self._own, self._binding.shapes, strict=True)
+        for name, (reference, template), shape in operands:
+            format, dtype = template._facts.format, template._facts.dtype
+            at += 1 + sum(len(level.arrays) for level in format.levels)
+            plain = format == dense(format.ndim) and not isinstance(dtype, Entry) and dtype != BOOL
+            array = dtype if plain else None
+            places[name] = _Place(reference, template, at, shape, format.is_dense, array)
+        return places
 
     @staticmethod
     def suits(binding: Binding, binder: Binder) -> bool:
@@ -87,7 +168,8 @@ class Warm(Repeated):
         plain = binding.compiled.initial is None and not binding.tight
         return plain and binder.takes_as_given and not binder.adds
 
-    def _made(self) -> Any:
+    def _made(self, changed: Sequence[tuple[int, int]] = ()) -> Any:
+        """The result; `changed`: pointers to use instead of those at these places."""
         binding, result, work = self._binding, self._result, self._work
         threads, (known, sizes) = threads_for(work), self._sized
         executable = self._executable
@@ -103,7 +185,11 @@ class Warm(Repeated):
             frame = executable.frame((*self._pointers, 0))
         # The same as the address in `__array_interface__`, in a third of the time.
         frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
+        for place, pointer in changed:
+            frame[place] = pointer
         executable.call(frame, sizes, self._steps)
+        for place, _ in changed:
+            frame[place] = self._pointers[place - 1]
         self._frames.append(frame)
         levels = self._levels(binding)
         storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)

@@ -31,7 +31,7 @@ from openwork.loops.nodes import (
 )
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import loop_variables, provenance_of
-from openwork.loops.plan.pieces import can_be_shared, measured, whole
+from openwork.loops.plan.pieces import can_be_shared, cut_variable, measured, whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.gpu import uses_gpu
@@ -198,7 +198,24 @@ def _whole(plan: Plan) -> str | None:
     before = [made for made in _lists(plan.loops) if made not in _lists(nest)]
     if before:
         return f"{before[0]}, which lists its keys, is computed first"
-    return whole(plan, nest)
+    return whole(plan, nest) or _renumbered(plan, nest)
+
+
+def _renumbered(plan: Plan, nest: Stmt) -> str | None:
+    """Why a workspace that is computed first cannot be read in pieces; None if each can.
+
+    Loops that follow from the values of a piece count from its beginning.
+    """
+    provenance = provenance_of(plan)
+    if not isinstance(nest, Forall) or (cut := cut_variable(provenance, nest.var)) == nest.var:
+        return None
+    made = {n.temporary for n in walk(plan.loops) if isinstance(n, Where)}
+    made -= {n.temporary for n in walk(nest) if isinstance(n, Where)}
+    for access in _accesses_in(nest):
+        for var in access.vars if access.tensor in made else ():
+            if var != cut and cut in provenance.ancestors(var):
+                return f"{access.tensor} is computed first, by {var}, which pieces number anew"
+    return None
 
 
 def _lists(stmt: Stmt) -> list[TensorVar]:

@@ -1,13 +1,16 @@
 """Accumulators: sums stay in registers while they can.
 
-A scalar where a reduction has a single result, a tile of columns where its result is a row. Where
-other threads write the same element, the final sum is added atomically.
+A scalar where a reduction has a single result, a tile of columns where its result is a row, and
+all sums of a block where it is stored in blocks. Where other threads write the same element, the
+final sum is added atomically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import cast
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
@@ -19,16 +22,36 @@ from openwork.program import nodes as p
 from openwork.program.elements import combine
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope, Tile
-from openwork.program.nodes import Binary, Declare, Expr, Set, Store, Value, block, compare
+from openwork.program.nodes import (
+    Binary,
+    Declare,
+    Expr,
+    Name,
+    Set,
+    Store,
+    Value,
+    block,
+    compare,
+)
 from openwork.program.simplify.extents import promised_extents
-from openwork.tree import replace, walk
+from openwork.tree import Node, bottom_up, replace, walk
 
+# The most numbers of a block in registers, and the most terms of a block without a loop.
+_MOST_OF_BLOCKS, _MOST_WRITTEN_OUT = 16, 64
 # Columns of a row that are accumulated together in registers, widest first, by element size.
 _TILE_BYTES, _NARROW_TILE = 256, 4
 # The same for processors with enough registers for tiles of so many bytes.
 _WIDE_TILE_BYTES = 1024
 
 Each = Callable[[p.Stmt], p.Stmt]  # a statement for each column of a tile
+
+
+@dataclass(frozen=True)
+class Open:
+    """What remains open of a result where a sum begins: places within blocks, and columns."""
+
+    blocks: tuple[IndexVar, ...]
+    column: IndexVar | None = None
 
 
 @dataclass(frozen=True)
@@ -42,12 +65,12 @@ class Accumulators:
         """The loop with its sums in registers; None where the result does not stay in place."""
         if scope.is_reached(lhs):
             return self._in_scalar(loop, lhs, scope)
-        column = self._column(loop, lhs, scope)
-        return None if column is None else self._in_tiles(loop, lhs, column, scope)
+        sums = self._open(loop, lhs, scope)
+        return None if sums is None else self._in_tiles(loop, lhs, sums, scope)
 
     def tiles(self, loop: Forall, lhs: Access, scope: Scope) -> bool:
         """Whether the loop runs once for each tile of columns, whose sums stay in registers."""
-        return not scope.is_reached(lhs) and self._column(loop, lhs, scope) is not None
+        return not scope.is_reached(lhs) and self._open(loop, lhs, scope) is not None
 
     def _in_scalar(self, loop: Forall, lhs: Access, scope: Scope) -> p.Block:
         """sum = 0; loop { sum += ... } R[p] = sum;"""
@@ -85,34 +108,51 @@ class Accumulators:
         plain = each(update(place, *combine(op, place, sum)))
         return p.If(scope.sharing.owned, block(plain), block(atomic))
 
-    def _in_tiles(self, loop: Forall, lhs: Access, column: IndexVar, scope: Scope) -> p.Block:
+    def _in_tiles(self, loop: Forall, lhs: Access, sums: Open, scope: Scope) -> p.Block:
         """for each tile of columns { sums = 0; loop { sums += ... } R[row + tile] = sums; }"""
+        block_tiles = [self._of_block(var, scope) for var in sums.blocks]
+        each = prod(tile.width for tile in block_tiles) * lhs.dtype.itemsize
+        column, loop = sums.column, self._written_out(loop, each // lhs.dtype.itemsize)
+        if column is None:
+            return self._one_tile(loop, lhs, block_tiles, scope)
         columns = self.ctx.everything(column, scope)
         exact = promised_extents(self.ctx.provenance).get(column) or columns.count.fixed
-        widths = _widths(_TILE_BYTES // lhs.dtype.itemsize, exact or columns.count.most)
+        widths = _widths(_power_below(_TILE_BYTES // each), exact or columns.count.most)
         first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
+
+        def one(width: int) -> p.Block:
+            tile = Tile(column, first, width, f"{first.name}_at")
+            return self._one_tile(loop, lhs, [*block_tiles, tile], scope)
+
         if exact is not None and exact in widths:
-            return block(*code, self._one_tile(loop, lhs, Tile(column, first, exact), scope))
-        wide = _WIDE_TILE_BYTES // lhs.dtype.itemsize
+            return block(*code, one(exact))
+        wide = _power_below(_WIDE_TILE_BYTES // each)
         if not self.ctx.on_gpu and (lhs.tensor.shape[lhs.vars.index(column)] or 0) >= wide:
             widths = (wide, *widths)
         for width in widths:
             rest: Expr = compare("<=", first + width, columns.hi)
             if width == wide:
                 rest = Binary("&&", p.Helper("many_registers", ()), rest)
-            body = self._one_tile(loop, lhs, Tile(column, first, width), scope)
             comment = "columns that are left" if width == 1 else f"{width} columns in registers"
-            code.append(p.While(rest, block(body, Set(first, first + width)), comment))
+            code.append(p.While(rest, block(one(width), Set(first, first + width)), comment))
         return block(*code)
 
-    def _one_tile(self, loop: Forall, lhs: Access, tile: Tile, scope: Scope) -> p.Block:
+    def _one_tile(self, loop: Forall, lhs: Access, tiles: Sequence[Tile], scope: Scope) -> p.Block:
+        count = prod(tile.width for tile in tiles)
         base = f"{self.ctx.names.of(lhs.tensor)}_sum"
-        own = base if tile.width == 1 else f"{base}s{tile.width}"
+        own = base if count == 1 else f"{base}s{count}"
         name, inner = scope.fresh(own, lhs.dtype.name)
-        sums = p.Array(name.name, name.type)
-        at, outer = scope.fresh(f"{tile.first.name}_at")
-        outer = outer.bind(tile.var, tile.first + (at if tile.width > 1 else Value(0)))
+        sums, at = p.Array(name.name, name.type), cast(Expr, Value(0))
+        outer, counters = scope, list[tuple[Tile, Name]]()
+        for tile in tiles:
+            if tile.width > 1:
+                counter, outer = outer.fresh(tile.counter)
+                counters.append((tile, counter))
+                at = at * tile.width + counter
+                outer = outer.bind(tile.var, tile.first + counter)
+            else:
+                outer = outer.bind(tile.var, tile.first)
         outer = self.ctx.reach_further(outer, lhs)
         place = element(self.ctx, lhs, outer)
         shared = operator_of(loop) if lhs.tensor in scope.sharing.atomic else None
@@ -121,50 +161,83 @@ class Accumulators:
         else:
             start = Value(shared.identity_of(lhs.dtype), lhs.dtype.name)
             must_begin(self.ctx, lhs)
-        tiles = {**scope.tiles, tile.var: tile, self._bounded(tile.var): tile}
-        tiled = replace(inner, reducing=True, tiles=tiles)
-        sum: Expr = name if tile.width == 1 else p.Load(sums, at)
+        by_var = {var: tile for tile in tiles for var in (tile.var, self._bounded(tile.var))}
+        tiled = replace(inner, reducing=True, tiles={**scope.tiles, **by_var})
+        sum: Expr = name if count == 1 else p.Load(sums, at)
 
         def each(body: p.Stmt) -> p.Stmt:
-            if tile.width == 1:
-                return body
-            return p.For(at, Value(0), Value(tile.width), block(body), unrolled=True)
+            for tile, counter in reversed(counters):
+                body = tile.loop(counter, block(body))
+            return body
 
         work = self.shape(loop, tiled.accumulate(lhs, sum))
         if shared is None:
             put = each(streamed(self.ctx, lhs, update(place, sum, None)))
         else:
             put = self._shared(place, sum, shared, scope, each)
-        if tile.width == 1:
+        if count == 1:
             return block(Declare(name, start), work, put)
-        return block(p.Local(sums, tile.width), each(Store(sums, at, start)), work, put)
+        return block(p.Local(sums, count), each(Store(sums, at, start)), work, put)
 
-    def _column(self, loop: Forall, lhs: Access, scope: Scope) -> IndexVar | None:
-        """The variable of the columns, if what remains open of `lhs` is exactly a row of them.
+    def _of_block(self, var: IndexVar, scope: Scope) -> Tile:
+        """All values of a variable that runs within a block."""
+        values = self.ctx.everything(var, scope)
+        size = self.ctx.names.inner_blocks[var].size
+        end = None if values.count.fixed == size else values.hi
+        return Tile(var, Value(0), size, self.ctx.names.variables[var], end)
 
-        The loops inside must be over reduction variables, and the innermost over the columns,
-        along which no operand is sparse.
-        """
-        if len(scope.reached(lhs)) != lhs.tensor.ndim - 1:
+    def _written_out(self, loop: Forall, sums: int) -> Forall:
+        """The loop with the loops within a block unrolled, so that all sums are in registers."""
+        blocks = self.ctx.names.inner_blocks
+
+        def unrolled(node: Node) -> Node | None:
+            match node:
+                case Forall(var=var, unroll=None) if (
+                    var in blocks and blocks[var].size * sums <= _MOST_WRITTEN_OUT
+                ):
+                    return replace(node, unroll=0)
             return None
+
+        return cast(Forall, bottom_up(unrolled)(loop)) if sums > 1 else loop
+
+    def _open(self, loop: Forall, lhs: Access, scope: Scope) -> Open | None:
+        """What remains open of `lhs`, if that is part of a block, a row of columns, or both.
+
+        Loops over it are inside, one each, and no operand is sparse along it. The other loops
+        inside are over reduction variables, and the innermost over the columns.
+        """
         if self.ctx.on_gpu and lhs.tensor in scope.sharing.atomic:
             return None
         if any(isinstance(n, Forall) and (n.tag or n.unroll is not None) for n in walk(loop)):
             return None  # the schedule decides how these loops run
-        column, inner = lhs.level_vars[-1], loop.body
-        bounded = self._bounded(column)
-        if column in self.ctx.provenance.above or scope.bounds.confined(column, bounded):
+        variables = lhs.level_vars[len(scope.reached(lhs)) :]
+        if any(self._confined(var, scope) for var in variables):
             return None
-        while isinstance(inner, Forall) and inner.var != bounded and inner.var not in lhs.vars:
+        sizes = {v: b.size for v, b in self.ctx.names.inner_blocks.items() if v in variables}
+        blocks = tuple(var for var in variables if var in sizes)
+        columns = [var for var in variables if var not in sizes]
+        loops, inner = list[IndexVar](), loop.body
+        while isinstance(inner, Forall):
+            loops.append(inner.var)
             inner = inner.body
-        if not isinstance(inner, Forall) or not isinstance(inner.body, Assign):
+        wanted = {self._bounded(var) for var in variables}
+        if not isinstance(inner, Assign) or wanted != set(loops) & {*wanted, *lhs.vars}:
+            return None
+        if len(columns) > 1 or prod(sizes.values()) > _MOST_OF_BLOCKS:
+            return None
+        if columns and (columns[0] != variables[-1] or loops[-1] != self._bounded(columns[0])):
             return None
         sparse = any(
             not level.full
-            for access in (lhs, *accesses_of(inner.body.rhs))
-            for level in access.levels_along((column,))
+            for access in (lhs, *accesses_of(inner.rhs))
+            for level in access.levels_along(variables)
         )
-        return None if sparse or inner.var != bounded else column
+        return None if sparse else Open(blocks, columns[0] if columns else None)
+
+    def _confined(self, var: IndexVar, scope: Scope) -> bool:
+        """Whether a loop over `var` runs over a part of its values, or over another variable."""
+        above = self.ctx.provenance.above
+        return var in above or scope.bounds.confined(var, self._bounded(var))
 
     def _bounded(self, var: IndexVar) -> IndexVar:
         """The variable of the loop over `var`, whose extent may have a promised bound."""
@@ -174,11 +247,17 @@ class Accumulators:
         return var
 
 
+def _power_below(number: int) -> int:
+    """The largest power of two that is not above `number`; 1 for 0."""
+    return 1 << (max(number, 1).bit_length() - 1)
+
+
 def _widths(widest: int, most: int | None) -> tuple[int, ...]:
     """How many columns to accumulate together, widest first; a small block all in one tile."""
     if most is not None and most <= widest:
         return tuple(dict.fromkeys((most, 1)))
-    return (widest, widest // 2, _NARROW_TILE, 1)
+    some = (widest, widest // 2, _NARROW_TILE, 1)
+    return tuple(dict.fromkeys(n for n in some if 0 < n <= widest))
 
 
 def start_of(ctx: Context, loop: Forall, lhs: Access, place: Expr, scope: Scope) -> Expr:

@@ -11,7 +11,7 @@ from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import Stmt
 from openwork.program.lower.base.append import Appender
 from openwork.program.lower.base.ranges import Range, Seam, Stretch
-from openwork.program.nodes import INDEX, Expr, Name
+from openwork.program.nodes import INDEX, Block, Expr, For, If, Name, Value, block, compare
 from openwork.tree import replace
 
 K = TypeVar("K")
@@ -33,11 +33,22 @@ class Place:
 
 @dataclass(frozen=True)
 class Tile:
-    """`width` columns from `first` on, to which a loop over `var` is restricted."""
+    """`width` columns from `first` on, to which a loop over `var` is restricted.
+
+    `counter`: the name of the loops' counter. `end`: where the columns end, if perhaps earlier.
+    """
 
     var: IndexVar
-    first: Name
+    first: Expr
     width: int
+    counter: str
+    end: Expr | None = None
+
+    def loop(self, at: Name, body: Block) -> For:
+        """for (at = 0; at < width; at++) body"""
+        if self.end is not None:
+            body = block(If(compare("<", self.first + at, self.end), body))
+        return For(at, Value(0), Value(self.width), body, unrolled=True)
 
 
 @dataclass(frozen=True)

@@ -168,9 +168,8 @@ class Shape:
         scope = cases.scope
         if tile.width == 1:
             return cases.at({}, [], scope.bind(cases.var, tile.first))
-        at, scope = scope.fresh(f"{tile.first.name}_at")
-        body = cases.at({}, [], scope.bind(cases.var, tile.first + at))
-        return block(p.For(at, Value(0), Value(tile.width), body, unrolled=True))
+        at, scope = scope.fresh(tile.counter)
+        return block(tile.loop(at, cases.at({}, [], scope.bind(cases.var, tile.first + at))))
 
     # -- helpers --------------------------------------------------------------------------------
 

@@ -199,12 +199,12 @@ def _assignment(
     """The statement over `operands`."""
     factors: list[Expr] = []
     for term, operand in zip(spec.terms, operands, strict=True):
-        access = Access(operand.var, _variables(term))
+        access = Access(operand.tensor_var, _variables(term))
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
     variables = _variables(spec.result)
     result = result_of(facts_for(dense(len(variables)), _computed(rhs), 0))
-    assignment = Assignment(Access(result.var, variables), rhs)
+    assignment = Assignment(Access(result.tensor_var, variables), rhs)
     if semiring is not None:
         assignment = under(semiring, assignment)
     zero = 0 if semiring is None else semiring.zero
@@ -212,4 +212,4 @@ def _assignment(
     chosen = result_format(rhs, variables, zero) if format is None else format
     check_order(chosen, len(variables))
     result = result_of(facts_for(chosen, _computed(rhs), zero))
-    return Assignment(Access(result.var, variables), rhs)
+    return Assignment(Access(result.tensor_var, variables), rhs)
