@@ -404,7 +404,7 @@ REFUSED = [
     (lambda q, b: q.astype("float64"), "E402", "cannot become float64"),
     (lambda q, b: q.to_scipy(), "E404", "SciPy does not have"),
     (lambda q, b: entry.block(30, 30), "E402", "too large"),
-    (lambda q, b: entry.quaternion("int32"), "E402", "float32 and float64"),
+    (lambda q, b: entry.quaternion("int32"), "E402", "float16, float32, float64"),
     (lambda q, b: entry.define("a b", ["c"]), "E402", "not a name"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x), "E112", "cannot stand"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: (x.c, y.c)), "E112", "2 fields"),
