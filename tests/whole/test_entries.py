@@ -456,3 +456,30 @@ def test_a_sum_that_mixes_the_numbers_of_a_record() -> None:
         compute(
             "y(i) = A(i,j) * x(j)", schedule=SCHEDULES[1], y=y, A=A, x=x
         )  # an atomic update is of one number
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "alone"),
+    [
+        (ow.entry.complex("float32"), "y(i) = A(i,j) * x(j)", True),
+        (ow.entry.complex("float64"), "y(i) = A(i,j) * x(j)", False),
+        (ow.entry.quaternion("float32"), "y(i) = A(i,j) * x(j)", False),
+        (ow.entry.complex("float32"), "y(i) = 2 * x(i)", False),
+    ],
+)
+def test_sums_of_short_records_leave_vectors_to_the_numbers_of_one(
+    kind: Any, text: str, alone: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    A = (rng.random((9, 9)) < 0.4)[..., None] * rng.standard_normal((9, 9, 4))[..., : kind.size]
+    x = rng.standard_normal((9, kind.size))
+    given = {"A": ow.tensor(A, dtype=kind, format=ow.CSR), "x": ow.tensor(x, dtype=kind)}
+    used = {name: given[name] for name in given if f"{name}(" in text}
+    kernel = ow.parse(text, y=ow.empty(9, dtype=kind), **used).compile()
+    assert ('__asm__("")' in kernel.source) == alone
+    assert '__asm__("")' not in ow.parse(text, y=ow.empty(9, dtype=kind), **used).compile(
+        target="cuda-emulated"
+    ).source  # fmt: skip
+    numbers = given["x"].expand().to_numpy()
+    wanted = given["A"].expand().to_numpy() @ numbers if "A" in used else 2 * numbers
+    np.testing.assert_allclose(kernel().to_numpy().reshape(-1), wanted, rtol=1e-4, atol=1e-4)

@@ -184,6 +184,7 @@ class For(Stmt):
     `unrolled`: the trip count is constant, and the loop is fully unrolled; `unroll`: the unroll
     factor, a hint. `polls`: check the interrupt flag after so many iterations, a power of two; 0
     for never. `step`: the increment, if it is not 1. `once`: there is at most one iteration.
+    `alone`: vectors are for the numbers within an iteration, not for several iterations.
     """
 
     var: Name
@@ -199,6 +200,7 @@ class For(Stmt):
     reductions: tuple[Reduction, ...] = ()
     step: Expr | None = None
     once: bool = False
+    alone: bool = False
 
     @property
     def unit(self) -> str:

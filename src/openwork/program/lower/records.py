@@ -25,6 +25,8 @@ from openwork.program.elements import converted
 from openwork.program.nodes import Expr, Load, Name, Stmt, Store, Value, block
 from openwork.tree import Node, map_children, replace, walk
 
+_VECTOR = 16  # bytes of the vectors that every processor has
+
 
 def without_records(program: p.Program) -> p.Program:
     """`program` with numbers in place of records.
@@ -369,7 +371,8 @@ class _Expansion:
             cleanup = tuple(self.statement(each) for each in by.cleanup)
             balance = by.balance and map_children(by.balance, self._expression)
             by = replace(by, cleanup=cleanup, balance=balance)
-        return replace(made, reductions=tuple(reductions), by=by)
+        alone = not reductions and by is None and _sums_short_records(s.body)
+        return replace(made, reductions=tuple(reductions), by=by, alone=alone)
 
     def _expression(self, node: Node) -> Node:
         return self.plain(node) if isinstance(node, Expr) else node
@@ -404,6 +407,22 @@ class _Expansion:
         where = _where(array)
         count = array.stride * entry.size if where.strided else where.room(self.plain(copy.count))
         return replace(copy, array=_flat(array), count=count, identity=identity)
+
+
+def _sums_short_records(body: Stmt) -> bool:
+    """Whether a loop's body adds to a record that is shorter than a vector, and has no loop.
+
+    To fill their vectors, compilers would take the numbers of several iterations together, and
+    then add them one by one. Measured with gcc 12: that takes up to 2.5 times as long.
+    """
+    inside = list(walk(body))
+    return not any(isinstance(node, (p.For, p.While)) for node in inside) and any(
+        isinstance(node, p.Set)
+        and is_record(node.name.type)
+        and node.op is not None
+        and NAMED[node.name.type].itemsize < _VECTOR
+        for node in inside
+    )
 
 
 def _kept(op: Op | None, entry: Entry) -> Op | None:

@@ -14,6 +14,7 @@ from openwork.render.c.writer import CWriter
 from openwork.render.writer import indent, remark
 
 POLL = "if (*stop) break;"
+ALONE = '__asm__("");  // vectors within an iteration'
 # Iterations of a vectorized loop between two checks of the interrupt flag.
 RUN = 4096
 
@@ -76,7 +77,9 @@ def _plain(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> lis
     head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var}++)"
     # The flag is checked where the lowest bits are zero, which is cheap to test.
     seldom = f"if (!({var} & {s.polls - 1}) && *stop) break;"
-    return _loop(w, head, s.body, [seldom if s.polls > 1 else POLL] if polls else [])
+    before = [ALONE] if s.alone else []
+    before += [seldom if s.polls > 1 else POLL] if polls else []
+    return _loop(w, head, s.body, before)
 
 
 def _loop(w: CWriter, head: str, body: p.Stmt, poll: list[str]) -> list[str]:
