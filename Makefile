@@ -13,7 +13,7 @@ GPU_CASES ?= 2000
 # The tests that run generated kernels.
 KERNEL_TESTS = tests/random/test_property.py tests/whole/test_numbers.py tests/whole/test_statements.py tests/whole/test_golden.py tests/program/lower/walk/test_look_ahead.py \
 	tests/tensor/kernel/test_calls.py tests/render/c/test_threads.py tests/loops/schedule/test_commands.py \
-	tests/loops/schedule/test_corner_cases.py tests/program/lower/base/test_rows_in_registers.py tests/tensor/test_einsum.py tests/tensor/test_arithmetic.py \
+	tests/loops/schedule/test_corner_cases.py tests/program/lower/base/test_rows_in_registers.py tests/tensor/functions/test_einsum.py tests/tensor/test_arithmetic.py \
 	tests/tensor/files/test_files.py tests/tensor/files/test_files_broken.py tests/tensor/files/test_files_fuzz.py \
 	tests/tensor/exchange/test_arrays_fuzz.py
 # The tests that run kernels under the emulator.

@@ -130,7 +130,28 @@ from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
+from openwork.tensor.functions.compute import compute
 from openwork.tensor.functions.einsum import einsum
+from openwork.tensor.functions.join import (
+    block,
+    concatenate,
+    expand_dims,
+    flip,
+    hstack,
+    kron,
+    moveaxis,
+    outer,
+    roll,
+    stack,
+    take,
+    tensordot,
+    tile,
+    tril,
+    triu,
+    vstack,
+    where,
+)
+from openwork.tensor.functions.special import diag, eye, full, random, zeros
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
@@ -157,6 +178,29 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "compute",
+    "block",
+    "concatenate",
+    "expand_dims",
+    "flip",
+    "hstack",
+    "kron",
+    "moveaxis",
+    "outer",
+    "roll",
+    "stack",
+    "take",
+    "tensordot",
+    "tile",
+    "tril",
+    "triu",
+    "vstack",
+    "where",
+    "diag",
+    "eye",
+    "full",
+    "random",
+    "zeros",
     "ADD",
     "AND",
     "BITWISE_AND",

@@ -57,7 +57,11 @@ def test_what_lies_beyond_the_shape_stays_out_of_copies_in_another_order(schedul
     D = ow.tensor(
         sparse.coo_array(d), format=ow.Format(levels, order=(0, 1, 2, 2), tiles=(0, 0, 3)), name="D"
     )
-    stmt = ow.parse("Y(i,k) = sum(j, D(i,j,k))", Y=ow.empty((3, 1), dtype="complex128"), D=D)
+    # It stores k outside of j, so that D has to.
+    blocks = ow.Format([ow.Compressed, ow.Compressed, ow.Dense], order=(0, 1, 0), tiles=(3, 0))
+    E = ow.tensor(np.ones((1, 6)), format=blocks, name="E")
+    Y = ow.empty((3, 1), dtype="complex128")
+    stmt = ow.parse("Y(i,k) = sum(j, D(i,j,k) * E(k,j))", Y=Y, D=D, E=E)
     kernel = (stmt.schedule(schedule) if schedule else stmt).compile()
     assert kernel.explain().count("converted") == 1
     room = np.full(9, -1.0 + 0j)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -33,16 +34,31 @@ def matmul_again(left: Operand, right: Array) -> Operand | None:
 
     A solver has a new vector each time, and cannot wait for it to become a tensor.
     """
-    kernel = KERNELS.find(_key_with_array(left.facts, right.dtype, right.ndim))
+    known = _with_array(left.facts, right.dtype, right.ndim)
+    if known is None:
+        return None
+    if known.kernel is None or known.losses != KERNELS.losses:
+        known.kernel, known.losses = KERNELS.find(known.key), KERNELS.losses
+    kernel = known.kernel
     made: Operand | None = None if kernel is None else kernel.repeated({"A": left, "B": right})
     return made
 
 
+@dataclass
+class _Known:
+    """The kernel for a tensor times a dense array, which takes a while to find by its key."""
+
+    key: tuple[Any, ...]
+    kernel: Any = None
+    losses: int = 0
+
+
 @lru_cache(maxsize=256)
-def _key_with_array(left: Facts, dtype: Any, ndim: int) -> tuple[Any, ...] | None:
-    """The key of the kernel for a tensor times a dense array."""
+def _with_array(left: Facts, dtype: Any, ndim: int) -> _Known | None:
+    """What is known of products of tensors with these facts and such arrays."""
     if dtype.kind not in "iufc" or not (left.format.ndim and ndim):
         return None
     shapes = (1,) * left.format.ndim, (1,) * ndim
     layout = matmul_layout(shapes, ("A", "B"))
-    return "matmul", layout.operands, layout.result, (left, facts_for(dense(ndim), dtype))
+    key = "matmul", layout.operands, layout.result, (left, facts_for(dense(ndim), dtype))
+    return _Known(key)

@@ -29,6 +29,7 @@ class KernelStore:
     def __init__(self, most: int = _MOST_KERNELS) -> None:
         self._most = most
         self._kernels: dict[Hashable, Any] = {}
+        self.losses = 0  # how often kernels were forgotten
 
     def get(self, key: Hashable, build: Callable[[], Assignment], target: str = "cpu") -> Any:
         """The kernel for `key`, compiled from what `build` returns if there is none yet."""
@@ -38,6 +39,7 @@ class KernelStore:
             while len(self._kernels) >= self._most:
                 # If another thread was faster, use its kernel.
                 self._kernels.pop(next(iter(self._kernels), None), None)
+                self.losses += 1
             self._kernels[key] = kernel
         return kernel
 
@@ -51,6 +53,7 @@ class KernelStore:
     def clear(self) -> None:
         """Forget all kernels."""
         self._kernels.clear()
+        self.losses += 1
 
 
 KERNELS = KernelStore()

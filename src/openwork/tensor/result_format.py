@@ -8,13 +8,18 @@ The result is sparse if it is the fill wherever the thin operands are absent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
-from openwork.algebra.types import Number, number
+from openwork.algebra.types import FLOAT64, Number, number
 from openwork.format.formats import CSF, Format, dense
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.absence import without
-from openwork.index.nodes import Absent, Access, Expr, IndexVar, Reduce
+from openwork.index.nodes import Absent, Access, Assignment, Expr, IndexVar, Reduce, TensorVar
+from openwork.tensor.convert.pack import check_order
+from openwork.tensor.exchange.facts import facts_for
 from openwork.tree import Node, children, walk
 
 
@@ -43,6 +48,48 @@ def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Forma
     variables = (*variables, *(var for var in lhs if var not in kept))
     levels = (*levels, *[Dense] * (len(lhs) - len(levels)))
     return Format(levels, [lhs.index(var) for var in variables])
+
+
+_LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(([^()]*)\)|\[([^\[\]]*)\])?\s*=(?!=)")
+
+
+def undeclared_result(text: str, names: Collection[str]) -> TensorVar | None:
+    """What stands for a result that is not among `names` while its statement is parsed.
+
+    >>> print(undeclared_result("C(i,k) = A(i,k)", ["A"]))
+    C
+    """
+    match = _LEFT.match(text)
+    if match is None or match[1] in names:
+        return None
+    listed = (match[2] or match[3] or "").split(",")
+    order = 0 if listed == [""] else len(listed)
+    return TensorVar(match[1], dense(order), FLOAT64, shape=(None,) * order)
+
+
+def inferred(
+    assignment: Assignment, zero: Number | None, format: Format | None, make: Callable[..., Any]
+) -> Assignment:
+    """An assignment whose result has the format, element type and shape that follow from it.
+
+    Args:
+        assignment: with any result.
+        zero: the semiring's, which absent entries are.
+        format: of the result, if it is given.
+        make: from name, shape and facts to an operand.
+    """
+    lhs, rhs = assignment.lhs, assignment.rhs
+    fill = fill_of(rhs) if zero is None else zero
+    chosen = result_format(rhs, lhs.vars, fill) if format is None else format
+    check_order(chosen, len(lhs.vars))
+    extents: dict[IndexVar, int | None] = {}
+    for node in walk(rhs):
+        if isinstance(node, Access):
+            for var, extent in zip(node.vars, node.tensor.shape, strict=True):
+                extents[var] = extents.get(var) if extent is None else extent
+    facts = facts_for(chosen, rhs.dtype, 0 if zero is None and chosen.is_dense else fill)
+    result = make(lhs.tensor.name, tuple(extents.get(var) for var in lhs.vars), facts)
+    return replace(assignment, lhs=replace(lhs, tensor=result.tensor_var))
 
 
 def absent_value(rhs: Expr) -> Number | None:

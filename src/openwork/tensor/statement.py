@@ -10,6 +10,7 @@ from typing import Any
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
+from openwork.format.formats import Format, as_format
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import under
@@ -34,6 +35,7 @@ from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import NEAR, Signature, said_of
 from openwork.tensor.measure import entries_of, statistics_of
 from openwork.tensor.operand import Operand
+from openwork.tensor.result_format import inferred, undeclared_result
 from openwork.tensor.transposes import Turning
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
@@ -305,16 +307,30 @@ def assign(
     return Statement(_with_semiring(Assignment(result, as_expr(rhs), op), semiring))
 
 
-def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any) -> Statement:
+def parse(
+    text: str,
+    /,
+    *,
+    semiring: Semiring | str | None = None,
+    format: Format | str | None = None,
+    **names: Any,
+) -> Statement:
     """Parse a statement in index notation.
 
     Args:
         text: for example `"y(i) = A(i,j) * x(j)"`.
         semiring: what `+` and `*` mean, such as `"min_plus"`.
+        format: of a result that is not among `names`; by default it follows from the operands, as
+            its shape and element type do.
         **names: the tensors, and your own operators, by their names in the text.
 
     Raises:
         ParseError: E101 to E104, each with a caret under the fault.
+
+    >>> import openwork as ow
+    >>> A = ow.placeholder("A", order=2, format=ow.CSR)
+    >>> parse("C(i,k) = A(i,j) * A(j,k)", A=A).assignment.lhs.tensor.format
+    ow.CSR
     """
     if not isinstance(text, str):
         raise ParseError(
@@ -324,7 +340,16 @@ def parse(text: str, /, *, semiring: Semiring | str | None = None, **names: Any)
     tensors = {
         name: _renamed(value, name) for name, value in names.items() if name not in operators
     }
-    return Statement(_with_semiring(parse_assignment(text, tensors, operators), semiring))
+    undeclared = undeclared_result(text, names)
+    if undeclared is not None:
+        tensors[undeclared.name] = undeclared
+    assignment = _with_semiring(parse_assignment(text, tensors, operators), semiring)
+    if undeclared is not None:
+        zero = None if semiring is None else _semiring(semiring).zero
+        wanted = None if format is None else as_format(format)
+        maker = next((type(t.source) for t in tensors.values() if t.source is not None), Operand)
+        assignment = inferred(assignment, zero, wanted, maker)
+    return Statement(assignment)
 
 
 def _renamed(tensor: Any, name: str) -> TensorVar:
@@ -340,18 +365,21 @@ def _renamed(tensor: Any, name: str) -> TensorVar:
 
 
 def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> Assignment:
-    if semiring is None:
-        return assignment
-    if not isinstance(semiring, (Semiring, str)):
+    return assignment if semiring is None else under(_semiring(semiring), assignment)
+
+
+def _semiring(semiring: object) -> Semiring:
+    """A semiring, perhaps by its name."""
+    if isinstance(semiring, Semiring):
+        return semiring
+    if not isinstance(semiring, str):
         raise ParseError(
             f"{semiring!r} is not a semiring", code="E111", hint=f"such as {', '.join(SEMIRINGS)}"
         )
-    if isinstance(semiring, str):
-        if semiring not in SEMIRINGS:
-            raise ParseError(
-                f"there is no semiring {semiring}",
-                code="E111",
-                hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring defines more",
-            )
-        semiring = SEMIRINGS[semiring]
-    return under(semiring, assignment)
+    if semiring not in SEMIRINGS:
+        raise ParseError(
+            f"there is no semiring {semiring}",
+            code="E111",
+            hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring defines more",
+        )
+    return SEMIRINGS[semiring]

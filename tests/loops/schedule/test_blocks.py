@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import openwork as ow
 
@@ -99,3 +100,25 @@ def test_what_has_no_meaning_is_refused(text: str, code: str, message: str) -> N
     with pytest.raises(ow.ScheduleError, match=message) as caught:
         spmv("BSR").schedule(text)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_blocks_times_a_dense_matrix_are_traversed_as_they_are(target: str) -> None:
+    """A place of a level has all of the dense levels below it, which make no row longer."""
+    rng = np.random.default_rng(0)
+    blocks = sp.random_array((900, 900), density=0.005, format="csr", rng=0).tobsr((3, 3))
+    A = ow.tensor(blocks, format=ow.BSR(3, 3), name="A")
+    X = ow.tensor(rng.random((900, 8)), name="X")
+    Y = ow.empty((900, 8), name="Y")
+    kernel = ow.parse("Y(i,k) = A(i,j) * X(j,k)", Y=Y, A=A, X=X).compile(target=target)
+    assert "converted" not in kernel.explain()
+    assert "R_sums24[24]" in kernel.source or "R_sums24[24 /" in kernel.source
+    np.testing.assert_allclose(kernel().to_numpy(), blocks @ X.to_numpy())
+
+
+def test_sums_of_large_blocks_stay_in_memory() -> None:
+    blocks = sp.random_array((60, 60), density=0.1, format="csr", rng=0).tobsr((20, 20))
+    A, x = ow.tensor(blocks, format=ow.BSR(20, 20), name="A"), ow.tensor(np.ones(60), name="x")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(60, name="y"), A=A, x=x).compile()
+    assert "R_sums" not in kernel.source
+    np.testing.assert_allclose(kernel().to_numpy(), blocks @ np.ones(60))

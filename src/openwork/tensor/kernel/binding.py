@@ -74,6 +74,7 @@ class Binder:
             d.source == plan.user_result.name for d in plan.derived
         )
         self.converts = bool(plan.derived)
+        self.result_type = plan.result.dtype
         self._places = (
             None if self.converts else [names.index(var.name) for var in self.operands]
         )  # the loops' operands among the user's

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from openwork.algebra.types import as_element
 from openwork.errors import DataError
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
@@ -30,7 +29,7 @@ from openwork.tensor.kernel.long_loops import LoopLengths
 from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.result_size import limit
 from openwork.tensor.kernel.target import Launcher, Loader, Target
-from openwork.tensor.kernel.warm import Warm, WarmAppended
+from openwork.tensor.kernel.warm import Warm, WarmAppended, is_all_zeros
 from openwork.trace import Trace
 from openwork.tree import Node, walk
 
@@ -190,7 +189,7 @@ class CpuLauncher(Launcher):
                 return values
         if old is not None and self._plan.assignment.op is not None:
             return old.values.copy()
-        if initial is not None and not as_element(initial, element).tobytes().strip(b"\0"):
+        if initial is not None and is_all_zeros(initial, element):
             return zeros(count, dtype)
         values = allocate(count, dtype)
         if initial is not None:

@@ -14,17 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import BOOL
+from openwork.algebra.types import BOOL, DType, Number, as_element
 from openwork.format.formats import dense
 from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
-from openwork.runtime.memory import address, allocate
+from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.storage import Storage, room_of
 from openwork.tensor.kernel.binding import Binder, Binding
 
 # Results below this many bytes are not checked against free memory.
 _UNCOUNTED = 1 << 16
+
+
+def is_all_zeros(initial: Number, dtype: DType) -> bool:
+    """Whether an initial value is zeros in memory, which the system has for nothing."""
+    return not as_element(initial, dtype).tobytes().strip(b"\0")
 
 
 class Repeated(ABC):
@@ -84,10 +89,12 @@ class _Place(NamedTuple):
     def pointer(self, value: Any) -> int | None:
         """The address of the values of `value`; 0 if it is the operand; None if it does not fit."""
         if type(value) is np.ndarray:
+            if value.dtype != self.array or value.shape != self.shape:
+                return None
             flags = value.flags
-            fits = value.dtype == self.array and value.shape == self.shape
-            fits = fits and flags.c_contiguous and flags.aligned
-            return address(value) if fits else None
+            if flags.carray and value.size:  # the same as below in less time
+                return addressof(c_char.from_buffer(value))  # type: ignore[arg-type]
+            return address(value) if flags.c_contiguous and flags.aligned else None
         storage = getattr(value, "_storage", None)
         if type(storage) is not Storage:
             return None
@@ -99,7 +106,7 @@ class _Place(NamedTuple):
 
 
 class Warm(Repeated):
-    """Repeats a call whose result is written in place, without initialization.
+    """Repeats a call whose result is written in place, over zeros if it is initialized.
 
     Dense operands may be replaced, as a solver has a new vector for each product.
     """
@@ -120,6 +127,7 @@ class Warm(Repeated):
         self._sized: tuple[int, Any] = (0, None)  # the number of threads, and the sizes of a call
         self._count = room_of(result.format, result.dtype, binding.count)
         self._small = binding.count * result.dtype.itemsize < _UNCOUNTED
+        self._zeroed = binding.compiled.initial is not None
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
         self._places: dict[str, _Place] | None = None
 
@@ -165,8 +173,9 @@ class Warm(Repeated):
     @staticmethod
     def suits(binding: Binding, binder: Binder) -> bool:
         """Whether calls with the operands of `binding` can be repeated this way."""
-        plain = binding.compiled.initial is None and not binding.tight
-        return plain and binder.takes_as_given and not binder.adds
+        initial, dtype = binding.compiled.initial, binder.result_type
+        plain = initial is None or is_all_zeros(initial, dtype)
+        return plain and not binding.tight and binder.takes_as_given and not binder.adds
 
     def _made(self, changed: Sequence[tuple[int, int]] = ()) -> Any:
         """The result; `changed`: pointers to use instead of those at these places."""
@@ -177,7 +186,10 @@ class Warm(Repeated):
             sizes = executable.sizes(threads, 0, binding.sizes)
             self._sized = (threads, sizes)
         count, dtype = self._count
-        values = np.empty(count, dtype) if self._small else allocate(count, dtype)
+        if self._zeroed:
+            values = np.zeros(count, dtype) if self._small else zeros(count, dtype)
+        else:
+            values = np.empty(count, dtype) if self._small else allocate(count, dtype)
         # Pop and append are atomic, so threads may call concurrently.
         try:
             frame = self._frames.pop()

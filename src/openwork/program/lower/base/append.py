@@ -119,26 +119,45 @@ class Appender:
         """The coordinate of the last position of a `resumed` level; -1 if it has none yet."""
         return Name(f"R{level + 1}_latest")
 
-    def resume(self, level: int, coordinate: Expr, position: Name) -> list[Stmt]:
-        """Declare the entered position: the last one, if it has this coordinate already."""
+    def latest_parent(self, level: int) -> Name:
+        """The position above it, in which the same coordinate is the same entry."""
+        return Name(f"R{level + 1}_latest_in")
+
+    def resume(
+        self, level: int, coordinate: Expr, parent: Expr | None, position: Name
+    ) -> list[Stmt]:
+        """Declare the entered position: the last one, if it is at these coordinates already."""
         count, again = self.count(level), compare("==", self.latest(level), coordinate)
+        if parent is not None:
+            again = again & compare("==", self.latest_parent(level), parent)
         found = Apply(SELECT, (again, count - 1, count), INDEX)
-        new: list[Stmt] = [
-            Set(self.latest(n), Value(-1)) for n in sorted(self.resumed) if n > level
-        ]
-        code: list[Stmt] = [Declare(position, found, fixed=True)]
-        return [*code, If(compare("==", position, count), block(*new))] if new else code
+        return [Declare(position, found, fixed=True)]
+
+    def remember(self, level: int, coordinate: Expr, parent: Expr | None) -> list[Stmt]:
+        """Note that the last position of a `resumed` level is at these coordinates."""
+        above: list[Stmt] = [] if parent is None else [Set(self.latest_parent(level), parent)]
+        return [Set(self.latest(level), coordinate), *above]
 
     def begin_rows(self) -> list[Stmt]:
         """Declare what is known of the positions that may be entered again."""
-        return [Declare(self.latest(level), Value(-1)) for level in sorted(self.resumed)]
+        names = (
+            name
+            for level in sorted(self.resumed)
+            for name in (self.latest(level), *([self.latest_parent(level)] if level else []))
+        )
+        return [Declare(name, Value(-1)) for name in names]
 
     def enter(self, level: int) -> list[Stmt]:
         """Code before the subtree of a new position of `level`, for which there is memory."""
         return self._clear_block(level) if self.below(level) is None else []
 
     def commit(
-        self, level: int, coordinate: Expr, start: Name | None, position: Expr
+        self,
+        level: int,
+        coordinate: Expr,
+        parent: Expr | None,
+        start: Name | None,
+        position: Expr,
     ) -> list[Stmt]:
         """Keep the entered position, if anything was appended below it since `start`."""
         count, below = self.count(level), self.below(level)
@@ -151,7 +170,7 @@ class Appender:
         if below == level + 1:
             keep += self.close(below, position)
         if level in self.resumed:
-            keep += [Set(self.latest(level), coordinate), Set(count, position + 1)]
+            keep += [*self.remember(level, coordinate, parent), Set(count, position + 1)]
         else:
             keep.append(step)
         return [If(compare("<", start, self.count(below)), block(*keep))]

@@ -87,14 +87,19 @@ class Counting(PieceAppender):
         return []
 
     def commit(
-        self, level: int, coordinate: Expr, start: Name | None, position: Expr
+        self,
+        level: int,
+        coordinate: Expr,
+        parent: Expr | None,
+        start: Name | None,
+        position: Expr,
     ) -> list[Stmt]:
         count, below = self.count(level), self.below(level)
         keep: list[Stmt] = [Set(count, position + 1)]
         if below is None or start is None:
             return keep
         if level in self.resumed:
-            keep.append(Set(self.latest(level), coordinate))
+            keep += self.remember(level, coordinate, parent)
         return [If(compare("<", start, self.count(below)), block(*keep))]
 
     def close(self, level: int, parent: Expr) -> list[Stmt]:

@@ -206,9 +206,10 @@ class Cases:
         if appender is None:
             raise InternalError(f"{lhs} has no assembly")
         before, position = appender.enter(level), appender.count(level)
+        at, parent = scope.coords[self.var], scope.reached(lhs)[-1].position if level else None
         if level in appender.resumed:
             position, scope = scope.fresh(f"{position.name}_at")
-            before = [*before, *appender.resume(level, scope.coords[self.var], position)]
+            before = [*before, *appender.resume(level, at, parent, position)]
         below = appender.below(level)
         start = kept = None
         if below is not None:
@@ -220,7 +221,7 @@ class Cases:
             before = [*before, Declare(kept, Value(False, "bool"))]
         scope = self.ctx.reach_further(scope.reach(lhs, Place(position)), lhs)
         inner = self.lower(body, scope)
-        commit = appender.commit(level, scope.coords[self.var], start, position)
+        commit = appender.commit(level, at, parent, start, position)
         return block(*before, inner, *(commit if kept is None else [p.If(kept, block(*commit))]))
 
     def _reach_full_result(self, scope: Scope, everywhere: bool) -> tuple[Scope, list[p.Stmt]]:

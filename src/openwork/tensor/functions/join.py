@@ -1,0 +1,267 @@
+"""Several tensors as one, and one rearranged: NumPy's functions by their names.
+
+Sparse tensors stay sparse. Where one of several is dense, so is what they are joined to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra import operators as ops
+from openwork.errors import ShapeError
+from openwork.tensor.arraylike import implements
+from openwork.tensor.functions.einsum import einsum
+from openwork.tensor.rearrange.broadcast import check_axes
+from openwork.tensor.rearrange.shape import flipped, joined, rolled, tiled, triangle
+from openwork.tensor.tensor import Tensor
+
+
+def as_tensor(obj: Any) -> Tensor:
+    """A tensor as it is, anything else wrapped."""
+    return obj if isinstance(obj, Tensor) else Tensor.wrap(obj)
+
+
+# Several tensors
+
+
+@implements(np.concatenate)
+def concatenate(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
+    """Tensors one behind the other along a mode that they have.
+
+    >>> from openwork.tensor.create import tensor
+    >>> A = tensor([[1, 0]], format="CSR")
+    >>> concatenate([A, A]).to_numpy().tolist()
+    [[1, 0], [1, 0]]
+    """
+    given = [as_tensor(each) for each in tensors]
+    if not given:
+        raise ShapeError("there is nothing to join", code="E204")
+    if axis is None:
+        return concatenate([each.ravel() for each in given], 0)
+    first = given[0]
+    (mode,) = check_axes(axis, first.order, first.name)
+    for each in given[1:]:
+        same = [n for n, pair in enumerate(zip(each.shape, first.shape, strict=False))
+                if n == mode or pair[0] == pair[1]]  # fmt: skip
+        if each.order != first.order or len(same) < first.order:
+            raise ShapeError(
+                f"{each.name} of shape {each.shape} cannot follow {first.name} of shape "
+                f"{first.shape} along mode {mode}",
+                code="E204",
+                hint="all other extents must agree",
+            )
+    return Tensor.of(joined([each.storage for each in given], mode))
+
+
+@implements(np.stack)
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors of one shape along a new mode."""
+    given = [as_tensor(each) for each in tensors]
+    return concatenate([expand_dims(each, axis) for each in given], axis)
+
+
+@implements(np.vstack)
+def vstack(tensors: Sequence[Any]) -> Tensor:
+    """Tensors below each other; vectors count as rows."""
+    given = [as_tensor(each) for each in tensors]
+    return concatenate([each if each.order > 1 else each.reshape(1, -1) for each in given], 0)
+
+
+@implements(np.hstack)
+def hstack(tensors: Sequence[Any]) -> Tensor:
+    """Tensors side by side; vectors one behind the other."""
+    given = [as_tensor(each) for each in tensors]
+    return concatenate(given, 0 if all(each.order < 2 for each in given) else 1)
+
+
+@implements(np.block)
+def block(blocks: Any) -> Tensor:
+    """Tensors in nested lists: the innermost lists are joined along the last mode.
+
+    >>> from openwork.tensor.create import tensor
+    >>> A = tensor([[1, 0], [0, 1]], format="CSR")
+    >>> block([[A, 2 * A], [0 * A, A]]).shape
+    (4, 4)
+    """
+    depth, inside = 0, blocks
+    while isinstance(inside, list):
+        depth, inside = depth + 1, inside[0] if inside else 0
+
+    def join(part: Any, level: int) -> Tensor:
+        if isinstance(part, list):
+            return concatenate([join(each, level + 1) for each in part], level - depth)
+        given = as_tensor(part)
+        return given.reshape((1,) * (depth - given.order) + given.shape)
+
+    return join(blocks, 0)
+
+
+# Products
+
+
+@implements(np.kron)
+def kron(a: Any, b: Any) -> Tensor:
+    """Every element of `a` times the whole of `b`, as a matrix of blocks.
+
+    >>> from openwork.tensor.create import tensor
+    >>> kron(tensor([[1, 0], [0, 2]], format="CSR"), [[1, 1]]).to_numpy().tolist()
+    [[1, 1, 0, 0], [0, 0, 2, 2]]
+    """
+    left, right = as_tensor(a), as_tensor(b)
+    order = max(left.order, right.order)
+    left, right = (each.reshape((1,) * (order - each.order) + each.shape) for each in (left, right))
+    mine, theirs = _letters(order), _letters(order, order)
+    both = "".join(x + y for x, y in zip(mine, theirs, strict=True))
+    shape = tuple(m * n for m, n in zip(left.shape, right.shape, strict=True))
+    return einsum(f"{mine},{theirs}->{both}", left, right).reshape(shape)
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any) -> Tensor:
+    """The product of every element of one vector with every element of another."""
+    return einsum("i,j->ij", as_tensor(a).ravel(), as_tensor(b).ravel())
+
+
+@implements(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    """The sum of products over modes of both: the last ones of `a` and the first ones of `b`.
+
+    Args:
+        a: a tensor or an array.
+        b: a tensor or an array.
+        axes: how many modes, or a pair: the modes of `a`, and those of `b`.
+    """
+    left, right = as_tensor(a), as_tensor(b)
+    if isinstance(axes, int):
+        pair: Any = (range(left.order - axes, left.order), range(axes))
+    else:
+        pair = [each if isinstance(each, Sequence) else (each,) for each in axes]
+    mine = check_axes(tuple(pair[0]), left.order, left.name)
+    theirs = check_axes(tuple(pair[1]), right.order, right.name)
+    if len(mine) != len(theirs):
+        raise ShapeError(f"{len(mine)} modes of one, {len(theirs)} of the other", code="E204")
+    first, second = list(_letters(left.order)), list(_letters(right.order, left.order))
+    for x, y in zip(mine, theirs, strict=True):
+        second[y] = first[x]
+    kept = [c for n, c in enumerate(first) if n not in mine]
+    kept += [c for n, c in enumerate(second) if n not in theirs]
+    return einsum(f"{''.join(first)},{''.join(second)}->{''.join(kept)}", left, right)
+
+
+def _letters(count: int, start: int = 0) -> str:
+    return "".join(chr(ord("a") + n) for n in range(start, start + count))
+
+
+# One tensor
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`x` where the condition holds, `y` elsewhere; with a condition alone, where it holds.
+
+    What becomes the fill of a sparse result is not stored.
+
+    >>> from openwork.tensor.create import tensor
+    >>> A = tensor([[3, 0], [1, 2]], format="CSR")
+    >>> where(A > 1, A, 0).nnz
+    2
+    """
+    chosen = as_tensor(condition)
+    if x is None and y is None:
+        return chosen.nonzero()
+    made: Tensor = chosen.__openwork_apply__(ops.SELECT, (chosen, x, y))
+    return made.prune()
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> Tensor:
+    """What lies on and below the `k`-th diagonal of the last two modes."""
+    given = as_tensor(m)
+    return Tensor.of(triangle(given.storage, k, True, given.name))
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> Tensor:
+    """What lies on and above the `k`-th diagonal of the last two modes."""
+    given = as_tensor(m)
+    return Tensor.of(triangle(given.storage, k, False, given.name))
+
+
+@implements(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    """The elements moved along modes; those that leave at one end come in at the other."""
+    given = as_tensor(a)
+    return Tensor.of(rolled(given.storage, shift, axis, given.name))
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> Tensor:
+    """The elements in reverse order along modes."""
+    given = as_tensor(m)
+    return Tensor.of(flipped(given.storage, axis, given.name))
+
+
+@implements(np.tile)
+def tile(A: Any, reps: Any) -> Tensor:
+    """The tensor side by side with itself, so many times along each mode."""
+    given = as_tensor(A)
+    return Tensor.of(tiled(given.storage, reps, given.name))
+
+
+@implements(np.take)
+def take(a: Any, indices: Any, axis: int | None = None) -> Tensor:
+    """The elements at these places along a mode, or in row-major order."""
+    given = as_tensor(a)
+    if axis is None:
+        given, axis = given.ravel(), 0
+    (mode,) = check_axes(axis, given.order, given.name)
+    made: Tensor = given[(slice(None),) * mode + (np.asarray(indices),)]
+    return made
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: int | Sequence[int]) -> Tensor:
+    """The tensor with further modes of extent 1, at these places of the result."""
+    given = as_tensor(a)
+    count = len(axis) if isinstance(axis, Sequence) else 1
+    new = check_axes(axis, given.order + count, given.name)
+    extents = iter(given.shape)
+    return given.reshape(
+        tuple(1 if n in new else next(extents) for n in range(given.order + count))
+    )
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
+    """The tensor with modes moved to other places; nothing is copied."""
+    given = as_tensor(a)
+    old = check_axes(source, given.order, given.name)
+    new = check_axes(destination, given.order, given.name)
+    if len(old) != len(new):
+        raise ShapeError(f"{len(old)} modes cannot move to {len(new)} places", code="E204")
+    order = [mode for mode in range(given.order) if mode not in old]
+    for place, mode in sorted(zip(new, old, strict=True)):
+        order.insert(place, mode)
+    return given.transpose(order)
+
+
+def _method(name: str) -> Any:
+    def call(tensor: Any, *args: Any, **more: Any) -> Any:
+        return getattr(as_tensor(tensor), name)(*args, **more)
+
+    return call
+
+
+# Of these, NumPy's own code would ask for an array.
+for _name in ("transpose", "reshape", "ravel", "squeeze", "swapaxes", "diagonal", "trace",
+              "nonzero", "clip", "sum", "prod", "min", "max", "any", "all", "mean", "var", "std",
+              "argmin", "argmax", "real", "imag"):  # fmt: skip
+    if _name not in ("real", "imag"):
+        implements(getattr(np, _name))(_method(_name))
+implements(np.real)(lambda a: a.real)
+implements(np.imag)(lambda a: a.imag)
+implements(np.dot)(lambda a, b: as_tensor(a).dot(as_tensor(b)))
+implements(np.einsum)(lambda text, *tensors: einsum(text, *tensors))

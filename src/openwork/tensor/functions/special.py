@@ -1,0 +1,110 @@
+"""Tensors of known contents: zeros, one value, the identity, diagonals, random entries."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra.types import Number
+from openwork.errors import ShapeError
+from openwork.format.formats import Format, as_format
+from openwork.tensor.arraylike import implements
+from openwork.tensor.create import empty, tensor
+from openwork.tensor.exchange.interop import usual
+from openwork.tensor.exchange.validate import check_shape
+from openwork.tensor.rearrange.shape import unraveled
+from openwork.tensor.tensor import Tensor
+
+
+def zeros(shape: object, dtype: object = "float64", format: Format | str | None = None) -> Tensor:
+    """A tensor of zeros: dense, or a sparse one without entries.
+
+    >>> zeros((2, 3), format="CSR")
+    <Tensor ...: 2x3 float64, ow.CSR, 0 stored>
+    """
+    return empty(shape, dtype, format)
+
+
+def full(
+    shape: object, value: Number, dtype: object = None, format: Format | str | None = None
+) -> Tensor:
+    """A tensor of one value: dense, or a sparse one without entries, whose fill it is.
+
+    >>> full((2, 2), np.inf, format="CSR").fill
+    inf
+    """
+    if format is None or as_format(format).is_dense:
+        return tensor(np.full(check_shape(shape), value, dtype), format)  # type: ignore[call-overload]
+    return empty(shape, np.asarray(value).dtype if dtype is None else dtype, format, fill=value)
+
+
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: object = "float64",
+    format: Format | str = "CSR",
+) -> Tensor:
+    """Ones on the `k`-th diagonal.
+
+    >>> eye(2, 3, k=1).to_numpy()
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    shape = check_shape((rows, rows if columns is None else columns))
+    row = np.arange(max(0, -k), max(0, -k, min(shape[0], shape[1] - k)))
+    return tensor((np.stack([row, row + k]), np.ones(len(row), dtype)), format, shape=shape)  # type: ignore[call-overload]
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Tensor:
+    """The matrix with a vector on its `k`-th diagonal, stored as CSR; the diagonal of a matrix.
+
+    >>> diag([1.0, 2.0])
+    <Tensor ...: 2x2 float64, ow.CSR, 2 stored>
+    >>> diag(diag([1.0, 2.0])).to_numpy()
+    array([1., 2.])
+    """
+    given = v if isinstance(v, Tensor) else Tensor.wrap(v)
+    if given.order == 2:
+        return given.diagonal(k)
+    if given.order != 1:
+        raise ShapeError(f"{given.name} has {given.order} modes: diag takes 1 or 2", code="E204")
+    (place,), values = given.to_coo()
+    size = given.shape[0] + abs(k)
+    coords = np.stack([place, place]).astype(np.int64)
+    coords[1 if k > 0 else 0] += abs(k)
+    return tensor((coords, values), "CSR", shape=(size, size))
+
+
+def random(
+    shape: object,
+    density: float = 0.01,
+    *,
+    rng: Any = None,
+    dtype: object = "float64",
+    format: Format | str | None = None,
+) -> Tensor:
+    """Entries at random places, with values between 0 and 1.
+
+    Args:
+        shape: the extents.
+        density: the fraction of elements that are stored.
+        rng: a generator of NumPy, or a seed for one.
+        dtype: the element type.
+        format: by default CSR for matrices, CSF otherwise.
+
+    >>> random((100, 50), 0.1, rng=1).nnz
+    500
+    """
+    extents = check_shape(shape)
+    if not 0 <= density <= 1:
+        raise ShapeError(f"a density of {density} is not between 0 and 1", code="E205")
+    chance = np.random.default_rng(rng)
+    count = round(density * prod(extents))
+    flat = chance.choice(prod(extents), count, replace=False)
+    wanted = usual(extents, count) if format is None else as_format(format)
+    values = chance.random(count).astype(dtype)  # type: ignore[call-overload]
+    return tensor((unraveled(flat, extents), values), wanted, shape=extents)
