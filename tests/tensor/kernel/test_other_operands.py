@@ -1,0 +1,46 @@
+"""Repeated calls in which some dense operands are others each time, at random, against NumPy."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openwork as ow
+
+pytestmark = pytest.mark.needs_cc
+
+N = 9
+STATEMENTS: dict[str, Any] = {
+    "y(j) = A(i,j) * x(i)": lambda A, d: A.T @ d["x"],
+    "y(i) = A(i,j) * x(j)": lambda A, d: A @ d["x"],
+    "C(i,k) = A(i,j) * X(j,k)": lambda A, d: A @ d["X"],
+    "C(k,j) = A(i,j) * Z(i,k)": lambda A, d: d["Z"].T @ A,
+    "S(i,j) = A(i,j) * x(i)": lambda A, d: A * d["x"][:, None],
+    "s = A(i,j) * x(i) * w(j)": lambda A, d: d["x"] @ A @ d["w"],
+    "y(i) = max(j, A(i,j) * w(j))": lambda A, d: (A * d["w"]).max(1),
+    "D(i,j) = A(i,j) + x(i) * w(j)": lambda A, d: A + np.outer(d["x"], d["w"]),
+}
+
+
+@pytest.mark.parametrize("format", [ow.CSR, ow.CSC, ow.BSR(2, 3)], ids=repr)
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_random_calls(text: str, format: Any) -> None:
+    rng = np.random.default_rng(9)
+
+    def drawn() -> dict[str, Any]:
+        return {name: rng.random((N, 4) if name in "XZ" else N) for name in "xwXZ"}
+
+    A0, own = np.where(rng.random((N, N)) < 0.4, rng.random((N, N)), 0), drawn()
+    A, names = ow.tensor(A0, format=format), [n for n in own if re.search(rf"\b{n}\(", text)]
+    kernel = ow.parse(text, A=A, **{name: ow.tensor(own[name]) for name in names}).compile()
+    for _ in range(8):
+        fresh = drawn()
+        others = {name: fresh[name] for name in names if rng.random() < 0.7}
+        given = {n: ow.tensor(v) if rng.random() < 0.4 else v for n, v in others.items()}
+        if rng.random() < 0.2:
+            given["A"] = A
+        expected = STATEMENTS[text](A0, {**own, **others})
+        np.testing.assert_allclose(kernel(**given).to_numpy(), expected)
