@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -374,17 +374,21 @@ def parse_format(text: str) -> Format:
     True
     >>> parse_format("CSR; SoA") == parse_format(str(CSR.with_layout("SoA")))
     True
+    >>> parse_format("csr") == CSR and parse_format("bsr(2, 2)") == BSR(2, 2)
+    True
     """
     levels_text, semicolon, layout = text.rpartition(";")
     if semicolon:
         return parse_format(levels_text).with_layout(layout.strip())
     stripped = text.strip()
-    if stripped in NAMED:
-        return NAMED[stripped]
+    named = _spelled(stripped, NAMED)
+    if named is not None:
+        return NAMED[named]
     call = _NAMED_CALL.match(text)
-    if call is not None and call[1] in _MAKERS:
+    maker = None if call is None else _spelled(call[1], _MAKERS)
+    if call is not None and maker is not None:
         try:
-            return _MAKERS[call[1]](*(int(number) for number in call[2].split(",")))
+            return _MAKERS[maker](*(int(number) for number in call[2].split(",")))
         except TypeError as error:
             raise FormatError(str(error), code="E403", span=Span(text, 0, len(text))) from error
     levels: list[Level] = []
@@ -406,6 +410,13 @@ def parse_format(text: str) -> Format:
     return Format(levels, order, [tiles.get(mode, 0) for mode in range(modes)])
 
 
+def _spelled(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is meant, in any case; names of levels are spelled as they are."""
+    if name in names or name in LEVELS:
+        return name if name in names else None
+    return next((each for each in names if each.lower() == name.lower()), None)
+
+
 def _changed(level: Level, told: str, text: str, at: int, end: int) -> Level:
     """`level` with the properties in `(32, unique=False)`."""
     words = [word.strip() for word in told.strip()[1:-1].split(",") if word.strip()]
@@ -420,8 +431,8 @@ def _changed(level: Level, told: str, text: str, at: int, end: int) -> Level:
 
 
 def _no_level(text: str, at: int, end: int) -> FormatError:
-    name = text.strip()
-    if name in _MAKERS:
+    name = _spelled(text.strip(), _MAKERS)
+    if name is not None:
         hint = f"with numbers: {', '.join(repr(each) for each in _EXAMPLES if name in each)}"
         return FormatError(f"{name} alone is not a format", code="E403", hint=hint)
     return FormatError(

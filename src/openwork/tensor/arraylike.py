@@ -7,10 +7,12 @@ that get a tensor call it, or what `implements` has registered for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Self, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Complex, Entry
@@ -20,9 +22,12 @@ from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError, ParseError, ShapeError
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import matmul, matmul_again
+from openwork.tensor.convert.pack import to_numbers
 from openwork.tensor.elementwise import NUMBERS, elementwise, operation
-from openwork.tensor.operand import Operand
-from openwork.tensor.rearrange.broadcast import check_axes, squeeze as without_modes
+from openwork.tensor.exchange.facts import facts_of
+from openwork.tensor.exchange.interop import Wish, storage_from
+from openwork.tensor.operand import Operand, auto_name
+from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as without_modes
 from openwork.tensor.rearrange.index import assign, select
 from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
 from openwork.tensor.reductions import REDUCTIONS, Axis, arg_extreme, mean, reduction, variance
@@ -61,22 +66,32 @@ class Arraylike(Overloaded, Operand):
 
     @classmethod
     def of(cls, storage: Storage, name: str | None = None) -> Self:
-        """A tensor over `storage`."""
-        raise NotImplementedError
+        """A tensor over `storage`, whose arrays are trusted."""
+        called = auto_name() if name is None else name
+        return cls(called, storage.shape, facts_of(storage), storage)
 
     @classmethod
     def made(cls, operand: Operand) -> Self:
-        """A tensor over the result of a function, under a new name."""
-        raise NotImplementedError
+        """A tensor over a kernel's result, under a new name."""
+        return cls(auto_name(), operand._shape, operand._facts, operand._storage)
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
-        """A foreign array or number as a tensor."""
-        raise NotImplementedError
+        """A foreign array or number as the operand of one call, without a copy if possible."""
+        name = auto_name()
+        return cls.of(storage_from(obj, Wish(name, share=True)), name)
+
+    @property
+    def _host(self) -> Storage:
+        """The storage in main memory."""
+        return self.storage.host()
 
     def to_numpy(self) -> Array:
-        """The tensor as a NumPy array."""
-        raise NotImplementedError
+        """The tensor as a NumPy array; a dense tensor shares its memory with it.
+
+        The components of entries that are records come last.
+        """
+        return to_numbers(self._host)
 
     # Facts
 
@@ -137,7 +152,9 @@ class Arraylike(Overloaded, Operand):
 
     def _operand(self, other: object) -> Any:
         """`other` as a tensor, or NotImplemented where Python should try something else."""
-        raise NotImplementedError
+        if isinstance(other, Arraylike):
+            return other
+        return type(self).wrap(other) if _is_array(other) else NotImplemented
 
     def __matmul__(self, other: object) -> Any:
         if type(other) is np.ndarray:
@@ -340,8 +357,12 @@ class Arraylike(Overloaded, Operand):
         return self.swapaxes(-1, -2)
 
     def _turned(self, modes: tuple[int, ...]) -> Self:
-        """The tensor with its modes in the order `modes`."""
-        raise NotImplementedError
+        storage = self._arrays
+        if storage is None:
+            facts = replace(self._facts, format=self.format.permuted(modes))
+            shape = tuple(self._shape[mode] for mode in modes)
+            return type(self)(f"{self._name}_T", shape, facts)
+        return type(self).of(permute(storage, modes), f"{self._name}_T")
 
     def transpose(self, *axes: Any) -> Self:
         """The tensor with its modes in the order `axes`, by default reversed; nothing is copied.
@@ -550,3 +571,12 @@ def _without(out: object) -> None:
         raise ParseError(
             "a reduction has no out=", code="E112", hint="y = A.sum(0), or a kernel's out="
         )
+
+
+def _is_array(obj: object) -> bool:
+    return (
+        isinstance(obj, (list, tuple, np.ndarray, *NUMBERS))
+        or sparse.issparse(obj)
+        or hasattr(obj, "__array_interface__")
+        or hasattr(obj, "__dlpack__")
+    )

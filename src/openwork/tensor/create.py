@@ -14,7 +14,8 @@ from openwork.tensor.convert.pack import check_order, pack
 from openwork.tensor.exchange.facts import facts_for
 from openwork.tensor.exchange.interop import Wish, from_levels, storage_from
 from openwork.tensor.exchange.validate import check_shape
-from openwork.tensor.tensor import Tensor, auto_name
+from openwork.tensor.operand import auto_name
+from openwork.tensor.tensor import Tensor
 
 
 def tensor(

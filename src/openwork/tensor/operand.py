@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Self
 
 from openwork.algebra.types import DType, Number
@@ -12,6 +13,13 @@ from openwork.index.nodes import TensorVar
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Storage
 from openwork.tensor.exchange.facts import Facts, facts_of
+
+_numbers = count(1)
+
+
+def auto_name() -> str:
+    """A new name: T1, T2, ..."""
+    return f"T{next(_numbers)}"
 
 
 class Operand:

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 from math import prod
 from typing import Any, NamedTuple, Self
-
-import numpy as np
-from scipy import sparse
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
@@ -27,27 +23,19 @@ from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arraylike import Arraylike
 from openwork.tensor.convert.convert import convert
-from openwork.tensor.convert.pack import to_numbers, unpack
+from openwork.tensor.convert.pack import unpack
 from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
 from openwork.tensor.eager import assign
-from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
+from openwork.tensor.elementwise import ARGUMENTS, elementwise, operation
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
-from openwork.tensor.exchange.facts import Facts, facts_of
+from openwork.tensor.exchange.facts import Facts
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
 from openwork.tensor.exchange.records import contracted, expanded
-from openwork.tensor.operand import Operand
-from openwork.tensor.rearrange.broadcast import permute
+from openwork.tensor.operand import auto_name
 from openwork.tensor.statement import Statement
 from openwork.tree import walk
-
-_numbers = count(1)
-
-
-def auto_name() -> str:
-    """A new name: T1, T2, ..."""
-    return f"T{next(_numbers)}"
 
 
 class Record(NamedTuple):
@@ -87,23 +75,6 @@ class Tensor(Arraylike):
     """
 
     _recorded: Recorded | None = None
-
-    @classmethod
-    def of(cls, storage: Storage, name: str | None = None) -> Self:
-        """A tensor over `storage`, whose arrays are trusted."""
-        called = auto_name() if name is None else name
-        return cls(called, storage.shape, facts_of(storage), storage)
-
-    @classmethod
-    def made(cls, operand: Operand) -> Self:
-        """A tensor over a kernel's result, under a new name."""
-        return cls(auto_name(), operand._shape, operand._facts, operand._storage)
-
-    @classmethod
-    def wrap(cls, obj: object) -> Self:
-        """A foreign array or number as the operand of one call, without a copy if possible."""
-        name = auto_name()
-        return cls.of(storage_from(obj, Wish(name, share=True)), name)
 
     # Index notation
 
@@ -299,11 +270,6 @@ class Tensor(Arraylike):
             return self
         return type(self).of(DeviceStorage.of(storage) if to_gpu else self._host, self._name)
 
-    @property
-    def _host(self) -> Storage:
-        """The storage in main memory."""
-        return self.storage.host()
-
     def expand(self) -> Self:
         """The real tensor of one whose elements are records.
 
@@ -326,13 +292,6 @@ class Tensor(Arraylike):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
-
-    def to_numpy(self) -> Array:
-        """The tensor as a NumPy array; a dense tensor shares its memory with it.
-
-        The components of entries that are records come last.
-        """
-        return to_numbers(self._host)
 
     def to_scipy(self, *, share: bool = False) -> Any:
         """A matrix as a SciPy array: CSR, CSC, BSR and DIA keep their format, others become COO.
@@ -379,14 +338,6 @@ class Tensor(Arraylike):
         """
         return to_torch(self.storage, self._name, share)
 
-    def _turned(self, modes: tuple[int, ...]) -> Self:
-        storage = self._arrays
-        if storage is None:
-            facts = replace(self._facts, format=self.format.permuted(modes))
-            shape = tuple(self._shape[mode] for mode in modes)
-            return type(self)(f"{self._name}_T", shape, facts)
-        return type(self).of(permute(storage, modes), f"{self._name}_T")
-
     def rename(self, name: str | None = None) -> Self:
         """Rename the tensor, by default to a new name; returns the tensor."""
         self._name = auto_name() if name is None else name
@@ -403,12 +354,6 @@ class Tensor(Arraylike):
             if any(arg is NotImplemented for arg in args):
                 return NotImplemented
         return self.made(elementwise(operation(op), args))
-
-    def _operand(self, other: object) -> Any:
-        """`other` as a tensor, or NotImplemented where Python should try something else."""
-        if isinstance(other, Tensor):
-            return other
-        return type(self).wrap(other) if _is_array(other) else NotImplemented
 
     def equals(self, other: object) -> bool:
         """Whether `other` has the same shape and values, whatever its format and element type.
@@ -509,15 +454,6 @@ def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Te
     levels, values, device = arrays
     made = from_levels(facts.format, shape, levels, values, name, facts.fill)
     return Tensor.of(made.astype(facts.dtype), name).to(device)
-
-
-def _is_array(obj: object) -> bool:
-    return (
-        isinstance(obj, (list, tuple, np.ndarray, *NUMBERS))
-        or sparse.issparse(obj)
-        or hasattr(obj, "__array_interface__")
-        or hasattr(obj, "__dlpack__")
-    )
 
 
 def _sources(record: Record) -> Iterator[Tensor]:
