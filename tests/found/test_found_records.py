@@ -102,3 +102,17 @@ def test_what_is_not_added_by_fields_has_no_multiples(text: str) -> None:
     A, y = sparse(PATH, (3,), "A"), ow.empty(3, dtype=PATH, name="y")
     with pytest.raises(ow.ParseError, match="E108"):
         ow.parse(f"y(i) = {text}", y=y, A=A)
+
+
+@pytest.mark.needs_cc
+def test_a_dot_product_with_a_permuted_vector() -> None:
+    """Vectors were loaded from where the first lane is, and could reach beyond the array."""
+    rng = np.random.default_rng(0)
+    kept = rng.permutation(40).astype(np.int32)
+    x, dense = np.arange(1.0, 41.0), ow.tensor(rng.integers(0, 5, 40) / 2, name="x")
+    format = ow.Format([ow.Permuted(3)])
+    levels = [{"rank": np.argsort(kept).astype(np.int32), "kept": kept}]
+    A = ow.from_arrays(format, (40,), levels, x[kept], name="A")
+    np.testing.assert_array_equal(A.to_numpy(), x)
+    made = ow.parse("s = A(i) * x(i)", s=ow.empty((), name="s"), A=A, x=dense).compile()()
+    assert made.item() == x @ dense.to_numpy()

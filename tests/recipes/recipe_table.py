@@ -18,6 +18,8 @@ SPMV: dict[str, Recipe] = {
     **{f"staged{n}": (lambda s, n=n: r.position_staged(s, n, 4)) for n in (1, 8)},
     **{f"segments{n}": (lambda s, n=n: r.position_segments(s, n, 16)) for n in (1, 4)},
     "strided": r.position_strided,
+    "grid": lambda s: r.grid_rows(s, 1, 512),
+    "dynamic grid": lambda s: r.grid_rows(s, 3, 96, 4, chunk=2),
 }
 SPMM: dict[str, Recipe] = {
     "default": lambda s: s,

@@ -227,3 +227,36 @@ def test_pruning() -> None:
     nans = ow.tensor([[np.nan, 1.0]], format=ow.CSR, fill=np.nan)
     assert nans.prune().nnz == 1
     assert operator.is_(ow.tensor([1.0]).prune().format.is_dense, True)
+
+
+def test_other_operands_with_index_arrays_are_bound_anew() -> None:
+    """A permuted vector stores every element, but where each lies is an array of its own."""
+    n = 7
+    x = ow.tensor(np.arange(1.0, n + 1), name="x")
+    kernel = ow.parse(
+        "s = A(i) * x(i)",
+        s=ow.empty((), name="s"),
+        A=ow.placeholder("A", 1, format=ow.Format([ow.Permuted(n)])),
+        x=x,
+    ).compile()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values = rng.permutation(n).astype(float)
+        kept = rng.permutation(n).astype("int32")
+        arrays = {"kept": kept, "rank": np.argsort(kept).astype("int32")}
+        A = ow.from_arrays(ow.Format([ow.Permuted(n)]), (n,), [arrays], values, name="A")
+        expected = A.to_numpy() @ x.to_numpy()
+        assert kernel(A=A, x=x).to_numpy() == expected
+
+
+@pytest.mark.parametrize("layout", ["AoS", "packed"])
+def test_vectors_beside_any_layout_take_their_own_place(layout: str) -> None:
+    matrix = np.diag([1.0, 2.0, 3.0])
+    A = ow.tensor(matrix, format=ow.CSR.with_layout(layout), name="A")
+    x = ow.tensor(np.ones(3), name="x")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(3), A=A, x=x).compile()
+    for n in range(5):
+        other = np.arange(3.0) + n
+        np.testing.assert_array_equal(kernel(x=other).to_numpy(), matrix @ other)
+        B = ow.tensor(matrix * n, format=ow.CSR.with_layout(layout), name="A")
+        np.testing.assert_array_equal(kernel(A=B, x=other).to_numpy(), n * matrix @ other)

@@ -12,7 +12,7 @@ import openwork as ow
 from openwork.tensor.measure import statistics_of
 from openwork.tune.model import Loops, Rates
 from openwork.tune.search import started
-from openwork.tune.space import buckets
+from openwork.tune.space import buckets, schedules
 
 RATES = Rates(bytes=1e10, units=4, steps=1e9, atomics=1e8, cache=1e5, line=64)
 
@@ -101,3 +101,34 @@ def test_uneven_rows_are_tried_in_buckets() -> None:
             ow.tune.Candidate(wrong).applied(stmt, {})
     even, _ = product(100, 1, 1.0)
     assert not list(buckets(even, statistics_of(even.assignment), formats=True))
+
+
+def test_the_space_has_grids_with_the_launch_bounds_of_the_compound_paper() -> None:
+    bounds = list(ow.recipes.launch_bounds())
+    counts, sizes = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}, {32 << n for n in range(6)}
+    assert {n for n, _ in bounds} == counts
+    assert {n for _, n in bounds} == sizes | {96 << n for n in range(4)}
+    assert all(512 <= blocks * threads <= 2048 for blocks, threads in bounds)
+    A, x = ow.placeholder("A", order=2, format=ow.CSR), ow.placeholder("x", order=1)
+    spmv = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(90), A=A, x=x)
+    found = [made.commands for made, name in schedules(spmv, gpu=True) if name == "grid_rows"]
+    assert len(found) == 2 * len(bounds)
+    assert sum("assign=dynamic" in text for text in found) == len(bounds)
+    for wrong in ({"threads": 40}, {"threads": 2048}, {"blocks": 0}):
+        with pytest.raises(ow.ScheduleError) as caught:
+            ow.recipes.grid_rows(spmv, **wrong)
+        assert caught.value.code == "E316"
+
+
+def test_schedules_of_a_cpu_compute_the_same() -> None:
+    stmt, _ = product(40, 8, 0.2)
+    want = stmt.compile()().to_numpy()
+    kinds = {}
+    for made, name in schedules(stmt, gpu=False):
+        if name not in kinds:
+            kinds[name] = made.compile()().to_numpy()
+    assert {"rows by turns", "streamed", "prefetched", "unrolled", "one thread"} <= set(kinds)
+    for name, got in kinds.items():
+        np.testing.assert_allclose(got, want, err_msg=name)
+    first = [name for _, name in schedules(stmt, gpu=False)][: len(kinds)]
+    assert len(set(first)) == len(first)  # one of each recipe, before the next of any

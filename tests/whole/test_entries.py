@@ -215,6 +215,8 @@ def test_complex_numbers_are_numpys() -> None:
     x = rng.random(15) + 1j * rng.random(15)
     A, y = ow.tensor(M, dtype=entry.complex()), ow.tensor(x, dtype=entry.complex())
     np.testing.assert_allclose((A @ y).to_numpy() @ [1, 1j], M @ x)
+    np.testing.assert_array_equal(ow.imag(y).to_numpy(), x.imag)
+    np.testing.assert_array_equal(ow.real(A).to_numpy(), M.real.toarray())
     assert abs(A.to_scipy() - M).max() == 0
 
 
@@ -402,7 +404,7 @@ REFUSED = [
     (lambda q, b: q.astype("float64"), "E402", "cannot become float64"),
     (lambda q, b: q.to_scipy(), "E404", "SciPy does not have"),
     (lambda q, b: entry.block(30, 30), "E402", "too large"),
-    (lambda q, b: entry.quaternion("int32"), "E402", "float32 and float64"),
+    (lambda q, b: entry.quaternion("int32"), "E402", "float16, float32, float64"),
     (lambda q, b: entry.define("a b", ["c"]), "E402", "not a name"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x), "E112", "cannot stand"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: (x.c, y.c)), "E112", "2 fields"),

@@ -23,7 +23,8 @@ from openwork.errors import FormatError
 Numbers = Sequence[Any]  # the numbers of a record, as symbols or arrays
 Formula = Callable[..., list[Any]]  # from the numbers of the arguments to those of the result
 
-SCALARS = ("float32", "float64")  # the types of numbers in records
+# The types of numbers in records. Half precision is for memory: it is computed with as single.
+SCALARS = ("float16", "float32", "float64")
 NAMED: dict[str, Entry] = {}  # by the name in programs
 STORED: dict[np.dtype[Any], Entry] = {}  # by the NumPy type of records; field names tell them apart
 
@@ -100,6 +101,19 @@ class Entry(ABC):
         Numbers are scaled before they are squared, so that nothing overflows on the way.
         """
         return None
+
+    @property
+    def decoded(self) -> Entry:
+        """The type that elements are computed in: another one if they take less memory."""
+        return self.over("float32") if self.scalar == "float16" else self
+
+    def decode(self, a: Numbers) -> list[Any]:
+        """The numbers of an element of `decoded`, from those that are stored."""
+        return list(a)
+
+    def encode(self, a: Numbers) -> list[Any]:
+        """The numbers to store."""
+        return list(a)
 
     def over(self, scalar: str) -> Self:
         """The same type with numbers of type `scalar`."""
@@ -215,8 +229,12 @@ class Entry(ABC):
         return made
 
     def cast(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Records of the same family, in the precision of this type."""
-        return records.astype(self.dtype, copy=False)
+        """Records of the same family, in the precision of this type; encoded ones are decoded."""
+        given = STORED[records.dtype]
+        if given.family == self.family:
+            return records.astype(self.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            return self.joined(self.encode(given.decode(given.split(records))))
 
     def records(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """An array with trailing component axes as records, without a copy if possible."""

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.entries import Entry, Formula, Grid, Numbers, Real, product, widest
+from openwork.algebra.entries import (
+    Complex,
+    Entry,
+    Formula,
+    Grid,
+    Numbers,
+    Real,
+    product,
+    widest,
+)
 from openwork.algebra.types import BOOL, SUPPORTED, DType, Kind, Number
 from openwork.errors import InternalError, ParseError
 
@@ -92,7 +101,12 @@ def is_held(kind: Kind, dtype: DType) -> bool:
     """Whether an entry type can hold values of `kind`, or a number type records: it cannot."""
     if not isinstance(dtype, Entry) or not isinstance(kind, Entry):
         return False
-    return kind.family == dtype.family
+    return kind.decoded.family == dtype.decoded.family
+
+
+def conversion(given: Entry, wanted: Entry) -> Meaning:
+    """What converts between an encoded type and the one that its elements are computed in."""
+    return Meaning((given,), wanted, lambda a: wanted.encode(given.decode(a)))
 
 
 def stays(kind: Kind, dtype: DType) -> bool:
@@ -106,11 +120,11 @@ def stays(kind: Kind, dtype: DType) -> bool:
 
 def _entries(kinds: Sequence[Kind]) -> list[Entry] | None:
     """The entry types of `kinds`, numbers included; None if one cannot be an entry's number."""
-    records = [kind for kind in kinds if isinstance(kind, Entry)]
+    records = [kind.decoded for kind in kinds if isinstance(kind, Entry)]
     found: list[Entry] = []
     for kind in kinds:
         if isinstance(kind, Entry):
-            found.append(kind)
+            found.append(kind.decoded)
         elif isinstance(kind, type) and kind in (int, float):  # weak: as the numbers beside it
             found.append(Real(records[0].scalar))
         elif isinstance(kind, np.dtype) and kind.kind in "biuf":
@@ -146,6 +160,8 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
             return _made((only,), only.conjugated, only.conjugate)
         case "real", [only] if only.one is not None and not isinstance(only, Grid):
             return _made((only,), Real(only.scalar), lambda a: [a[0]])
+        case "imag", [Complex() as only]:
+            return _made((only,), Real(only.scalar), lambda a: [a[1]])
     return None
 
 

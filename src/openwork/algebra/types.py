@@ -24,9 +24,10 @@ NAMES = (
 SUPPORTED: dict[str, Scalar] = {name: np.dtype(name) for name in NAMES}
 _BY_DTYPE: dict[Scalar, Scalar] = {t: t for t in SUPPORTED.values()}
 
-# Kernels have one more type, for keys of workspaces with very many modes.
-_KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i"}
-_BYTES = {name: dtype.itemsize for name, dtype in SUPPORTED.items()} | {"int128": 16}
+# Kernels have two more types: for keys of workspaces with very many modes, and for numbers of
+# records, as which they are loaded and stored, and nothing else.
+_KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i", "float16": "f"}
+_BYTES = {name: dtype.itemsize for name, dtype in SUPPORTED.items()} | {"int128": 16, "float16": 2}
 
 BOOL, INT32, INT64 = SUPPORTED["bool"], SUPPORTED["int32"], SUPPORTED["int64"]
 UINT64 = SUPPORTED["uint64"]
@@ -151,6 +152,8 @@ def promote(*kinds: Kind) -> DType:
 def _widest_entry(kinds: tuple[Kind, ...]) -> Entry:
     """The entry type of one family that holds all of `kinds`."""
     entries = [kind for kind in kinds if isinstance(kind, Entry)]
+    if len({entry.family for entry in entries}) > 1:
+        entries = [entry.decoded for entry in entries]
     if len(entries) < len(kinds) or len({entry.family for entry in entries}) > 1:
         shown = " and ".join(str(strong(kind)) for kind in kinds)
         raise ParseError(f"no element type holds {shown}", code="E108", hint="cast one of them")
@@ -197,9 +200,7 @@ def holds(dtype: DType, value: Number) -> bool:
 def numbers_of(count: int, dtype: DType) -> tuple[int, Scalar]:
     """How many numbers so many elements are, and of which type."""
     return (
-        (count * dtype.size, SUPPORTED[dtype.scalar])
-        if isinstance(dtype, Entry)
-        else (count, dtype)
+        (count * dtype.size, np.dtype(dtype.scalar)) if isinstance(dtype, Entry) else (count, dtype)
     )
 
 

@@ -234,8 +234,9 @@ class _Lanes:
     def _load(self, array: Array, index: Expr) -> str | None:
         form = _linear(index, self.known)
         step = form.pop(self.at, 0)
-        if any(self.at in set(walk(term)) for term in form if term is not None):
-            return None
+        terms = (node for term in form if term is not None for node in walk(term))
+        if any(isinstance(node, Name) and self._varies(node) for node in terms):
+            return None  # as in values[rank[i]]: the lanes are anywhere
         if array.name not in self.counts:
             return {0: "scalar", 1: "vector"}.get(step)
         whole = _width(array.type, self.counts[array.name]) // _SIZES[array.type]

@@ -8,6 +8,7 @@ from openwork.recipes.cpu import (
     register_tiles,
 )
 from openwork.recipes.dense import element_shares, element_sums, element_total, elements
+from openwork.recipes.grids import grid_rows, launch_bounds
 from openwork.recipes.sgap import atomic_parallel
 from openwork.recipes.sparse import (
     group_per_row,
@@ -32,7 +33,9 @@ __all__ = [
     "element_sums",
     "element_total",
     "elements",
+    "grid_rows",
     "group_per_row",
+    "launch_bounds",
     "merge_path",
     "position_chunks",
     "position_segments",

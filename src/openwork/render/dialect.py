@@ -10,6 +10,7 @@ from openwork.render.precedence import Spelled, paren
 
 # Element types that all dialects spell alike.
 COMMON_TYPES = {
+    "float16": "uint16_t",  # its bits: programs only convert it
     "float32": "float",
     "float64": "double",
     "int128": "__int128",  # keys of workspaces with very many modes; never an element type

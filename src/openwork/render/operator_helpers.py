@@ -45,6 +45,52 @@ $inline $bool ${name}_$type($ctype a, $ctype b) {
 }
 """
 
+_WIDENED = """\
+// The number that these bits are in half precision.
+$inline float widened_float16(uint16_t bits) {
+#if defined(__CUDA_ARCH__)
+  float number;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(bits));
+  return number;
+#elif defined(__FLT16_MAX__)
+  union { uint16_t bits; _Float16 number; } half;
+  half.bits = bits;
+  return (float)half.number;
+#else
+  union { uint32_t bits; float number; } wide;
+  wide.bits = (uint32_t)(bits & 0x7fff) << 13;
+  if (wide.bits >= 0x0f800000u) wide.bits |= 0x7f800000u;
+  else wide.number *= 0x1p112f;  // exact, and right for subnormals, too
+  wide.bits |= (uint32_t)(bits & 0x8000) << 16;
+  return wide.number;
+#endif
+}
+"""
+
+_HALVED = """\
+// The bits of a number in half precision, rounded once, to even.
+$inline uint16_t halved_$type($ctype number) {
+#if defined(__FLT16_MAX__) && !defined(__CUDA_ARCH__)
+  union { uint16_t bits; _Float16 number; } half;
+  half.number = (_Float16)number;
+  return half.bits;
+#else
+  union { uint64_t bits; double number; } wide;
+  wide.number = number;
+  const uint16_t sign = (uint16_t)(wide.bits >> 48 & 0x8000);
+  wide.bits &= 0x7fffffffffffffffu;
+  if (wide.number != wide.number) return 0x7e00;
+  if (wide.number >= 65520) return sign | 0x7c00;
+  if (wide.number < 0x1p-14) {  // subnormal: a multiple of 2^-24
+    wide.number = wide.number * 0x1p24 + 0x1p52;
+    return sign | (uint16_t)(wide.bits & 0x7ff);
+  }
+  wide.bits += 0x1ffffffffffu + (wide.bits >> 42 & 1);
+  return sign | (uint16_t)((wide.bits >> 42) - (1008 << 10));
+#endif
+}
+"""
+
 _ADD_FAR = """\
 // Nothing added to what is out of reach brings it back.
 $inline $ctype ${name}_$type($ctype a, $ctype b) {
@@ -164,7 +210,11 @@ _INTEGERS = {
     "pow": (_POWER, _POWER),
 }
 OPERATOR_HELPERS = frozenset(
-    ("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge", *_INTEGERS)
+    (
+        *("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge"),
+        *("widened", "halved"),
+        *_INTEGERS,
+    )
 )
 
 
@@ -175,6 +225,8 @@ def operator_text(name: str, type: str, d: Dialect) -> str:
     match name:
         case "min" | "max":
             return d.fill(_EXTREME, type, name=name, sign="<>"[name == "max"])
+        case "widened" | "halved":
+            return d.fill(_WIDENED if name == "widened" else _HALVED, type)
         case "add_inf" | "add_minus_inf":
             extreme = float("inf") if name == "add_inf" else -float("inf")
             far, _ = constant(number(extreme, SUPPORTED[type]), type, d)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from openwork.algebra.operators import Op
 from openwork.algebra.types import (
     Number,
@@ -48,6 +50,8 @@ def constant(value: Number, type: str, d: Dialect) -> Spelled:
     """A constant of an element type."""
     if type == "bool":
         return d.truth[bool(value)], ATOM
+    if type == "float16":
+        return f"{np.float16(complex(value).real).view(np.uint16)}u", ATOM
     if is_complex(type):
         number = complex(value)
         real, imag = (constant(part, half_of(type), d)[0] for part in (number.real, number.imag))
@@ -73,8 +77,15 @@ def _integer(value: int, type: str) -> Spelled:
     return str(value), UNARY if value < 0 else ATOM
 
 
-def convert(value: Spelled, source: str, to: str, d: Dialect) -> Spelled:
+def convert(value: Spelled, source: str, to: str, d: Dialect, use: UseHelper) -> Spelled:
     """A conversion between element types."""
+    if source == "float16":
+        wide = f"{use('widened', source)}({value[0]})", ATOM
+        return wide if to == "float32" else convert(wide, "float32", to, d, use)
+    if to == "float16":
+        if source not in ("float32", "float64"):
+            value, source = convert(value, source, "float64", d, use), "float64"
+        return f"{use('halved', source)}({value[0]})", ATOM
     type = d.types[to]
     if to == "bool":
         return d.nonzero.of(value) if is_complex(source) else (f"{paren(value, LESS)} != 0", EQUAL)

@@ -64,7 +64,7 @@ class Writer:
                 spelled, types = [self.expr(arg) for arg in args], [arg.type for arg in args]
                 return operator(op, spelled, types, e.type, self.dialect, self.use)
             case p.Convert(expr=inner):
-                return convert(self.expr(inner), inner.type, e.type, self.dialect)
+                return convert(self.expr(inner), inner.type, e.type, self.dialect, self.use)
             case p.Helper():
                 return self.call(e), ATOM
         raise InternalError(f"{self.dialect.name} has no spelling for {type(e).__name__}")

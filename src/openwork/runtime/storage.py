@@ -185,18 +185,32 @@ class Storage:
     def _with_records(self, dtype: DType) -> Self:
         """Records in another precision; complex numbers as records of two, and back."""
         if isinstance(self.dtype, Complex) and dtype.kind == "c":
+            if self.dtype.decoded != self.dtype:
+                return self.astype(self.dtype.decoded).astype(dtype)
             plain, type = self.laid_out(AOS), as_complex(self.dtype)
             return replace(plain, dtype=type, values=plain.values.view(type)).astype(dtype)
         if isinstance(dtype, Complex) and self.dtype.kind == "c":
+            if dtype.decoded != dtype:
+                return self.astype(dtype.decoded).astype(dtype)
             plain = self.astype(as_complex(dtype))
             return replace(plain, dtype=dtype, values=plain.values.view(dtype.scalar))
-        if not is_held(self.dtype, dtype) or not isinstance(dtype, Entry):
+        held = isinstance(self.dtype, Entry) and is_held(self.dtype, dtype)
+        if not held or not isinstance(self.dtype, Entry) or not isinstance(dtype, Entry):
             raise FormatError(
                 f"{self.dtype} cannot become {dtype}",
                 code="E402",
                 hint="give arrays with component axes: ow.tensor(array, dtype=ow.entry...)",
             )
-        return replace(self, dtype=dtype, values=self.values.astype(dtype.scalar))
+        if dtype.family == self.dtype.family:
+            return replace(self, dtype=dtype, values=self.values.astype(dtype.scalar))
+        plain, size = self.laid_out(AOS), dtype.size
+        given = plain.values.reshape(-1, self.dtype.size)
+        values = self._zeros(len(given) * size, np.dtype(dtype.scalar))
+        numbers = self.dtype.decode([given[:, n] for n in range(self.dtype.size)])
+        with np.errstate(all="ignore"):
+            for n, each in enumerate(dtype.encode(numbers)):
+                values[n::size] = each
+        return replace(plain, dtype=dtype, values=values).laid_out(self.format.layout)
 
     @cached_property
     def asked(self) -> dict[object, bool]:

@@ -106,7 +106,9 @@ def _type_of(op: Op, dtype: DType) -> DType:
     """The element type of a reduction of elements of a type."""
     if op in (ops.OR, ops.AND):
         return BOOL
-    if isinstance(dtype, Entry) or op in (ops.MIN, ops.MAX):
+    if isinstance(dtype, Entry):
+        return dtype.decoded
+    if op in (ops.MIN, ops.MAX):
         return dtype
     return as_dtype(np.add.reduce(np.empty(0, dtype)).dtype)
 

@@ -47,6 +47,7 @@ from openwork.tune.trial import Trial, agree
 DIMENSIONS = ("schedule", "format", "layout")
 # Parts of the budget by the end of: one change at a time, combinations, their schedules.
 _SCREENED, _COMBINED, _JOINED = 0.45, 0.6, 0.8
+_ENUMERATED = 0.15  # for writing down the schedules of a statement
 _HOPELESS = 3.0  # times the best, at first sight
 _FORMATS = 3  # combinations whose schedules are all tried
 _OPTIONS = 2  # formats and layouts of an operand that are combined with others
@@ -175,6 +176,7 @@ class Search:
     shows: bool
     trials: list[Trial] = field(default_factory=list)
     converted: dict[tuple[str, str], tuple[Operand, float]] = field(default_factory=dict)
+    exhaustive: bool = False
     planned: dict[Candidate, Statement] = field(default_factory=dict)
     want: Any = None
 
@@ -219,6 +221,7 @@ class Search:
 
     def run(self, exhaustive: bool, own: Candidate | None) -> Best:
         """All stages; returns the best, and keeps it."""
+        self.exhaustive = exhaustive
         default = Trial(Candidate(), estimate=self.ranking.default)
         self.trials.append(default)
         self.prepare(default)
@@ -300,9 +303,12 @@ class Search:
 
     def schedules(self, stmt: Statement, formats: tuple[tuple[str, str], ...]) -> list[Candidate]:
         """The schedules of a statement, in an order that does not favour one recipe."""
-        gpu = self.target.gpu
-        found = []
+        share = 1.0 if self.exhaustive else _ENUMERATED
+        gpu, until = self.target.gpu, perf_counter() + share * self.budget
+        found: list[Candidate] = []
         for made, name in schedules(stmt, gpu, self.more):
+            if found and perf_counter() > until:
+                break
             candidate = Candidate(made.commands, formats, name)
             self.planned[candidate] = made
             found.append(candidate)

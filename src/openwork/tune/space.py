@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import product
+from itertools import chain, product, zip_longest
 
 from openwork import recipes as r
 from openwork.errors import ScheduleError
@@ -23,19 +23,28 @@ Recipe = Callable[[Statement], Statement]
 def schedules(
     stmt: Statement, gpu: bool, more: Iterable[Dimension] = ()
 ) -> Iterator[tuple[Statement, str]]:
-    """A statement under schedules, each once, with the name of the recipe it comes from."""
+    """A statement under schedules, each once, with the name of the recipe it comes from.
+
+    One of each recipe comes first, then the next of each: there may be no time for all.
+    """
     seen = {""}
-    for name, recipe in _recipes_for_gpu() if gpu else _recipes_for_cpu():
-        found = _made(lambda recipe=recipe: recipe(stmt))  # type: ignore[misc]
-        if found is not None and found.commands not in seen:
-            seen.add(found.commands)
-            yield found, name
     for dimension in more:
         for made in dimension(stmt):
             found = _made(lambda made=made: _scheduled(stmt, made))  # type: ignore[misc]
             if found is not None and found.commands not in seen:
                 seen.add(found.commands)
                 yield found, getattr(dimension, "__name__", "more")
+    recipes: dict[str, list[tuple[str, Recipe]]] = {}
+    for name, recipe in _recipes_for_gpu() if gpu else _recipes_for_cpu():
+        recipes.setdefault(name, []).append((name, recipe))
+    for point in chain.from_iterable(zip_longest(*recipes.values())):
+        if point is None:
+            continue
+        name, recipe = point
+        found = _made(lambda recipe=recipe: recipe(stmt))  # type: ignore[misc]
+        if found is not None and found.commands not in seen:
+            seen.add(found.commands)
+            yield found, name
 
 
 def buckets(stmt: Statement, statistics: Mapping[str, Statistics], formats: bool) -> Iterator[str]:
@@ -83,25 +92,68 @@ def _recipes_for_cpu() -> Iterator[tuple[str, Recipe]]:
     for chunk in (16, 64, 256, 1024):
         yield "rows at a time", partial(_rows_at_a_time, chunk=chunk)
     yield "one thread", _serial
+    for parts in (16, 64):
+        yield "rows by turns", partial(_rows_by_turns, parts=parts)
+    yield "streamed", _streamed
+    for distance in (2, 4, 8, 16):
+        yield "prefetched", partial(_prefetched, distance=distance)
+    for factor in (2, 4):
+        yield "unrolled", partial(_unrolled, factor=factor)
+
+
+def _names(stmt: Statement) -> list[str]:
+    """The variables of the loops, outermost first."""
+    lines = [line.split(":")[0].strip() for line in str(stmt._base.loops).splitlines()]
+    return [line.removeprefix("forall ") for line in lines if line.startswith("forall ")]
+
+
+def _rows_by_turns(stmt: Statement, parts: int) -> Statement:
+    """Threads stride over the values of the outermost loop."""
+    made = stmt.divide(_names(stmt)[0], "turn", "rest", parts, assign="stride")
+    return made.parallelize("turn", "CPUThread", "NoRaces")
+
+
+def _streamed(stmt: Statement) -> Statement:
+    """The result bypasses the cache."""
+    streamed = stmt.stream(stmt.assignment.lhs.tensor.name)
+    return streamed.parallelize(_names(stmt)[0], "CPUThread", "NoRaces")
+
+
+def _prefetched(stmt: Statement, distance: int) -> Statement:
+    """What a sparse operand's coordinates gather is loaded ahead."""
+    reads = accesses_of(stmt.assignment.rhs)
+    inner = [a.level_vars[-1] for a in reads if not a.tensor.format.is_dense and a.vars]
+    gathered = [a for a in reads if a.tensor.format.is_dense and set(a.vars) & set(inner)]
+    if not gathered:
+        raise ScheduleError("nothing is gathered", code="E316")
+    made = stmt.prefetch(gathered[0], inner[0], distance)
+    return made.parallelize(_names(stmt)[0], "CPUThread", "NoRaces")
+
+
+def _unrolled(stmt: Statement, factor: int) -> Statement:
+    """The innermost loop, several iterations at once."""
+    outermost, *_, innermost = _names(stmt)
+    return stmt.unroll(innermost, factor).parallelize(outermost, "CPUThread", "NoRaces")
 
 
 def _rows_at_a_time(stmt: Statement, chunk: int) -> Statement:
     """The outermost loop on threads, which take so many of its values at a time."""
-    outermost = str(stmt._base.loops).split(":")[0].removeprefix("forall ").strip()
-    return stmt.parallelize(outermost, "CPUThread", "NoRaces", chunk=chunk)
+    return stmt.parallelize(_names(stmt)[0], "CPUThread", "NoRaces", chunk=chunk)
 
 
 def _serial(stmt: Statement) -> Statement:
     """The loops as they are, in an order that is written down, so that nothing is added."""
-    names = [line.split(":")[0].strip() for line in str(stmt._base.loops).splitlines()]
-    found = [name.removeprefix("forall ") for name in names if name.startswith("forall ")]
-    return stmt.order(*dict.fromkeys(found))
+    return stmt.order(*dict.fromkeys(_names(stmt)))
 
 
 def _recipes_for_gpu() -> Iterator[tuple[str, Recipe]]:
     yield "thread_per_row", r.thread_per_row
     for group in (2, 4, 8, 16, 32):
         yield "group_per_row", partial(r.group_per_row, group=group)
+    for blocks, threads in r.launch_bounds():
+        for chunk in (None, 1):
+            point = partial(r.grid_rows, blocks=blocks, threads=threads, chunk=chunk)
+            yield "grid_rows", point
     for each, unroll in ((4, 4), (8, 4), (8, 8), (16, 8)):
         yield "position_split", partial(r.position_split, each=each, unroll=unroll)
     for each in (1, 2, 4):
@@ -132,8 +184,14 @@ def _recipes_for_gpu() -> Iterator[tuple[str, Recipe]]:
 
 
 def _sgap() -> Iterator[tuple[str, Recipe]]:
-    """The points of atomic parallelism: groups that reduce, blocks, columns of a thread."""
-    for group, threads, col in product((2, 4, 8, 16, 32), (128, 256, 512), (1, 2, 4)):
+    """The points of atomic parallelism: groups that reduce, blocks, columns of a thread.
+
+    A row has as many threads as a group, or more: then several groups of it add to an entry.
+    """
+    groups = (2, 4, 8, 16, 32)
+    for group, threads, col in product(groups, (128, 256, 512), (1, 2, 4)):
         point = partial(r.atomic_parallel, col=col, group=group, threads=threads)
         yield "atomic_parallel", partial(point, nnz=1)
-        yield "atomic_parallel", partial(point, row=1 / group)
+        for share in groups:
+            if share >= group:
+                yield "atomic_parallel", partial(point, row=1 / share)

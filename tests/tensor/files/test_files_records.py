@@ -136,7 +136,7 @@ def archive(file: Path, **changed: Any) -> Path:
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"entry": np.array("quaternion<float16>")}, "no entry type"),
+        ({"entry": np.array("quaternion<float8>")}, "no entry type"),
         ({"entry": np.array("affine 0123<float64>")}, "dtype="),
         ({"entry": np.array("quaternion<float32>")}, "are not elements of"),
         ({"entry": np.array("block 9x9<float64>")}, "E402"),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from openwork.algebra.types import SUPPORTED
+from openwork.algebra.types import size_of
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import Lasts, converged, last_stores
@@ -573,7 +573,7 @@ def _only_allocated(stmts: tuple[p.Stmt, ...]) -> set[str]:
 
 
 def _bytes(type: str) -> int:
-    return SUPPORTED[type].itemsize if type in SUPPORTED else 16
+    return size_of(type)
 
 
 def _planes(node: Node) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openwork.algebra.types import SUPPORTED
+from openwork.algebra.types import size_of
 from openwork.errors import InternalError
 from openwork.program import nodes as p
 from openwork.program.contract import ROOM
@@ -184,4 +184,4 @@ def _computed_from(e: p.Expr, names: set[Node]) -> bool:
 
 
 def _size(type: str) -> int:
-    return SUPPORTED[type].itemsize if type in SUPPORTED else 16
+    return size_of(type)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import gcd
 from typing import cast
 
-from openwork.algebra.types import SUPPORTED
+from openwork.algebra.types import size_of
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.kernels import each_kernel
@@ -236,7 +236,7 @@ def terms(e: Expr) -> list[Expr]:
 
 def _aligned(base: Expr, array: Array, count: int, known: dict[str, Expr]) -> bool:
     """Whether `count` elements from `base` on are whole, aligned vectors."""
-    size = SUPPORTED[array.type].itemsize
+    size = size_of(array.type)
     bytes_ = count * size
     each = min(bytes_ & -bytes_, VECTOR) // size
     return each > 1 and _divisor(base, known) % each == 0

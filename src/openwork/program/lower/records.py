@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from openwork.algebra.entries import NAMED, Entry
-from openwork.algebra.meaning import Meaning, meaning
+from openwork.algebra.meaning import Meaning, conversion, meaning
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import is_record, named
@@ -176,6 +176,10 @@ class _Expansion:
             case Load():
                 return list(self.places(e, code))
             case p.Convert(expr=inner) if is_record(inner.type):
+                given = NAMED[inner.type]
+                if given.family != entry.family:
+                    numbers = self._once("code", given, self.numbers(inner, code), code)
+                    return self._traced(conversion(given, entry), [numbers], code)
                 return [converted(each, entry.scalar) for each in self.numbers(inner, code)]
             case p.Apply(op=op, args=(condition, yes, no)) if op.selects:
                 test = self.plain(condition, code)

@@ -267,7 +267,7 @@ def _library(
         for kind in ("INT", "UINT")
         for n in (8, 16, 32, 64)
     ]
-    word = 8 if size % 8 == 0 else 4
+    word = next(each for each in (8, 4, 2, 1) if size % each == 0)
     value = _VALUES.get(size, "struct record")
     head += ["typedef __SIZE_TYPE__ size_t;"]
     head += [f"struct record {{ {_VALUES[word]} words[{max(1, size // word)}]; }};"]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import meaning
 from openwork.algebra.types import as_dtype
 from openwork.runtime.storage import Array
 
@@ -95,6 +96,18 @@ def first_of_each(columns: Sequence[Array]) -> Array:
     return first
 
 
+def _add_up_in_turn(values: Array, starts: Array, dtype: Entry) -> Array:
+    """The sum of each run of records whose numbers are not added one by one."""
+    rule = meaning("add", (dtype, dtype))
+    wide = cast(Entry, rule.result)
+    terms, counts = wide.cast(values), np.diff([*starts, len(values)])
+    total = terms[starts]
+    for n in range(1, counts.max(initial=1)):
+        more = counts > n
+        total[more] = rule.on_arrays([total[more], terms[starts[more] + n]])
+    return dtype.cast(total)
+
+
 def add_up(values: Array, first: Array) -> Array:
     """The sum of each run of `values`; a run starts where `first` is true. Booleans are or-ed.
 
@@ -102,8 +115,10 @@ def add_up(values: Array, first: Array) -> Array:
     array([3., 4.])
     """
     dtype = as_dtype(values.dtype)
-    if isinstance(dtype, Entry):
-        return dtype.joined([add_up(numbers, first) for numbers in dtype.split(values)])
     starts = np.flatnonzero(first)
+    if isinstance(dtype, Entry):
+        if dtype.sum is not None or dtype.decoded != dtype:
+            return _add_up_in_turn(values, starts, dtype)
+        return dtype.joined([add_up(numbers, first) for numbers in dtype.split(values)])
     with np.errstate(all="ignore"):
         return cast(Array, np.add.reduceat(values, starts, dtype=values.dtype))

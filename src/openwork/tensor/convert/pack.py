@@ -226,6 +226,8 @@ def to_numbers(storage: Storage) -> Array:
     Also of a dense tensor on a GPU, whose library has no records.
     """
     entry, format = storage.dtype, storage.format
+    if isinstance(entry, Entry) and entry.decoded.family != entry.family:
+        return to_numbers(storage.astype(entry.decoded))
     if not isinstance(entry, Entry) or not format.plain:
         return as_numbers(to_dense(storage))
     extents = [storage.shape[mode] for mode in format.order]

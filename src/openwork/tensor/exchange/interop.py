@@ -367,7 +367,8 @@ def from_levels(
 def _is_safe(given: DType, wanted: DType) -> bool:
     """Whether a conversion of elements loses nothing."""
     if isinstance(given, Entry) and isinstance(wanted, Entry):
-        return is_held(given, wanted) and given.itemsize <= wanted.itemsize
+        exact = wanted in (given.over(wanted.scalar), wanted.decoded)
+        return is_held(given, wanted) and exact and given.itemsize <= wanted.itemsize
     return not isinstance(wanted, Entry) and bool(np.can_cast(given, wanted, "safe"))
 
 

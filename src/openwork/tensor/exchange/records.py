@@ -33,12 +33,26 @@ def as_records(array: Array, entry: Entry, name: str) -> Array:
             return entry.cast(array)
         raise _no_records(array, entry, name)
     if array.dtype.kind == "c" and isinstance(entry, Complex):
-        wide = array.astype(np.result_type(entry.scalar, "complex64"), copy=False)
-        return np.ascontiguousarray(wide).view(entry.dtype).reshape(array.shape)
+        wide = entry.decoded
+        parts = np.ascontiguousarray(array, np.result_type(wide.scalar, "complex64"))
+        return entry.cast(parts.view(wide.dtype).reshape(array.shape))
     axes = len(entry.shape)
     if array.dtype.kind not in "biuf" or array.shape[array.ndim - axes :] != entry.shape:
         raise _no_records(array, entry, name)
-    return entry.records(array)
+    made = entry.records(array)
+    if entry.decoded.family != entry.family and not _agree(entry.components(made), array, entry):
+        raise DataError(
+            f"{name} has elements that are no {entry.family}",
+            code="E505",
+            hint="their length must be one, or zero",
+        )
+    return made
+
+
+def _agree(decoded: Array, given: Array, entry: Entry) -> bool:
+    """Whether an encoding kept its elements, as far as it can: see docs/entries.md."""
+    tolerance = 4 * float(np.finfo(entry.scalar).eps) ** 0.5
+    return np.allclose(decoded, given, 0, tolerance, equal_nan=True)
 
 
 def _no_records(array: Array, entry: Entry, name: str) -> FormatError:
@@ -89,6 +103,8 @@ def expanded(storage: Storage, name: str) -> Storage:
     """
     storage = storage.laid_out(AOS)
     entry, order = storage.dtype, storage.format.ndim
+    if isinstance(entry, Entry) and entry.decoded != entry:
+        return expanded(storage.astype(entry.decoded), name)
     if not isinstance(entry, Entry):
         raise FormatError(f"{name} holds {entry}, which are numbers already", code="E402")
     if order == 1 and storage.format.is_dense:
@@ -116,6 +132,8 @@ def contracted(storage: Storage, entry: Entry, name: str) -> Storage:
     storage = storage.laid_out(AOS)
     if isinstance(entry, Complex) and storage.dtype.kind == "c":
         return storage.astype(entry)
+    if entry.decoded != entry:
+        return contracted(storage, entry.decoded, name).astype(entry)
     order = storage.format.ndim
     if order == 1:
         return _from_vector(to_dense(storage), entry, name)

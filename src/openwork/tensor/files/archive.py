@@ -203,7 +203,7 @@ def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
             openwork=np.int64(_VERSION),
             levels=np.array(str(storage.format)),
             shape=np.array(storage.shape, dtype=np.int64),
-            fill=np.array(storage.fill, dtype=storage.values.dtype),
+            fill=np.array(storage.fill, dtype=float if entry is not None else storage.dtype),
             values=storage.values,
             **arrays,
         )

@@ -67,7 +67,7 @@ def as_stored(source: Source, name: str, numbers: Array, request: Request) -> Ar
     if numbers.ndim != 1 or numbers.dtype.name != entry.scalar or numbers.size % entry.size:
         shape = "x".join(map(str, numbers.shape))
         raise source.fault(f"{shape} numbers of {numbers.dtype} are not elements of {entry}")
-    return entry.records(numbers.reshape(-1, *entry.shape))
+    return numbers.view(entry.dtype)
 
 
 def from_entries(

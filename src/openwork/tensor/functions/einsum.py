@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import SEMIRINGS, Semiring
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError, ShapeError, Span
@@ -183,6 +184,11 @@ def _semiring(wanted: Semiring | str) -> Semiring:
     )
 
 
+def _computed(expr: Expr) -> DType:
+    """The type of sums of `expr`."""
+    return expr.dtype.decoded if isinstance(expr.dtype, Entry) else expr.dtype
+
+
 def _assignment(
     spec: Spec,
     operands: Sequence[Operand],
@@ -197,7 +203,7 @@ def _assignment(
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
     variables = _variables(spec.result)
-    result = result_of(facts_for(dense(len(variables)), rhs.dtype, 0))
+    result = result_of(facts_for(dense(len(variables)), _computed(rhs), 0))
     assignment = Assignment(Access(result.tensor_var, variables), rhs)
     if semiring is not None:
         assignment = under(semiring, assignment)
@@ -205,5 +211,5 @@ def _assignment(
     rhs = assignment.rhs
     chosen = result_format(rhs, variables, zero) if format is None else format
     check_order(chosen, len(variables))
-    result = result_of(facts_for(chosen, rhs.dtype, zero))
+    result = result_of(facts_for(chosen, _computed(rhs), zero))
     return Assignment(Access(result.tensor_var, variables), rhs)

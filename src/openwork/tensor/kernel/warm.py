@@ -75,15 +75,16 @@ class Repeated(ABC):
 class _Place(NamedTuple):
     """What may stand in for an operand without another binding.
 
-    Other values of the same shape may, where the operand is dense: the pointer at `place` is then
-    another, and nothing else. `array`: the element type of NumPy arrays that may, if any may.
+    Other values of the same shape may, where the operand has no other arrays: the pointer at
+    `place` is then another, and nothing else. `array`: the element type of NumPy arrays that may,
+    if any may.
     """
 
     reference: Any
     template: Any
     place: int
     shape: tuple[int, ...]
-    dense: bool
+    alone: bool
     array: Any
 
     def pointer(self, value: Any) -> int | None:
@@ -100,7 +101,7 @@ class _Place(NamedTuple):
             return None
         if self.reference() is storage:
             return 0
-        same = self.dense and storage.shape == self.shape
+        same = self.alone and storage.shape == self.shape
         facts = self.template._facts
         return storage.pointers[-1] if same and value._facts == facts else None
 
@@ -164,10 +165,11 @@ class Warm(Repeated):
         operands = zip(self._names, self._own, self._binding.shapes, strict=True)
         for name, (reference, template), shape in operands:
             format, dtype = template._facts.format, template._facts.dtype
-            at += 1 + sum(len(level.arrays) for level in format.levels)
+            indices = sum(len(level.arrays) for level in format.levels)
+            at += indices + 1
             plain = format == dense(format.ndim) and not isinstance(dtype, Entry) and dtype != BOOL
             array = dtype if plain else None
-            places[name] = _Place(reference, template, at, shape, format.is_dense, array)
+            places[name] = _Place(reference, template, at, shape, not indices, array)
         return places
 
     @staticmethod
