@@ -104,7 +104,7 @@ def all_table(rows: list[Row]) -> Iterator[str]:
 
 def grid_table(rows: list[Row]) -> Iterator[str]:
     yield (
-        "| matrix | entries | type | triple | schedule | as many blocks as needed | stride "
+        "| matrix | records of | numbers | triple | schedule | as many blocks as needed | stride "
         "| dynamic |\n" + "|---" * 8 + "|"
     )
     for row in rows:
@@ -121,7 +121,8 @@ def grid_table(rows: list[Row]) -> Iterator[str]:
 
 
 def wide_table(rows: list[Row], bandwidth: float) -> Iterator[str]:
-    yield "| matrix | entries | type | best | ms | default ms | cuSPARSE / best | / default | bw |"
+    head = "matrix", "records of", "numbers", "best", "ms", "default ms"
+    yield f"| {' | '.join(head)} | cuSPARSE / best | / default | bw |"
     yield "|---" * 9 + "|"
     for row in rows:
         if not row["wide"]:

@@ -197,7 +197,8 @@ def test_emulated_kernels_agree_with_the_reference(
                 batch.expect(cast(CompiledCuda, kernel._launcher.compiled))
             runs.append((seed, case, commands, kernel))
         except ScheduleError as error:
-            refused.append(f"seed {seed}: {case.text} | {commands}\n{error}")
+            if "mixes the numbers" not in str(error):  # sums of records that cannot be shared
+                refused.append(f"seed {seed}: {case.text} | {commands}\n{error}")
         except Exception as error:
             failures.append(f"{type(error).__name__}: {error}\n{report(seed, case, commands)}")
     for seed, case, commands, kernel in runs:
