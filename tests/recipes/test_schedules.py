@@ -452,3 +452,12 @@ def test_many_short_rows_have_a_thread_each() -> None:
     uneven[0] = 1_000
     assert "fuse" in _chosen(uneven, 4, "float64", 4_000)
     assert "fuse" in _chosen(uneven, 0, "float64", 4_000)
+
+
+@pytest.mark.parametrize("group", [0, -1, 512])
+@pytest.mark.parametrize("recipe", [r.group_per_row, r.position_staged, r.grid_rows])
+def test_groups_that_a_block_does_not_have_are_refused(recipe: Any, group: int) -> None:
+    """By the recipe, or where it makes a group of a loop; 0 stood for the usual size there."""
+    with pytest.raises(ow.ScheduleError) as caught:
+        recipe(spmv(), group=group)
+    assert caught.value.code in ("E303", "E316")

@@ -114,7 +114,8 @@ def test_the_space_has_grids_with_the_launch_bounds_of_the_compound_paper() -> N
     found = [made.commands for made, name in schedules(spmv, gpu=True) if name == "grid_rows"]
     assert len(found) == 2 * len(bounds)
     assert sum("assign=dynamic" in text for text in found) == len(bounds)
-    for wrong in ({"threads": 40}, {"threads": 2048}, {"blocks": 0}):
+    refused = {"threads": 40}, {"threads": 2048}, {"blocks": 0}, {"group": 0}, {"group": 512}
+    for wrong in refused:
         with pytest.raises(ow.ScheduleError) as caught:
             ow.recipes.grid_rows(spmv, **wrong)
         assert caught.value.code == "E316"

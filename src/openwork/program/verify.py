@@ -133,22 +133,8 @@ class Known:
                 self.expression(index)
             case p.Free(array=array):
                 self.array(array)
-            case p.Shelf(array=array, count=count):
-                self.expression(count)
-                if array.name in self.shelves or self.loops:
-                    raise InternalError(f"there is a shelf of {array.name} already, or in a loop")
-                self.shelves.add(array.name)
-            case p.Put(array=array, number=number):
-                self._shelf(array, number)
-                self.array(array)
-            case p.Take(array=array, number=number, into=into):
-                self._shelf(array, number)
-                if into is not None:
-                    self.array(into)
-                elif array.name in self.arrays:
-                    raise InternalError(f"array {array.name} is taken twice")
-                else:
-                    self.arrays[array.name] = array.role
+            case p.Shelf() | p.Put() | p.Take():
+                self._shelved(node)
             case p.Do(call=call):
                 self.expression(call)
             case Scan(array=array):
@@ -173,6 +159,25 @@ class Known:
                 pass
             case _:
                 raise InternalError(f"{type(node).__name__} is no statement of a program")
+
+    def _shelved(self, node: p.Shelf | p.Put | p.Take) -> None:
+        match node:
+            case p.Shelf(array=array, count=count):
+                self.expression(count)
+                if array.name in self.shelves or self.loops:
+                    raise InternalError(f"there is a shelf of {array.name} already, or in a loop")
+                self.shelves.add(array.name)
+            case p.Put(array=array, number=number):
+                self._shelf(array, number)
+                self.array(array)
+            case p.Take(array=array, number=number, into=into):
+                self._shelf(array, number)
+                if into is not None:
+                    self.array(into)
+                elif array.name in self.arrays:
+                    raise InternalError(f"array {array.name} is taken twice")
+                else:
+                    self.arrays[array.name] = array.role
 
     def _shelf(self, array: p.Array, number: p.Expr) -> None:
         self.expression(number)

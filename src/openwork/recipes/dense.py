@@ -6,7 +6,7 @@ from openwork.errors import ScheduleError
 from openwork.index.nodes import IndexVar
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.schedule.schedulable import S, Schedulable
-from openwork.recipes.statement_parts import THREADS, WARP
+from openwork.recipes.statement_parts import THREADS, WARP, groups
 
 
 def elements(stmt: S, threads: int = THREADS) -> S:
@@ -31,7 +31,7 @@ def element_sums(stmt: S, group: int = WARP, threads: int = THREADS) -> S:
     stmt, element = _fused(stmt, stmt.assignment.lhs.level_vars, along)
     others = _others(stmt, along)
     return (
-        stmt.split(element, "block", "warp", threads // group)
+        stmt.split(element, "block", "warp", groups(threads, group))
         .split(along, "round", "lane", group)
         .order("block", "warp", "lane", *others, "round")
         .parallelize("block", "GPUBlock", "NoRaces")

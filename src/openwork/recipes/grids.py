@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from openwork.errors import ScheduleError
 from openwork.loops.schedule.machines import H200, Gpu
 from openwork.loops.schedule.schedulable import S
-from openwork.recipes.statement_parts import THREADS, WARP, Parts, ordered
+from openwork.recipes.statement_parts import THREADS, WARP, Parts, groups, ordered
 
 MOST_THREADS = 1024  # of a block
 
@@ -55,6 +55,26 @@ def grid_rows(
         ScheduleError: E316 for other statements, or for threads that no block has.
     """
     parts = Parts(stmt)
+    _check(stmt, parts, blocks, threads)
+    row, inner = parts.inside
+    how = {"assign": "stride"} if chunk is None else {"assign": "dynamic", "chunk": chunk}
+    count = gpu.multiprocessors * blocks
+    return (
+        ordered(stmt, parts)
+        .split(row, "tile", "row", groups(threads, group))
+        .divide("tile", "turn", "rest", count, **how)
+        .pos(inner, "place", parts.sparse)
+        .split("place", "round", "lane", group)
+        .order("turn", "rest", "row", "lane", "round")
+        .unroll("round", 2)
+        .parallelize("turn", "GPUBlock", "NoRaces", threads=threads, blocks_per_sm=blocks)
+        .parallelize("row", "GPUWarp", "NoRaces")
+        .parallelize("lane", "GPUGroup", group_size=group, reduction="parallel")
+    )
+
+
+def _check(stmt: S, parts: Parts, blocks: int, threads: int) -> None:
+    """A statement with one loop inside of its rows, and a block that there can be."""
     if len(parts.inside) != 2 or parts.columns or parts.summed or not parts.one_row:
         raise ScheduleError(
             f"grid_rows is for a matrix times a vector, not for {stmt}",
@@ -67,21 +87,6 @@ def grid_rows(
             code="E316",
             hint="grid_rows(stmt, blocks=2, threads=256)",
         )
-    row, inner = parts.inside
-    how = {"assign": "stride"} if chunk is None else {"assign": "dynamic", "chunk": chunk}
-    count = gpu.multiprocessors * blocks
-    return (
-        ordered(stmt, parts)
-        .split(row, "tile", "row", threads // group)
-        .divide("tile", "turn", "rest", count, **how)
-        .pos(inner, "place", parts.sparse)
-        .split("place", "round", "lane", group)
-        .order("turn", "rest", "row", "lane", "round")
-        .unroll("round", 2)
-        .parallelize("turn", "GPUBlock", "NoRaces", threads=threads, blocks_per_sm=blocks)
-        .parallelize("row", "GPUWarp", "NoRaces")
-        .parallelize("lane", "GPUGroup", group_size=group, reduction="parallel")
-    )
 
 
 def launch_bounds(gpu: Gpu = H200) -> Iterator[tuple[int, int]]:

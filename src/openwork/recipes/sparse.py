@@ -19,6 +19,7 @@ from openwork.recipes.statement_parts import (
     VECTOR,
     WARP,
     Parts,
+    groups,
     ordered,
     positions,
 )
@@ -52,7 +53,7 @@ def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
     row, inner = parts.inside
     walked = (
         ordered(stmt, parts)
-        .split(row, "block", "warp", threads // group)
+        .split(row, "block", "warp", groups(threads, group))
         .pos(inner, "place", parts.sparse)
         .split("place", "round", "lane", group)
         .order("block", "warp", "lane", "round")

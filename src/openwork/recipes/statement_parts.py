@@ -110,3 +110,18 @@ def positions(stmt: S, parts: Parts, above: int = 0, parents: str | None = "stor
 def ordered(stmt: S, parts: Parts) -> S:
     """Loops in the order of the sparse operand's levels, so that nothing is converted."""
     return stmt.order(*parts.inside, *parts.columns, *parts.summed)
+
+
+def groups(threads: int, group: int) -> int:
+    """How many groups of threads a block has.
+
+    Raises:
+        ScheduleError: E316 if it has none.
+    """
+    if not 0 < group <= threads:
+        raise ScheduleError(
+            f"{threads} threads of a block cannot form groups of {group}",
+            code="E316",
+            hint="group=8, say: a power of two up to 32",
+        )
+    return threads // group

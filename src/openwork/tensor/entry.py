@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +29,10 @@ from openwork.errors import FormatError, InternalError, ParseError
 from openwork.index.nodes import Apply, Expr, Literal, Parameter
 from openwork.index.terms import Term, as_expr
 from openwork.tree import walk
+
+# By the other factor and whether it stands on the right: the result, None for the type itself, and
+# a function of both.
+Products = Mapping[tuple[object, bool], tuple[Entry | None, Callable[..., Any]]]
 
 _LARGEST = 64  # numbers of a record: its formulas are written out
 
@@ -175,7 +179,7 @@ def define(
     zero: Sequence[float] | None = None,
     one: Sequence[float] | None = None,
     commutative: bool = False,
-    products: Mapping[tuple[object, bool], tuple[Entry | None, Callable[..., Any]]] | None = None,
+    products: Products | None = None,
 ) -> Entry:
     """An entry type of your own: named fields, and formulas over them.
 
@@ -217,16 +221,18 @@ def define(
     }
     unit, nothing = _record(name, one, names), _record(name, zero, names)
     entry = Defined(scalar, name, names, tuple(made.items()), unit, nothing, commutative)
-    found = []
-    for (other, right), (result, function) in (products or {}).items():
-        factor, gives = _element(other), entry if result is None else result
-        sides = [(names, scalar), (_attributes(factor), factor.scalar)]
-        pair = sides if right else sides[::-1]
-        formula = _traced(f"{name}.products", function, pair, gives.size)
-        found.append((factor, right, gives, formula))
-    entry = replace(entry, products=tuple(found))
+    entry = replace(entry, products=tuple(_products(entry, products or {})))
     check_laws(entry)
     return entry
+
+
+def _products(entry: Defined, products: Products) -> Iterator[tuple[Entry, bool, Entry, Any]]:
+    """The products with other types: the other factor, its side, the result, and the formula."""
+    for (other, right), (result, function) in products.items():
+        factor, gives = _element(other), entry if result is None else result
+        sides = [(entry.names, entry.scalar), (_attributes(factor), factor.scalar)]
+        pair = sides if right else sides[::-1]
+        yield factor, right, gives, _traced(f"{entry.word}.products", function, pair, gives.size)
 
 
 def _fields(name: str, fields: Mapping[str, object] | Sequence[str]) -> tuple[tuple[str, ...], str]:

@@ -73,6 +73,11 @@ def divide(
         raise ScheduleError(
             f"there is no balance {balance!r}", code="E303", hint='the only one is "nnz"'
         )
+    return _balanced(plan, var, outer, inner, parts)
+
+
+def _balanced(plan: Plan, var: IndexVar, outer: IndexVar, inner: IndexVar, parts: int) -> Plan:
+    """Cut a loop so that the same number of entries lies below each part."""
     provenance = provenance_of(plan)
     pos = provenance.space(var)
     access = _counted(plan, var) if pos is None else pos.access

@@ -176,7 +176,8 @@ def _tag(
             code="E303",
             hint="leave the strategy out",
         )
-    group_size, reduction = group_size or 32, reduction or "parallel"
+    group_size = 32 if group_size is None else group_size
+    reduction = "parallel" if reduction is None else reduction
     if isinstance(group_size, bool) or group_size not in GROUP_SIZES:
         raise ScheduleError(
             f"a group cannot have {group_size} threads",
