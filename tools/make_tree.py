@@ -60,6 +60,10 @@ LAYERS = (
     "tensor/functions",
     "tensor/files/lines",
     "tensor/files",
+    "skeletons/language",
+    "skeletons/lower",
+    "skeletons/run",
+    "skeletons",
     "tune",
     "ui",
 )
