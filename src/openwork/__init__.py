@@ -119,9 +119,9 @@ from openwork.index.functions import (
     le,
     left_shift,
     log,
-    log10,
     log1p,
     log2,
+    log10,
     logical_and,
     logical_not,
     logical_or,
@@ -152,6 +152,14 @@ from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.functions.compute import compute
 from openwork.tensor.functions.einsum import einsum
+from openwork.tensor.functions.elements import (
+    allclose,
+    isclose,
+    isfinite,
+    isin,
+    isinf,
+    isnan,
+)
 from openwork.tensor.functions.join import (
     block,
     concatenate,
@@ -171,7 +179,30 @@ from openwork.tensor.functions.join import (
     vstack,
     where,
 )
-from openwork.tensor.functions.special import diag, eye, full, random, zeros
+from openwork.tensor.functions.norms import matrix_power, norm, vecdot
+from openwork.tensor.functions.parts import broadcast_to, pad, repeat, split
+from openwork.tensor.functions.sorted import (
+    argsort,
+    count_nonzero,
+    cumprod,
+    cumsum,
+    diff,
+    sort,
+    unique_counts,
+    unique_values,
+)
+from openwork.tensor.functions.special import (
+    diag,
+    eye,
+    from_dense,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    random,
+    zeros,
+    zeros_like,
+)
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
@@ -364,5 +395,31 @@ __all__ = [
     "round",
     "sign",
     "copysign",
+    "allclose",
+    "isclose",
+    "isfinite",
+    "isin",
+    "isinf",
+    "isnan",
+    "matrix_power",
+    "norm",
+    "vecdot",
+    "broadcast_to",
+    "pad",
+    "repeat",
+    "split",
+    "argsort",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "diff",
+    "sort",
+    "unique_counts",
+    "unique_values",
+    "from_dense",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros_like",
     "write",
 ]
