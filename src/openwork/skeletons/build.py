@@ -215,10 +215,10 @@ def program(
     Raises:
         PatternError: E702 to E707 where types do not agree.
 
-    >>> n = n_(); dot = program({"x": array(n, float64), "y": array(n, float64)}, lambda x, y:
-    ...     zip(x, y) >> map(lambda t: t.first * t.second) >> reduce(ADD_, 0))
-    >>> print(dot.type)
-    nFun n. (x: [float64]_n) -> (y: [float64]_n) -> float64
+    >>> n = nats("n")
+    >>> types = {"x": array(n, float64), "y": array(n, float64)}
+    >>> print(program(types, lambda x, y: zip(x, y) >> map(lambda t: t.first * t.second)).type)
+    nFun n. (x: [float64]_n) -> (y: [float64]_n) -> [float64]_n
     """
     names = list(params)
     keys = {t.key: n.Var(name) for name, t in params.items() if isinstance(t, Typed)}

@@ -1,4 +1,4 @@
-"""The paper's text: `nFun N. fun lengths: [int]_N. ...`, in ASCII or in its own symbols.
+"""The paper's text, in ASCII or in its own symbols: `nFun N. fun lengths: [int]_N. ...`
 
 What programs print is read back to the same program. Both ways to write a head are read,
 `fun x: T. body` and `fun(x: T => body)`.
