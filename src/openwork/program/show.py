@@ -50,6 +50,11 @@ def show_program(program: p.Program) -> str:
     return spoken("\n".join([*lines, "", *_lines(program.body)]), program.words)
 
 
+def show_expr(e: Expr) -> str:
+    """An expression as text."""
+    return _expr(e)
+
+
 def show_device(device: DeviceProgram) -> str:
     """`device` as text: the steps of the host, then each kernel."""
     lines = title(device.program.title, device.program.words)
