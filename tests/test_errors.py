@@ -375,6 +375,13 @@ def test_a_result_that_cannot_be_assembled_so() -> None:
 def test_loops_that_are_not_nested_as_a_gpu_is() -> None:
     with refused("E315", ow.ScheduleError, "GPUBlock is not inside of GPUThread", hint="GPUWarp"):
         spmv().schedule("parallelize(i,GPUThread,NoRaces), parallelize(j,GPUBlock,Atomics)")
+    with refused("E315", ow.ScheduleError, "sum into a workspace of each", hint="precompute"):
+        C, B = ow.empty((3, 8), name="C"), ow.tensor(np.ones((4, 8)), name="B")
+        product = ow.parse(
+            "C(i,k) = A(i,j) * B(j,k)", C=C, A=spmv().assignment.rhs.args[0].tensor.source, B=B
+        )
+        product.schedule("""parallelize(i,GPUWarp,NoRaces), order(i,k,j),
+            parallelize(k,GPUThread,NoRaces), parallelize(j,GPUGroup,group_size=4)""")
     with refused("E315", ow.ScheduleError, "the target is a CPU", hint="cuda"):
         spmv().parallelize("i", "GPUThread").compile()
 

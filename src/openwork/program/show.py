@@ -189,8 +189,9 @@ def _simple(s: Stmt) -> str:
 def _collective(s: Stmt) -> str:
     """Collective and vector operations of GPU threads."""
     match s:
-        case Together(name=name, op=op, lanes=lanes, across=across):
+        case Together(name=name, op=op, lanes=lanes, across=across, stride=stride):
             who = f"{across} units" if across else f"{lanes} threads"
+            who += "" if stride == 1 else f", {stride} apart"
             return f"{name.name} = {op.name} of {name.name} of {who}"
         case Combine(array=array, index=index, value=value, op=op, group=group, reduction=kind):
             place = _at(array, index)
