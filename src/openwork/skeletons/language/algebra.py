@@ -112,15 +112,18 @@ def _telescoped(s: Sum, left: dict[Monomial, int]) -> Nat:
     return total
 
 
-def pieces_before(value: Nat) -> Nat | None:
-    """A sum of the lengths of the pieces of a split, if this is one: what lies before a piece."""
+def pieces_before(value: Nat, within: bool) -> Nat | None:
+    """A sum of the lengths of the pieces of a split, if this is one: what lies before a piece.
+
+    `within`: there is such a piece, so that all before it are whole.
+    """
     match value.terms:
         case (((Sum() as s,), 1),):
-            return _pieces(s)
+            return _pieces(s, within)
     return None
 
 
-def _pieces(s: Sum) -> Nat | None:
+def _pieces(s: Sum, within: bool = False) -> Nat | None:
     match s.body.terms:
         case (((Choice(condition=c, then=size, otherwise=rest),), 1),):
             whole = rest + size * atom(Named(s.var))
@@ -130,8 +133,7 @@ def _pieces(s: Sum) -> Nat | None:
                 return None
             if s.high == divided(whole + size - 1, size):
                 return whole
-            single = len(s.high.atoms) == 1 and s.high.terms == (((s.high.atoms[0],), 1),)
-            return s.high * size if single else lesser(s.high * size, whole)
+            return s.high * size if within else lesser(s.high * size, whole)
     return None
 
 

@@ -63,15 +63,15 @@ class Lowering:
     taken: set[str] = field(default_factory=set)
     scalars: dict[str, p.Name] = field(default_factory=dict)
     inside: tuple[str, ...] = ()
-    prefixes: dict[Nat, Prefix] = field(default_factory=dict)
+    prefixes: dict[tuple[Nat, Nat], Prefix] = field(default_factory=dict)
     sums_here: dict[Nat, Nat] = field(default_factory=dict)
     offsets: set[str] = field(default_factory=set)
     indices: list[InRange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     loads: dict[p.Array, tuple[Buffer, Path]] = field(default_factory=dict)
-    loop_names: set[str] = field(default_factory=set)
     spans: list[tuple[Nat, Nat]] = field(default_factory=list)
-    dry: int = 0
+    probing: int = 0
+    trying: int = 0
     guarded: bool = False
     env: dict[str, Value] = field(default_factory=dict)
 
@@ -156,45 +156,56 @@ class Lowering:
 
     def total(self, count: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
         """The sum of `body(k)` for k below `high`, which is at most `count`, without a sum."""
-        one = body(n.named(TERM))
-        if not mentions(one, TERM):
+        self.probing += 1
+        try:
+            var = f"{TERM}{self.probing}"
+            one = body(n.named(var))
+        finally:
+            self.probing -= 1
+        if not mentions(one, var):
             return one * high
-        whole = n.summed(nat(0), high, body)
+        whole = n.summed(nat(0), high, lambda k: cast(Nat, n.substituted(one, {var: k})))
         if self.spelled == "sums":
             return whole
-        pieces = pieces_before(whole)
+        pieces = pieces_before(whole, within=high != count)
         if pieces is not None:
             return pieces
         if self.sums == "closed" or self.spelled in ("closed", "refined"):
             form = closed(whole)
             if not any(isinstance(a, n.Sum) for a in n.walk_all(form)):
-                begins = offsets_in(form)
-                if self.spelled:
-                    return form if self.spelled == "closed" else refined(form, list(begins))
-                self.offsets |= begins
-                self.note(f"{whole} is {form}", dry=True)
-                if begins:
-                    form = refined(form, list(begins))
-                    told = ", ".join(f"{name}@0 is 0" for name in sorted(begins))
-                    self.note(f"{told}, which each call checks")
-                return form
-        if self.sums != "loop" and not self._depends(one):
-            return self._prefix(one, count, high)
-        return self._looped(whole, high, body)
+                return form if self.spelled == "closed" else self._refined(whole, form)
+        if self.probing:  # a part of an outer sum, which is removed as a whole
+            return whole
+        if self.sums != "loop" and not (self._depends(one, var) or self._depends(count)):
+            return self._prefix(cast(Nat, n.substituted(one, {var: n.named(TERM)})), count, high)
+        return self._looped(whole, high, lambda k: cast(Nat, n.substituted(one, {var: k})))
 
-    def _depends(self, value: Nat) -> bool:
-        """Whether a natural depends on a loop of the program."""
+    def _refined(self, whole: Nat, form: Nat) -> Nat:
+        """A closed form in which the first offset is 0."""
+        begins = offsets_in(form)
+        if not self.spelled:
+            self.offsets |= begins
+            self.note(f"{whole} is {form}")
+            if begins:
+                told = ", ".join(f"{name}@0 is 0" for name in sorted(begins))
+                self.note(f"{told}, which each call checks")
+        return refined(form, list(begins))
+
+    def _depends(self, value: Nat, var: str = "") -> bool:
+        """Whether a natural depends on a loop of the program, apart from `var`."""
+        known = {*self.signature.nats, var}
         return any(
-            isinstance(a, Code) or (isinstance(a, n.Named) and a.name in self.loop_names)
+            isinstance(a, Code)
+            or (isinstance(a, n.Named) and a.name not in known and "'" not in a.name)
             for a in n.walk_all(value)
         )
 
     def _prefix(self, one: Nat, count: Nat, high: Nat) -> Nat:
-        known = self.prefixes.get(one)
+        known = self.prefixes.get((one, count))
         if known is None:
             name = take_name(f"offsets{len(self.prefixes)}", self.taken)
             known = Prefix(p.Array(name, "int64", Role.NUMBER, name), one, count)
-            self.prefixes[one] = known
+            self.prefixes[one, count] = known
             self.env = {**self.env, f"#{name}": self._numbers(known.array, count + 1)}
             shown = n.substituted(one, {TERM: n.named("k")})
             self.note(f"sums of {shown} are computed once on the host, and kept: {name}")
@@ -208,7 +219,7 @@ class Lowering:
         known = self.sums_here.get(whole)
         if known is not None:
             return known
-        self.note(f"{whole} is computed by a loop wherever it is needed", dry=True)
+        self.note(f"{whole} is computed by a loop wherever it is needed")
         name, var = p.Name(self.fresh("before")), p.Name(self.fresh("k"))
         self.out.append(p.Declare(name, p.Value(0)))
         with self.block() as inner:
@@ -249,7 +260,8 @@ class Lowering:
             case Code(expr=expr):
                 return expr
             case n.Named(name=name):
-                return self.scalars[name]
+                # In a trial, of which only lengths and types matter, positions are mere names.
+                return self.scalars.get(name) or p.Name(name) if self.trying else self.scalars[name]
             case n.ToNat(expr=expr):
                 return self.number(self.expr(expr, self.env)).expr
             case n.Choice(condition=condition, then=then, otherwise=otherwise):
@@ -296,7 +308,7 @@ class Lowering:
     def fresh(self, base: str) -> str:
         return take_name(base, self.taken)
 
-    def note(self, text: str, dry: bool = False) -> None:
+    def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
 
@@ -315,20 +327,32 @@ class Lowering:
         """Whatever is lowered here leaves no trace."""
         kept = (
             self.taken.copy(), self.indices.copy(), self.notes.copy(), self.spans.copy(),
-            self.loop_names.copy(), self.guarded,
+            self.guarded,
         )  # fmt: skip
-        with self.block():
+        self.trying += 1
+        try:
+            with self.block():
+                yield
+        finally:
+            self.trying -= 1
+        (self.taken, self.indices, self.notes, self.spans, self.guarded) = kept
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Sums have closed forms here, whatever the program has."""
+        sums, self.sums = self.sums, "closed"
+        try:
             yield
-        (self.taken, self.indices, self.notes, self.spans, self.loop_names, self.guarded) = kept
+        finally:
+            self.sums = sums
 
     def variable(self, var: p.Name) -> Nat:
         self.scalars[var.name] = var
-        self.loop_names.add(var.name)
         return n.named(var.name)
 
     def each(
         self, view: View, body: Callable[[Nat, Value], None],
-        reductions: tuple[p.Reduction, ...] = (), indexed: bool = True,
+        reductions: tuple[p.Reduction, ...] | None = None, indexed: bool = True,
     ) -> None:  # fmt: skip
         """A loop over the elements of a view; `body` gets the index and the element."""
         if view.outer is not None:
@@ -339,7 +363,13 @@ class Lowering:
             return self._each_of_grid(view, body)
         var = p.Name(self.fresh("i"))
         how = view.how
-        if not how and not self.gpu and not self.inside:
+        in_order = reductions == ()
+        if in_order and how not in ("", "Seq"):
+            raise PatternError(
+                f"map{how} computes elements in parallel, and the reduction takes them in order",
+                code="E708", hint="reduce with an operator that has an identity, or mapSeq",
+            )  # fmt: skip
+        if not how and not self.gpu and not self.inside and not in_order:
             how = "Threads"
         by = unit_of(how, view.length, self.inside, self.gpu, bool(reductions))
         spans, inside = self.spans, self.inside
@@ -351,10 +381,9 @@ class Lowering:
         if isinstance(by, p.Threads):
             by = self._balanced(by, mine, var.name)
         nested = any(isinstance(s, (p.For, p.While, p.If)) for s in inner)
-        simd = not nested and not self.gpu and how in ("", "Threads", "Vector") and (
-            how == "Vector" or bool(reductions) or how == ""
-        )  # fmt: skip
-        if not simd and by is None:
+        alone = how in ("", "Vector") or (how == "Threads" and bool(reductions))
+        simd = alone and not (nested or in_order or self.gpu)
+        if reductions is None or (not simd and by is None):
             reductions = ()
         polls = POLLS if how == "Threads" and not simd else 0
         step = None if view.step == nat(1) else self.code(view.step)
@@ -383,7 +412,7 @@ class Lowering:
 
     def _each_of_joined(
         self, outer: View, body: Callable[[Nat, Value], None],
-        reductions: tuple[p.Reduction, ...], indexed: bool,
+        reductions: tuple[p.Reduction, ...] | None, indexed: bool,
     ) -> None:  # fmt: skip
         def length(k: Nat) -> Nat:
             with self.trial():
@@ -607,13 +636,39 @@ class Lowering:
         return value
 
     def _join(self, view: View) -> Value:
+        if isinstance(view, Split) and not view.how:
+            return cast(View, view.base)  # pieces after one another are the whole
+
         def length(k: Nat) -> Nat:
             with self.trial():
                 return cast(View, view.get(k)).length
 
         whole = closed(n.summed(nat(0), view.length, length))
         made = View(nat(0), whole, lambda i: self._element(made, i), whole, outer=view)
-        return made
+        return self._flat(view, whole) or made
+
+    def _flat(self, view: View, whole: Nat) -> View | None:
+        """Rows that lie next to each other in memory, as one array; None if they do not."""
+        row = n.named(f"{TERM}row")
+        if view.how or view.outer is not None:
+            return None
+        with self.trial(), self.closing():
+            found = cast(View, view.get(row))
+            if found.outer is not None or found.step != nat(1):
+                return None
+            place = n.named(f"{TERM}place")
+            code = self.out[:]
+            value = found.at(place)
+            used = {name for v in _numbers(value) for name in p.names_in(v)}
+            if not _numbers(value) or f"{TERM}row" in used or self.out != code:
+                return None
+            self.probing += 1  # the rows before this one, added up
+            before = closed(n.summed(nat(0), row, lambda k: cast(View, view.get(k)).length))
+            self.probing -= 1
+        if closed(found.begin - before).terms:
+            return None
+        begin = cast(Nat, n.substituted(found.begin, {f"{TERM}row": nat(0)}))
+        return View(begin, begin + whole, found.at, whole)
 
     def _transpose(self, view: View) -> View:
         var = n.named(TERM)
@@ -633,6 +688,17 @@ class Lowering:
             nat(0), row.length,
             lambda j: view.mapped(lambda r: cast(View, r).get(j), ""), row.length,
         )  # fmt: skip
+
+
+def _numbers(value: Value) -> list[p.Expr]:
+    """The numbers of a value; none where it has other parts."""
+    match value:
+        case Number(expr=expr):
+            return [expr]
+        case Two(first=first, second=second):
+            one, other = _numbers(first), _numbers(second)
+            return [*one, *other] if one and other else []
+    return []
 
 
 def _python(value: object) -> type:
