@@ -189,15 +189,13 @@ def proves(
                 proves(nat(0), _for(apart, a, value), bounds, (*facts, fact), tries - 1)
                 for value, fact in cases
             )
-    for name, bound in bounds.items():
-        for each in (bound - 1, nat(0)):
-            if mentions(apart, name) and all(a == Named(name) or not mentions(a, name)
-                                             for a in apart.atoms):  # fmt: skip
-                rising = [t > 0 for m, t in apart.terms if Named(name) in m]
-                if any(rising) == (each.terms == ()) or not any(rising):
-                    at = _at(apart, name, each)
-                    if proves(nat(0), at, bounds, facts, tries - 1):
-                        return True
+    for name, bound in reversed(list(bounds.items())):  # inner ones first: others bound them
+        inside = any(mentions(a, name) and a != Named(name) for a in apart.atoms)
+        signs = {times > 0 for m, times in apart.terms if Named(name) in m}
+        if inside or len(signs) != 1:
+            continue  # neither rising nor falling, as far as one can tell
+        worst = nat(0) if signs == {True} else bound - 1
+        return proves(nat(0), _at(apart, name, worst), bounds, facts, tries - 1)
     return False
 
 
