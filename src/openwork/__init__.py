@@ -203,6 +203,7 @@ from openwork.tensor.functions.special import (
     zeros,
     zeros_like,
 )
+from openwork.tensor.functions.triangular import solve_triangular
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
@@ -421,5 +422,6 @@ __all__ = [
     "ones",
     "ones_like",
     "zeros_like",
+    "solve_triangular",
     "write",
 ]

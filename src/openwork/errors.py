@@ -178,6 +178,7 @@ CODES: dict[str, str] = {
     "E510": "a file format or a plot that needs a package which is not installed",
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E515": "an integer is raised to a negative power",
+    "E516": "a triangular matrix with a zero on its diagonal, which a solve divides by",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",
