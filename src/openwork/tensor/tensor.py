@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from html import escape
 from math import prod
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
@@ -25,6 +26,7 @@ from openwork.tensor.arraylike import Arraylike
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import unpack
 from openwork.tensor.draw.cells import MOST_CELLS
+from openwork.tensor.draw.html import tensor_html
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
 from openwork.tensor.eager import assign
@@ -434,6 +436,20 @@ class Tensor(Arraylike):
             return self._arrays, "no data"
         except UserError as error:
             return None, f"not computed: {error.code}: {error.message}"
+
+    def _repr_html_(self) -> str:
+        """Facts, a picture of the pattern, and how long rows are, for notebooks."""
+        storage, _ = self._seen
+        if storage is None:
+            return f"<code>{escape(repr(self))}</code>"
+        return tensor_html(storage, self.name, self._repr_svg_() or "")
+
+    def __call__(self, *indices: object) -> NoReturn:
+        raise ParseError(
+            f"{self.name} is not called",
+            code="E112",
+            hint=f"{self.name}[i, j] in Python; {self.name}(i,j) stands in text: ow.parse(...)",
+        )
 
     def _repr_svg_(self) -> str | None:
         """The drawing, for notebooks; None for tensors that are too large for one."""
