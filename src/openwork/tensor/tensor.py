@@ -34,6 +34,7 @@ from openwork.tensor.elementwise import ARGUMENTS, elementwise, operation
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
+from openwork.tensor.exchange.libraries import to_networkx, to_pandas, to_pydata
 from openwork.tensor.exchange.records import contracted, expanded
 from openwork.tensor.operand import auto_name
 from openwork.tensor.statement import Statement
@@ -339,6 +340,18 @@ class Tensor(Arraylike):
             FormatError: E404 for what torch cannot hold.
         """
         return to_torch(self.storage, self._name, share)
+
+    def to_pydata(self) -> Any:
+        """The tensor as a `sparse.COO` of PyData/sparse, with its fill."""
+        return to_pydata(self._host)
+
+    def to_pandas(self) -> Any:
+        """A matrix as a pandas frame of sparse columns, a vector as a sparse series."""
+        return to_pandas(self._host, self._name)
+
+    def to_networkx(self, *, directed: bool = True) -> Any:
+        """A square matrix as a networkx graph: an edge for each entry, its value as weight."""
+        return to_networkx(self._host, self._name, directed)
 
     def rename(self, name: str | None = None) -> Self:
         """Rename the tensor, by default to a new name; returns the tensor."""
