@@ -20,7 +20,7 @@ from openwork.algebra.entries import Entry, product
 from openwork.algebra.operators import CONJ, MUL
 
 entry = ow.entry
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.usefixtures("compared_with_the_reference")]
 
 OWN = entry.define(
     "affine",
@@ -48,12 +48,6 @@ FORMATS = {
     "CSC": ow.CSC, "LIL": ow.LIL, "DIA": ow.DIA, "BSR": ow.BSR(2, 2),
     "bitmap": ow.Format([ow.Dense, ow.Bitmap]), "dense": ow.dense(2),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call compares its result with the reference evaluator's."""
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
 
 
 def matrix(
