@@ -18,11 +18,12 @@ import cupyx.scipy.sparse as cps
 import cusparse
 import numpy as np
 import scipy.sparse as sp
+from cusparse import fastest
+from gpu_clock import median
 from gpu_matrices import from_lengths, held_out, matrices
 from matrices import collection, real_matrices
 
 import openwork as ow
-from gpu import fastest, median
 from openwork import recipes as r
 
 Point = Callable[[Any], Any]

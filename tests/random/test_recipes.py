@@ -104,7 +104,7 @@ def matrix_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     points: list[dict[str, Any]] = [
         {"nnz": each},
         {"nnz": rng.choice((1, each)), "group": group},
-        {"row": 1 / group, "group": rng.choice((group, group // 2))},
+        {"row": 1 / group, "group": rng.choice((group, group // 2)), "turns": rng.choice((1, 3))},
         {"row": rng.choice((1, 2))},
     ]
     point = {**rng.choice(points), "col": rng.choice((1, 2, 4)), "threads": threads}
