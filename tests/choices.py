@@ -36,3 +36,15 @@ def in_pairs(
         left -= pairs[best]
         chosen.append(best)
     return [cases[n] for n in sorted(chosen)]
+
+
+def in_turns(one: Sequence[Any], other: Sequence[Any], times: int = 3) -> list[Case]:
+    """Pairs in which each choice of the longer sequence occurs so many times, evenly spread.
+
+    For choices that have little to do with each other.
+    """
+    if EVERY or times >= len(min(one, other, key=len)):
+        return list(itertools.product(one, other))
+    if len(one) < len(other):
+        return [(a, b) for b, a in in_turns(other, one, times)]
+    return [(a, other[(n + k) % len(other)]) for n, a in enumerate(one) for k in range(times)]
