@@ -58,6 +58,7 @@ LAYERS = (
     "tensor/buckets",
     "tensor",
     "tensor/functions",
+    "array_api",
     "tensor/files/lines",
     "tensor/files",
     "tune",
