@@ -38,6 +38,7 @@ from openwork.errors import (
     InternalError,
     OpenworkError,
     ParseError,
+    PatternError,
     ScheduleError,
     ShapeError,
     ToolchainError,
@@ -219,9 +220,9 @@ abs = abs_
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded when it is first used, to keep the import short: files, and the tuner."""
-    if name == "tune":
-        return import_module("openwork.tune")
+    """What is loaded when it is first used, to keep the import short: files, tuner, patterns."""
+    if name in ("skeletons", "tune"):
+        return import_module(f"openwork.{name}")
     if name not in ("read", "write"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead(name)}")
     found = globals()[name] = getattr(import_module("openwork.tensor.files"), name)
@@ -251,7 +252,7 @@ _ELSEWHERE = {
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "read", "tune", "write"})
+    return sorted({*globals(), "read", "skeletons", "tune", "write"})
 
 
 __all__ = [
@@ -324,6 +325,7 @@ __all__ = [
     "Padded",
     "ParallelUnit",
     "ParseError",
+    "PatternError",
     "Permuted",
     "Range",
     "ScheduleError",

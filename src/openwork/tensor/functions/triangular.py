@@ -56,7 +56,7 @@ def solve_triangular(A: Any, b: Any, lower: bool = True, unit_diagonal: bool = F
 
     Raises:
         ShapeError: E204 if the shapes do not fit.
-        DataError: E516 if an element of the diagonal is zero or absent.
+        DataError: E517 if an element of the diagonal is zero or absent.
 
     >>> L = as_tensor([[2.0, 0.0], [1.0, 4.0]]).to("CSR")
     >>> solve_triangular(L, [2.0, 9.0]).to_numpy()
@@ -97,7 +97,7 @@ def _by_blas(matrix: Array, x: Array, lower: bool, unit: bool, name: str) -> Arr
 def _singular(name: str, row: int) -> DataError:
     return DataError(
         f"element ({row}, {row}) of the diagonal of {name} is zero or absent",
-        code="E516",
+        code="E517",
         hint="unit_diagonal=True takes the diagonal to be ones",
     )
 
