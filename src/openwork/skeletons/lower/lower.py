@@ -490,7 +490,7 @@ class Lowering:
                 one, other = self.expr(first, env), self.expr(second, env)
                 return zipped(cast(View, one), cast(View, other))
             case n.Generate(length=length, fn=inner):
-                each, count = cast(n.NFun, inner), self.resolved(length, env)
+                each, count = inner, self.resolved(length, env)
                 return View(nat(0), count, lambda i: self._generated(each, i, env), count)
             case n.Noted(expr=inner, type=type):
                 return self._noted(self.expr(inner, env), type)
