@@ -443,7 +443,7 @@ def show_fn(f: Fn) -> str:
         case NFun(param=param, body=body):
             return f"nFun({param} => {body})"
         case Operator(op=op):
-            return op.symbol if op.symbol in _TIGHT else op.name
+            return op.symbol if op.arity == 2 and op.symbol in _TIGHT else op.name
         case Map(fn=fn, how=how):
             return f"map{how}({fn})"
         case Reduce(fn=fn, init=init, how=how):

@@ -6,7 +6,7 @@ its loop. Everything between the data and there is arithmetic on places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
@@ -39,10 +39,22 @@ from openwork.skeletons.lower.lowered import TERM, InRange, Lowered, Prefix
 from openwork.skeletons.lower.memory import Buffer, Path, buffers_of, is_record, size
 from openwork.skeletons.lower.reduce import reduced
 from openwork.skeletons.lower.units import BY_THREADS, unit_of
-from openwork.skeletons.lower.values import Code, Env, Late, Number, Two, Value, View, zipped
+from openwork.skeletons.lower.values import (
+    WEAK,
+    Code,
+    Env,
+    Late,
+    Number,
+    Two,
+    Value,
+    View,
+    numbers_in,
+    type_of,
+    zipped,
+)
+from openwork.skeletons.lower.write import write
 
 POLLS = 512  # iterations between two looks at the flag of Ctrl-C
-_WEAK = {int: "int64", float: "float64", bool: "bool"}
 
 
 @dataclass
@@ -95,7 +107,7 @@ class Lowering:
         outputs = list(buffers_of("r", "", self.result))
         places = {b.path: b for b in outputs}
         value = self.expr(s.body, self.env)
-        self._write(value, self.result, [], (), places)
+        write(self, value, self.result, [], (), places)
         return Lowered(
             p.block(*self.out), sizes, inputs, outputs, list(self.prefixes.values()),
             self.offsets, self.indices, self.notes, self.guarded,
@@ -109,7 +121,7 @@ class Lowering:
     ) -> Value:  # fmt: skip
         """The value of a parameter, or of a part of it: `chain` are the indices so far."""
         if is_record(type):
-            return self._record(type, buffer(path), self._place(chain, path), ())
+            return self._record(type, buffer(path), self.place(chain, path), ())
         if isinstance(type, PairType):
             return Two(
                 self._read(type.first, chain, (*path, 1), buffer),
@@ -117,7 +129,7 @@ class Lowering:
             )
         array = cast(ArrayType, type)
         if is_record(array.element) and self.spelled != "nested":
-            begin = self._place(chain, path)
+            begin = self.place(chain, path)
             mine = buffer(path)
             return View(
                 begin, begin + array.length,
@@ -140,7 +152,7 @@ class Lowering:
             return Number(p.Name(f"{buffer.owner}@{place}{parts}", at.array.type))
         return Number(p.Load(at.array, at.place(self.code(place))))
 
-    def _place(self, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat:
+    def place(self, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat:
         """Where in its buffer the element with these indices is."""
         if self.spelled == "nested":
             return n.atom(Code("@".join(f"({i})" if len(i.terms) > 1 else str(i)
@@ -447,36 +459,6 @@ class Lowering:
         count = self.code(n.divided(view.length + per - 1, per))
         self.out.append(p.For(block, p.Value(0), count, p.block(threads), by=p.Unit("block")))
 
-    # -- results --------------------------------------------------------------------------------
-
-    def _write(
-        self, value: Value, type: Type, chain: list[tuple[ArrayType, Nat]], path: Path,
-        places: Mapping[Path, Buffer],
-    ) -> None:  # fmt: skip
-        """Store a value where the result has it."""
-        if is_record(type):
-            return self._store(value, type, places[path], self._place(chain, path), ())
-        if isinstance(type, PairType):
-            both = cast(Two, value)
-            self._write(both.first, type.first, chain, (*path, 1), places)
-            self._write(both.second, type.second, chain, (*path, 2), places)
-            return None
-        array, view = cast(ArrayType, type), cast(View, value)
-        return self.each(
-            view,
-            lambda i, v: self._write(v, array.at(i), [*chain, (array, i)], path, places),
-        )
-
-    def _store(self, value: Value, type: Type, buffer: Buffer, place: Nat, path: Path) -> None:
-        if isinstance(type, PairType):
-            both = self.pair(value)
-            self._store(both.first, type.first, buffer, place, (*path, 1))
-            self._store(both.second, type.second, buffer, place, (*path, 2))
-            return
-        at = buffer.fields[path]
-        stored = converted(self.number(value).expr, at.array.type)
-        self.out.append(p.Store(at.array, at.place(self.code(place)), stored))
-
     # -- expressions ----------------------------------------------------------------------------
 
     def number(self, value: Value) -> Number:
@@ -501,7 +483,7 @@ class Lowering:
             case n.Literal(value=value, type=type):
                 if type:
                     return Number(p.Value(number(value, SUPPORTED[type]), type))
-                kind = _WEAK[bool if isinstance(value, bool) else _python(value)]
+                kind = WEAK[type_of(value)]
                 return Number(p.Value(value, kind), weak=not isinstance(value, bool))
             case n.OfNat(nat=value):
                 code = self.code(self.resolved(value, env))
@@ -537,7 +519,12 @@ class Lowering:
 
     def applied(self, op: Op, args: list[Number]) -> Number:
         """A scalar operator."""
-        kinds: list[Kind] = [_kind(a.expr.type) if a.weak else SUPPORTED[a.expr.type] for a in args]
+        kinds: list[Kind] = [
+            (float if a.expr.type.startswith("float") else int)
+            if a.weak
+            else SUPPORTED[a.expr.type]
+            for a in args
+        ]
         weak = all(a.weak for a in args)
         if weak:
             kinds = [SUPPORTED[a.expr.type] for a in args]
@@ -659,8 +646,8 @@ class Lowering:
             place = n.named(f"{TERM}place")
             code = self.out[:]
             value = found.at(place)
-            used = {name for v in _numbers(value) for name in p.names_in(v)}
-            if not _numbers(value) or f"{TERM}row" in used or self.out != code:
+            used = {name for v in numbers_in(value) for name in p.names_in(v)}
+            if not numbers_in(value) or f"{TERM}row" in used or self.out != code:
                 return None
             self.probing += 1  # the rows before this one, added up
             before = closed(n.summed(nat(0), row, lambda k: cast(View, view.get(k)).length))
@@ -677,7 +664,10 @@ class Lowering:
         if mentions(row.length, TERM):
             if isinstance(view, Split):
                 return view.strided()
-            size, whole = cast(tuple[Nat, Nat], pieces_of(row.length, TERM))
+            known = pieces_of(closed(row.length), TERM)
+            if known is None:
+                raise PatternError("rows of these lengths cannot be transposed", code="E710")
+            size, whole = known
 
             def lane(j: Nat) -> View:
                 count = n.divided(whole - j + size - 1, size)
@@ -690,20 +680,7 @@ class Lowering:
         )  # fmt: skip
 
 
-def _numbers(value: Value) -> list[p.Expr]:
-    """The numbers of a value; none where it has other parts."""
-    match value:
-        case Number(expr=expr):
-            return [expr]
-        case Two(first=first, second=second):
-            one, other = _numbers(first), _numbers(second)
-            return [*one, *other] if one and other else []
-    return []
-
-
-def _python(value: object) -> type:
-    return float if isinstance(value, float) else int
-
-
-def _kind(type: str) -> Kind:
-    return float if type.startswith("float") else int
+def _kind(a: Number) -> Kind:
+    """The type of an argument, as operators ask for it."""
+    weak: Kind = float if a.expr.type.startswith("float") else int
+    return weak if a.weak else SUPPORTED[a.expr.type]
