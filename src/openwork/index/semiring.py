@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isinf
 from typing import cast
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op, Semiring
-from openwork.algebra.types import number
+from openwork.algebra.types import number, strong
 from openwork.errors import ParseError
 from openwork.index.einstein import insert_sums
 from openwork.index.nodes import Apply, Assignment, Expr, Reduce, TensorVar
@@ -54,7 +55,9 @@ def under(semiring: Semiring, assignment: Assignment) -> Assignment:
                     hint=f"{semiring} has only + ({semiring.add}) and * ({semiring.mul})",
                 )
             case Apply(op=op) | Reduce(op=op) if meaning(op) is not op:
-                return replace(node, op=meaning(op))
+                made = replace(node, op=meaning(op))
+                _check_infinity(semiring, made)
+                return made
             case TensorVar(fill=fill) if fill == 0:
                 return _with_zero(node, semiring)
         return None
@@ -64,6 +67,23 @@ def under(semiring: Semiring, assignment: Assignment) -> Assignment:
         lhs = replace(lhs, tensor=_with_zero(lhs.tensor, semiring))
     op = None if assignment.op is None else meaning(assignment.op)
     return replace(assignment, lhs=lhs, op=op, rhs=cast(Expr, bottom_up(rule)(assignment.rhs)))
+
+
+def _check_infinity(semiring: Semiring, node: Node) -> None:
+    """Infinity stands for the extreme integer, which is finite where it becomes a fraction."""
+    if not (isinstance(node, Apply) and node.op == semiring.mul and isinf(semiring.zero.real)):
+        return
+    kinds = [arg.kind for arg in node.args]
+    types = [strong(kind) for kind in kinds]
+    for n, dtype in enumerate(types):
+        seen = dtype if node.op.definition is not None else node.op.argument_type(kinds, n)
+        if dtype.kind in "iu" and seen.kind == "f":
+            raise ParseError(
+                f"{semiring} makes fractions of {dtype}, which has no infinity",
+                code="E111",
+                span=node.span,
+                hint="convert the operands first: A.astype('float64')",
+            )
 
 
 def _with_zero(tensor: TensorVar, semiring: Semiring) -> TensorVar:
