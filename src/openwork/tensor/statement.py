@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from openwork.algebra.operators import Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
 from openwork.format.formats import Format, as_format
-from openwork.index.named import semiring_named
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.index.terms import as_expr
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan.plan import Plan

@@ -11,7 +11,7 @@ import pytest
 import openwork as ow
 from openwork.algebra.operators import DIV, MIN, Semiring
 from openwork.algebra.types import number
-from openwork.index.named import semiring_named
+from openwork.index.semiring import semiring_named
 
 RNG = np.random.default_rng(2)
 D, E = (RNG.integers(1, 9, (6, 6)) * (RNG.random((6, 6)) < 0.4) for _ in range(2))

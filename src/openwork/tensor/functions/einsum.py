@@ -12,9 +12,8 @@ from openwork.algebra.operators import Semiring
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError, ShapeError, Span
 from openwork.format.formats import Format, as_format, dense
-from openwork.index.named import semiring_named
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.tensor.convert.pack import check_order
 from openwork.tensor.eager import call, kernel_for, result_of
 from openwork.tensor.exchange.facts import facts_for
