@@ -76,6 +76,7 @@ from openwork.format.levels import (
 from openwork.index.build import (
     all,
     any,
+    border,
     index,
     indices,
     max,
@@ -286,6 +287,7 @@ __all__ = [
     "ge",
     "gt",
     "imag",
+    "border",
     "index",
     "indices",
     "invert",

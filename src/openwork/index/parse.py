@@ -5,7 +5,9 @@
                                             first, as in Python
     unary       "-" unary | "~" unary | atom [ "**" unary ]
     atom        number | access | variable | "(" expression ")" | word "(" arguments ")"
-    access      tensor | tensor "(" variables ")" | tensor "[" variables "]"
+    access      tensor | tensor "(" coordinates ")" | tensor "[" coordinates "]"
+    coordinate  variable | window | expression     linear in one variable, or a tensor of integers
+    window      variable "(" number "," number [ "," number ] ")"
 
 The parser collects faults. After one in a name or a number of variables it goes on; after a syntax
 fault it goes on behind the enclosing bracket.
@@ -21,10 +23,12 @@ from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import Span, UserError
+from openwork.index import select
 from openwork.index.calls import NAMED_FIRST, call, did_you_mean
 from openwork.index.checks import MAX_DEPTH, wrong_order
 from openwork.index.nodes import (
     Access,
+    Affine,
     Assignment,
     Expr,
     IndexVar,
@@ -50,7 +54,7 @@ _INFIX: dict[str, Op] = {
 MAX_NESTING = 64  # brackets and signs within each other
 _CLOSER = {"(": ")", "[": "]"}
 _INTEGERS = range(-(2**63), 2**64)
-_INDEXING = "tensors are indexed by variables alone"
+_INDEXING = "results are indexed by variables alone"
 _TOO_LARGE = "no element type holds this number"
 
 
@@ -233,7 +237,7 @@ class _Parser:
 
     def result(self, name: Token) -> Expr | None:
         if name.text in self.tensors:
-            return self.access(name).expr
+            return self.access(name, self.variable, _INDEXING).expr
         self.unknown(name, "no tensor is called", self.tensors)
         if self.sees("(", "["):
             self.list_of(self.next(), self.variable, _INDEXING)
@@ -341,12 +345,18 @@ class _Parser:
         stop = self.list_of(self.next(), self.expression)[1] if self.sees("[") else name.stop
         return _nothing(name.start, stop)
 
-    def access(self, name: Token) -> _Piece:
+    def access(
+        self,
+        name: Token,
+        item: Callable[[], Expr | Affine] | None = None,
+        hint: str = select.HINT,
+    ) -> _Piece:
+        """An element of a tensor; `item` reads a coordinate."""
         tensor = self.tensors[name.text]
-        given: list[IndexVar] | None = []
+        given: list[Expr | Affine] | None = []
         stop = name.stop
         if self.sees("(", "["):
-            given, stop = self.list_of(self.next(), self.variable, _INDEXING)
+            given, stop = self.list_of(self.next(), item or self.coordinate, hint)
         if given is None:
             return _nothing(name.start, stop)
         if len(given) != tensor.ndim:
@@ -355,7 +365,30 @@ class _Parser:
         if tensor.name != name.text:  # the text has its own name for the tensor
             tensor = replace(tensor, name=name.text)
         span = Span(self.text, name.start, stop)
-        return _Piece(Access(tensor, tuple(given), span), name.start, stop)
+        return self.checked(lambda: select.element(tensor, given, span), span, 1)
+
+    def coordinate(self) -> Expr | Affine:
+        """A coordinate of an element that is read."""
+        token, after = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        if token.kind == "name" and "." not in token.text and after.kind == "sign":
+            if after.text in (",", ")", "]"):
+                return IndexVar(self.next().text)
+            known = token.text in self.tensors or token.text in self.operators
+            if after.text == "(" and not known and token.text not in RESERVED:
+                var = IndexVar(self.next().text)
+                bounds, stop = self.list_of(self.next(), self.expression)
+                span = Span(self.text, token.start, stop)
+                exprs = [bound.expr for bound in bounds or ()]
+                return self.made(lambda: select.window(var, exprs, span), span) or var
+        return self.expression().expr
+
+    def made(self, make: Callable[[], T], span: Span) -> T | None:
+        """What `make` returns; None where it raises, which is recorded."""
+        try:
+            return make()
+        except UserError as error:
+            self.faults.add(error.code, error.message, span.start, span.stop, error.hint)
+            return None
 
     def variable(self) -> IndexVar:
         if self.token.kind != "name" or "." in self.token.text:
@@ -416,10 +449,13 @@ class _Parser:
         """A new node, unless it would be too deep or its arguments do not fit."""
         if depth > MAX_DEPTH:
             self.too_deep(span.start, span.stop, MAX_DEPTH)
-        try:
+
+        def typed() -> Expr:
             expr = make()
             _ = expr.kind
-        except UserError as error:
-            self.faults.add(error.code, error.message, span.start, span.stop, error.hint)
+            return expr
+
+        expr = self.made(typed, span)
+        if expr is None:
             return _nothing(span.start, span.stop)
         return _Piece(expr, span.start, span.stop, depth)

@@ -25,6 +25,7 @@ from openwork.loops.plan.order import (
     converted,
     walk_edges,
 )
+from openwork.loops.plan.select import Selection, with_selections
 from openwork.loops.plan.sorted import rising, sorted_operands
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
@@ -36,6 +37,7 @@ class Derived:
 
     var: TensorVar
     source: str  # the tensor it is converted from; the result's own name for its old value
+    selection: Selection | None = None  # it selects coordinates, and is made for each call
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def plan(
     if assignment.op is not None and not assignment.lhs.tensor.format.is_dense:
         assignment, old = _read_old_value(assignment)
         derived.append(old)
+    assignment, selections = with_selections(assignment)
+    derived += [Derived(each.var, each.source, each) for each in selections]
     assignment, in_order = sorted_operands(assignment, trace)
     derived += [Derived(new, old.name) for old, new in in_order]
     tiled = tile(assignment, trace)

@@ -109,7 +109,9 @@ class Launcher(ABC):
             out: a tensor to write the result into.
         """
         plan, binder, binding = self._plan, self.binder, self.latest
-        operands = given if self._simple else binder.operands_of(given, old)
+        operands = given
+        if not self._simple:
+            operands = binder.operands_of(given, old, shape, out is not None)
         again = binding is not None and (out is None or binding.fixed) and not binder.converts
         if binding is None or not again or not self._holds(binding, given, shape):
             if plan.otherwise is not None and not binder.keeps_bounds(given, shape):
