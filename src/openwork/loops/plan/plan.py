@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from openwork.errors import ScheduleError
@@ -116,12 +116,12 @@ def plan(
         ):
             assembly = converted_assembly
     stored = _stored(assignment, sizes or {}, (*derived, *more))
-    loops = _built(assignment, assembly, order, stored)
+    loops = _built(assignment, assembly, order, stored, selections)
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
         assignment = _with_appendable_result(assignment, trace)
         order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
-        loops = _built(assignment, assembly, order, stored)
+        loops = _built(assignment, assembly, order, stored, selections)
     _note(assembly, assignment, trace)
     return Plan(
         assignment,
@@ -177,10 +177,23 @@ def _stored(
     return None if None in known else sum(size or 0.0 for size in known)
 
 
-def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: float | None) -> Stmt:
+def _built(
+    assignment: Assignment,
+    assembly: Assembly,
+    order: Order,
+    stored: float | None,
+    selections: Sequence[Selection],
+) -> Stmt:
     names = fresh_names(names_of(assignment))
     lhs = assignment.lhs
-    builder = Concretizer(order.vars, lhs.tensor, assembly, extents(assignment), names, stored)
+    place = {var: n for n, var in enumerate(order.vars)}
+    single = frozenset(
+        each.column
+        for each in selections
+        if each.is_single and all(place[row] < place[each.column] for row in each.rows)
+    )
+    sizes = extents(assignment)
+    builder = Concretizer(order.vars, lhs.tensor, assembly, sizes, names, stored, single)
     return builder.build(0, lhs, assignment.op, assignment.rhs, frozenset())
 
 

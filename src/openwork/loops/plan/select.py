@@ -59,6 +59,11 @@ class Selection:
     text: str
 
     @property
+    def is_single(self) -> bool:
+        """Whether every row has one entry."""
+        return not self.border and self.var.format.order == tuple(range(self.var.ndim))
+
+    @property
     def source(self) -> str:
         """The tensor that it is made for, or from."""
         return self.coordinate.tensor.name if isinstance(self.coordinate, Access) else self.tensor
