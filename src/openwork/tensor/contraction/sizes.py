@@ -16,7 +16,7 @@ import numpy as np
 from openwork.index.nodes import Access, IndexVar
 from openwork.runtime.storage import Storage
 
-# Beyond this many entries, coordinates are not counted.
+# Beyond this many entries or coordinates, none are counted.
 _MOST_COUNTED = 1 << 26
 
 
@@ -84,6 +84,8 @@ def _counts(
     if not isinstance(crd, np.ndarray):  # on a GPU
         return {}
     outer, inner = access.level_vars
+    if extents[inner] > _MOST_COUNTED:
+        return {}
     found = {inner: np.bincount(crd[: pos[-1]], minlength=int(extents[inner]))}
     if not levels[0]:
         found[outer] = np.diff(pos)

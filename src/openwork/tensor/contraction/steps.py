@@ -90,11 +90,11 @@ class Cutting:
 
     def _cut(self, product: Product, whole: Assignment) -> Expr | None:
         """What replaces the product in the last step; None if it stays."""
-        if len(product.factors) < 2:
+        if not _may_gain(product):
             return None
         sizes = [self._size(factor) for factor in product.factors]
         known = [size for size in sizes if size is not None]
-        if len(known) < len(sizes) or sum(bool(size.distinct) for size in known) < 2:
+        if len(known) < len(sizes):
             return None
         search = self._search(product, whole, known)
         one = search.one_kernel()
@@ -178,6 +178,16 @@ class Cutting:
         number = next(n for n in range(1, 10**6) if f"step{n}" not in self._names)
         self._names.add(f"step{number}")
         return f"step{number}"
+
+
+def _may_gain(product: Product) -> bool:
+    """Whether there are steps: three factors, or two of which one can be summed before."""
+    variables = [set(free_vars(factor)) for factor in product.factors]
+    count = sum(map(bool, variables))
+    if count > 2:
+        return True
+    shared = [set(product.free), *variables]
+    return count == 2 and any(sum(v in each for each in shared) == 1 for v in product.summed)
 
 
 def _extents(assignment: Assignment, stored: Mapping[str, Storage]) -> dict[IndexVar, int | None]:
