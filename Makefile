@@ -58,6 +58,10 @@ test: setup ## run the tests, the docstring examples and the examples of the doc
 test-optimized: setup ## the same, with every kernel compiled as for users, which takes half as long again
 	OPENWORK_TEST_OPTIMIZE=-O3 $(PYTEST) -n $(JOBS) --dist worksteal
 
+.PHONY: test-choices
+test-choices: setup ## the tests with every combination of what they else take in pairs
+	OPENWORK_EVERY_CHOICE=1 $(PYTEST) -n $(JOBS) --dist worksteal
+
 .PHONY: test-layouts
 test-layouts: setup ## run every combination of entry type, layouts, format, statement and target (hours)
 	$(PYTEST) -n $(JOBS) --dist worksteal -m layouts tests/whole/test_layouts.py
@@ -80,6 +84,11 @@ fuzz-files: setup
 fuzz-arrays: setup guard-library ## corrupt one array at a time, on every way in, under the guarding allocator (N=20000)
 	LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s -n $(JOBS) tests/tensor/exchange/test_arrays_fuzz.py
+
+.PHONY: array-api
+array-api: setup ## compare our array API namespace with the reference, function by function
+	$(PY) -m pip install --quiet --no-deps --upgrade --target out/array-api array-api-strict
+	PYTHONPATH=out/array-api $(PYTEST) tests/array_api
 
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_units.py tests/gpu/test_real_data_gpu.py

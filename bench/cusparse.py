@@ -7,10 +7,12 @@ before it is timed, and the fastest counts. Dense matrices are row-major.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy as cp
+from gpu_clock import median
 
 # Constants from cusparse.h.
 SPMV_ALGORITHMS = {"default": 0, "csr 1": 2, "csr 2": 3}
@@ -37,6 +39,18 @@ def spmm(A: Any, B: Any, C: Any, across: bool = False) -> Iterator[tuple[str, Ca
     handle = _Library(A)
     dense = [handle.matrix(m) for m in (B, C)]
     yield from handle.ways("cusparseSpMM", SPMM_ALGORITHMS, (int(across), 0), dense)
+
+
+def fastest(ways: Iterator[tuple[str, Callable[[], Any]]], want: Any, made: Any) -> float:
+    """Milliseconds of the library's fastest algorithm; all must be correct."""
+    times = [math.inf]
+    for name, run in ways:
+        made.fill(0)
+        run()
+        error = float(abs(made - want).max()) / (float(abs(want).max()) or 1.0)
+        assert error < (1e-3 if made.dtype.itemsize <= 4 else 1e-9), (name, error)
+        times.append(median(run, reps=7))
+    return min(times)
 
 
 def bsrmv(shape: tuple[int, int], pos: Any, crd: Any, blocks: Any, x: Any) -> Callable[[], Any]:

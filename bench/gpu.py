@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any
 import cupy as cp
 import cusparse
 import numpy as np
+from cusparse import fastest
 from gpu_clock import copy_bandwidth, median
 from gpu_matrices import from_lengths, held_out, matrices, real
 
@@ -154,18 +155,6 @@ class Table:
 
 def geometric(ratios: list[float]) -> float:
     return math.exp(sum(math.log(max(x, 1e-9)) for x in ratios) / max(1, len(ratios)))
-
-
-def fastest(ways: Iterator[tuple[str, Callable[[], Any]]], want: Any, made: Any) -> float:
-    """Milliseconds of the library's fastest algorithm; all must be correct."""
-    times = [math.inf]
-    for name, run in ways:
-        made.fill(0)
-        run()
-        error = float(abs(made - want).max()) / (float(abs(want).max()) or 1.0)
-        assert error < (1e-3 if made.dtype.itemsize <= 4 else 1e-9), (name, error)
-        times.append(median(run, reps=7))
-    return min(times)
 
 
 def run_matrix(table: Table, name: str, A: Any, kernels: list[str]) -> None:

@@ -20,12 +20,13 @@ import cupyx.scipy.sparse as cps
 import cusparse
 import numpy as np
 import scipy.sparse as sp
+from cusparse import fastest
+from gpu_clock import median
 from gpu_matrices import held_out, matrices
 from gpu_points import USUAL, statement
 from matrices import collection, real_matrices
 
 import openwork as ow
-from gpu import fastest, median
 
 HEAD = (
     "matrix", "kernel", "dtype", "cuSPARSE ms", "default ms", "tuned ms", "cuSPARSE / default",

@@ -59,8 +59,13 @@ LAYERS = (
     "tensor/contraction",
     "tensor",
     "tensor/functions",
+    "array_api",
     "tensor/files/lines",
     "tensor/files",
+    "skeletons/language",
+    "skeletons/lower",
+    "skeletons/run",
+    "skeletons",
     "tune",
     "ui",
 )

@@ -36,6 +36,7 @@ from openwork.errors import (
     InternalError,
     OpenworkError,
     ParseError,
+    PatternError,
     ScheduleError,
     ShapeError,
     ToolchainError,
@@ -89,24 +90,40 @@ from openwork.index.build import (
 )
 from openwork.index.functions import (
     abs_,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
     bitwise_and,
     bitwise_or,
     bitwise_xor,
     cast,
+    cbrt,
     ceil,
     conj,
+    copysign,
     cos,
+    cosh,
     eq,
     exp,
+    exp2,
+    expm1,
     floor,
     floor_divide,
     ge,
     gt,
+    hypot,
     imag,
     invert,
     le,
     left_shift,
     log,
+    log1p,
+    log2,
+    log10,
     logical_and,
     logical_not,
     logical_or,
@@ -119,11 +136,15 @@ from openwork.index.functions import (
     real,
     remainder,
     right_shift,
+    round,
     select,
+    sign,
     sin,
+    sinh,
     sqrt,
     tan,
     tanh,
+    trunc,
 )
 from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.relations import BoundType
@@ -133,6 +154,14 @@ from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.functions.compute import compute
 from openwork.tensor.functions.einsum import einsum
+from openwork.tensor.functions.elements import (
+    allclose,
+    isclose,
+    isfinite,
+    isin,
+    isinf,
+    isnan,
+)
 from openwork.tensor.functions.join import (
     block,
     concatenate,
@@ -152,7 +181,30 @@ from openwork.tensor.functions.join import (
     vstack,
     where,
 )
-from openwork.tensor.functions.special import diag, eye, full, random, zeros
+from openwork.tensor.functions.norms import matrix_power, norm, vecdot
+from openwork.tensor.functions.parts import broadcast_to, pad, repeat, split
+from openwork.tensor.functions.sorted import (
+    argsort,
+    count_nonzero,
+    cumprod,
+    cumsum,
+    diff,
+    sort,
+    unique_counts,
+    unique_values,
+)
+from openwork.tensor.functions.special import (
+    diag,
+    eye,
+    from_dense,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    random,
+    zeros,
+    zeros_like,
+)
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
@@ -165,9 +217,9 @@ abs = abs_
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded when it is first used, to keep the import short: files, and the tuner."""
-    if name == "tune":
-        return import_module("openwork.tune")
+    """What is loaded when it is first used, to keep the import short: files, tuner, patterns."""
+    if name in ("skeletons", "tune"):
+        return import_module(f"openwork.{name}")
     if name not in ("read", "write"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module("openwork.tensor.files"), name)
@@ -175,7 +227,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "read", "tune", "write"})
+    return sorted({*globals(), "read", "skeletons", "tune", "write"})
 
 
 __all__ = [
@@ -248,6 +300,7 @@ __all__ = [
     "Padded",
     "ParallelUnit",
     "ParseError",
+    "PatternError",
     "Permuted",
     "Range",
     "ScheduleError",
@@ -326,5 +379,51 @@ __all__ = [
     "tensor",
     "thread_count",
     "tune",
+    "exp2",
+    "expm1",
+    "log2",
+    "log10",
+    "log1p",
+    "cbrt",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "hypot",
+    "trunc",
+    "round",
+    "sign",
+    "copysign",
+    "allclose",
+    "isclose",
+    "isfinite",
+    "isin",
+    "isinf",
+    "isnan",
+    "matrix_power",
+    "norm",
+    "vecdot",
+    "broadcast_to",
+    "pad",
+    "repeat",
+    "split",
+    "argsort",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "diff",
+    "sort",
+    "unique_counts",
+    "unique_values",
+    "from_dense",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros_like",
     "write",
 ]

@@ -64,6 +64,13 @@ def test_groups_are_smaller_than_the_threads_of_a_row() -> None:
     check(r.atomic_parallel(spmm(4), row=1 / 3, col=2), 255, "threadIdx.x % 3")
 
 
+def test_threads_of_a_row_take_several_rows_in_turn() -> None:
+    """Sgap's workerDimR: half as many workers as rows, each with two of them."""
+    point = {"row": 1 / 8, "col": 2, "group": 4, "threads": 128, "turns": 2}
+    text = check(r.atomic_parallel(spmm(4), **point), 128, ", 4>(")
+    assert "* 2;" in text and "threadIdx.x % 8" in text
+
+
 @pytest.mark.parametrize(
     ("columns", "point", "threads"),
     [
@@ -90,6 +97,8 @@ def test_blocks_have_whole_units(columns: int, point: dict[str, Any], threads: i
         (300, {"nnz": 4}, "need 300 threads"),
         (64, {"nnz": 1, "col": 2, "group": 16}, "need 512 threads"),
         (4, {"nnz": 1, "threads": 2048}, "1 to 1024 threads"),
+        (4, {"row": 1 / 8, "group": 8, "turns": 0}, "turns is at least 1"),
+        (4, {"nnz": 1, "turns": 2}, "for a fraction of a row"),
     ],
 )
 def test_other_points_are_refused(columns: int, point: dict[str, Any], words: str) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import openwork as ow
 from openwork.tensor.measure import statistics_of
 from openwork.tune.model import Loops, Rates
-from openwork.tune.search import started
+from openwork.tune.search import Search, Settings
 from openwork.tune.space import buckets, schedules
 
 RATES = Rates(bytes=1e10, units=4, steps=1e9, atomics=1e8, cache=1e5, line=64)
@@ -72,7 +72,7 @@ def test_other_traversals_and_gathers_cost_bytes() -> None:
 
 def test_asymptotically_worse_candidates_are_not_run() -> None:
     stmt, _ = product(20_000, 8, 1e-4)
-    search = started(stmt, 10, target="cuda-emulated")
+    search = Search.of(stmt, Settings(10, target="cuda-emulated"))
     trials = search.ranking.trials(search.alone(), {}, search.planned)
     dropped = [trial for trial in trials if "times the iterations" in trial.dropped]
     assert dropped and {t.candidate.origin for t in dropped} <= {"element_shares", "spmm_tiles"}

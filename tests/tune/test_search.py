@@ -160,6 +160,36 @@ def test_compile_takes_what_is_recorded(pretend: Any) -> None:
     assert "record" not in stmt.schedule("order(i,j)").compile(tune="recorded").explain()
 
 
+def test_compile_takes_recorded_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets of rows where they lie; rows in a format of their own would be converted."""
+    numbers = np.random.default_rng(0)
+    dense = numbers.random((60, 40)) * (numbers.random((60, 40)) < 0.1)
+    dense[3] = 1.0
+
+    def stmt() -> ow.Statement:
+        A, x = ow.tensor(dense, format="CSR", name="B"), ow.tensor(np.ones(40), name="v")
+        return ow.parse("y(r) = B(r,c) * v(c)", y=ow.empty(60), B=A, v=x)
+
+    times = {"ELL": 0.2, "bucket": 0.5}
+
+    class Fast(Pretended):
+        def timed(self, call: Any, count: int) -> float:
+            if not isinstance(call, BucketKernel):
+                return 1.0
+            return times["ELL" if "ELL" in call._buckets.text else "bucket"]
+
+    clock = Fast(lambda schedule, format: 1.0)
+    monkeypatch.setattr(SEARCH, "clock_for", lambda target, cold: clock)
+    best = ow.tune.search(stmt(), 600)
+    assert best.speedup == 5 and "ELL" in best.text
+    kernel = stmt().compile(tune="recorded")
+    assert isinstance(kernel, BucketKernel) and "ELL" not in kernel._buckets.text
+    assert "schedule from a record of" in kernel.explain() and "2.00x" in kernel.explain()
+    np.testing.assert_allclose(kernel().to_numpy(), dense.sum(axis=1))
+    known = ow.tune.search(stmt(), 600)
+    assert known.text == best.text and "a record of" in known.kernel.explain()
+
+
 def test_records_are_in_canonical_names(pretend: Any) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
     ow.tune.search(spmv(), 600)
@@ -206,8 +236,8 @@ def test_only_lines_that_are_asked_for_are_parsed(monkeypatch: pytest.MonkeyPatc
     far = replace(own, features={k: 9 * v for k, v in own.features.items()})
     other = replace(own, features={"v0": 60.0})
     tuning_file.append([*others[:500], far, near, other, own, replace(own, device="else"), *others])
-    parsed, record = [], tuning_file._record
-    monkeypatch.setattr(tuning_file, "_record", lambda line: parsed.append(line) or record(line))
+    parsed, decode = [], tuning_file._parsed
+    monkeypatch.setattr(tuning_file, "_parsed", lambda lines: parsed.extend(lines) or decode(lines))
     for _ in range(3):
         explained = stmt.compile(tune="recorded").explain()
     assert "the same statistics: 2.00x" in explained
@@ -232,6 +262,9 @@ def test_damaged_lines_are_skipped(pretend: Any, tmp_path: Path) -> None:
         json.dumps({**facts, "schedule": 7}),
         json.dumps({**facts, "schedule": "x" * 30_000}),
         sound.replace('"seconds": ', '"seconds": NaN, "other": '),
+        json.dumps({**facts, "seconds": 1e300 * 1e10}),
+        json.dumps({k: v for k, v in facts.items() if k != "day"}),
+        f"{sound}, {sound}",
     ]
     file = tmp_path / "strange.jsonl"
     file.write_text("\n".join(broken))
@@ -240,6 +273,8 @@ def test_damaged_lines_are_skipped(pretend: Any, tmp_path: Path) -> None:
     assert caught.value.code == "E506"
     file.write_text("\n".join([*broken, json.dumps({**facts, "day": "2020-01-01"})]))
     assert ow.tune.include(file) == 1
+    file.write_text("\n".join(json.dumps({**facts, "day": f"2020-01-0{n}"}) for n in range(1, 5)))
+    assert ow.tune.include(file) == 3
 
 
 def test_a_record_with_an_illegal_schedule_is_passed_over(pretend: Any) -> None:
@@ -335,6 +370,9 @@ def test_tables_and_plots(pretend: Any, tmp_path: Path) -> None:
     assert table[0].split()[:2] == ["ms", "quartiles"]
     assert table[1].split()[0] == "500.0000"
     assert repr(best).startswith("<Best: 2.00x of the default")
+    steps = best.progress()
+    assert steps[0][1] == 1 and steps[-1][1] == 2
+    assert [t for t, _ in steps] == sorted(t for t, _ in steps) and steps[-1][0] > 0
     pytest.importorskip("matplotlib")
     best.plot(tmp_path / "candidates.png")
     assert (tmp_path / "candidates.png").stat().st_size > 1000

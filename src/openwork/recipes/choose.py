@@ -247,11 +247,28 @@ def _columns(stmt: Draft, parts: Parts, rows: RowModel) -> Draft:
             if rows.alike and rows.reach * columns * size <= gpu.caches.l2:
                 return sparse.spmm_rows(stmt, 1, 8 if rows.mean >= 16 else 4)
         return _few_columns(stmt, rows, columns, size)
+    at_once = _at_once(rows, columns, size)
+    if at_once > 1:
+        few, most = gpu.occupancy.small_block, gpu.occupancy.staged
+        return sparse.spmm_rows(stmt, None, 8, few, most, at_once)
     if rows.even(columns * size, _batched(rows, columns, size)) and not _late(rows, columns, size):
         return _along_rows(stmt, rows, columns, size)
     if columns * size >= gpu.lengths.tiled_bytes and _fills_tiles(stmt, parts, rows):
         return sparse.spmm_tiles(stmt)
     return _along_positions(stmt, rows, columns, size)
+
+
+def _at_once(rows: RowModel, columns: int, size: int) -> int:
+    """How many groups of threads share a row: with more than one, each has a batch of entries.
+
+    They fill warps, and columns fill the groups. Rows may differ in length, as long as the longest
+    ends well before a kernel along positions would.
+    """
+    lanes, rest = divmod(columns * size, VECTOR)
+    if rest or lanes & (lanes - 1) or rows.mean < rows.gpu.lengths.batched:
+        return 1
+    most = min(WARP // lanes if lanes <= WARP else 1, near(rows.mean / 8, 1, WARP))
+    return most if rows.ends_in_time(columns * size, most) else 1
 
 
 def _late(rows: RowModel, columns: int, size: int) -> bool:

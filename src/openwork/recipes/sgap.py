@@ -20,6 +20,7 @@ def atomic_parallel(
     col: float = 1,
     group: int = 1,
     threads: int = THREADS,
+    turns: int = 1,
 ) -> S:
     """A point of Sgap's space: {<x nnz, y col>, r} or {<x row, y col>, r}.
 
@@ -30,6 +31,8 @@ def atomic_parallel(
         col: columns per thread: a whole number.
         group: threads that reduce together: 1, 2, 4, 8, 16 or 32.
         threads: threads per block, at most: a block has whole rows of units.
+        turns: rows that the g threads of a row take one after the other: its `workerDimR` is the
+            number of rows over `turns`.
 
     Raises:
         ScheduleError: E316 for a point that is illegal, or that no block of so many threads has:
@@ -51,6 +54,8 @@ def atomic_parallel(
         raise _no_point("nnz and col must be at least 1")
     if int(col) != col or (nnz is not None and int(nnz) != nnz):
         raise _no_point("nnz and col must be whole numbers")
+    if turns < 1 or (turns > 1 and (row is None or row >= 1)):
+        raise _no_point("turns is at least 1, and for a fraction of a row")
     if nnz is not None:
         return _some_entries(stmt, parts, int(nnz), int(col), group, threads)
     if row is not None and row >= 1:
@@ -65,7 +70,7 @@ def atomic_parallel(
             f"{share} threads per row, but groups of {group}: one thread of a parallel reduction "
             "writes, so a group must not span two rows"
         )
-    return _part_of_row(stmt, column, parts, share, int(col), group, threads)
+    return _part_of_row(stmt, parts, share, int(col), group, threads, turns)
 
 
 def _no_point(why: str) -> ScheduleError:
@@ -143,10 +148,10 @@ def _some_rows(stmt: S, column: IndexVar, parts: Parts, row: int, col: int, thre
 
 
 def _part_of_row(
-    stmt: S, column: IndexVar, parts: Parts, share: int, col: int, group: int, threads: int
+    stmt: S, parts: Parts, share: int, col: int, group: int, threads: int, turns: int
 ) -> S:
     """{<1/g row, c col>, r}: listing 5 of Sgap; groups of a row add to the same entry."""
-    rows, inner, *more = parts.inside
+    column, (rows, inner, *more) = parts.one_column, parts.inside
     if more:
         raise _no_point(f"{parts.sparse.tensor} has more than two modes: use nnz")
     if share > threads:
@@ -155,11 +160,15 @@ def _part_of_row(
     if col > 1 and (columns is None or columns % col):
         many = "an unknown number of" if columns is None else columns
         raise _no_point(f"{many} columns are no multiple of {col}")
-    stmt = stmt.order(rows, column, inner).fuse(rows, column, "entry")
+    stmt = stmt.order(rows, column, inner)
+    if turns > 1:
+        stmt = stmt.split(rows, "crew", "turn", turns).order("crew", column, "turn", inner)
+    stmt = stmt.fuse("crew" if turns > 1 else rows, column, "entry")
     stmt = stmt.split("entry", "block", "tile", col * (threads // share))
     stmt = stmt.split("tile", "warp", "part", col)
     stmt = stmt.pos(inner, "place", parts.sparse).split("place", "round", "lane", share)
-    stmt = stmt.order("block", "warp", "part", "lane", "round")
+    turn = ["turn"] if turns > 1 else []
+    stmt = stmt.order("block", "warp", "part", *turn, "lane", "round")
     stmt = stmt.parallelize("block", "GPUBlock", "NoRaces")
     stmt = stmt.parallelize("warp", "GPUWarp", "NoRaces")
     if group == 1:

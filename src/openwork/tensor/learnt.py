@@ -10,7 +10,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
+from openwork.format.formats import Format
 from openwork.index.nodes import Access, Assignment, IndexVar, TensorVar
 from openwork.index.show import show
 from openwork.loops.schedule.statistics import Statistics
@@ -46,7 +49,7 @@ class Signature:
         called = {name: f"t{n}" for n, name in enumerate(tensors)}
         facts = []
         for name, tensor in tensors.items():
-            facts.append(f"{called[name]}: {tensor.format} of {tensor.dtype}")
+            facts.append(f"{called[name]}: {_stored_as(tensor.format, tensor.dtype)}")
             known = statistics.get(name)
             if known is not None and not tensor.format.is_dense:
                 features[f"{called[name]} entries"] = float(known.entries)
@@ -54,16 +57,16 @@ class Signature:
                     features[f"{called[name]} longest"] = float(known.rows.longest)
                     features[f"{called[name]} reach"] = float(known.rows.reach)
         names = (*called.items(), *((var.name, name) for var, name in variables.items()))
-        text = _renamed(show(assignment), dict(names))
+        text = _renamed(show(assignment), tuple(names))
         return cls("; ".join((text, *facts)), tuple(names), tuple(features.items()))
 
     def canonical(self, text: str) -> str:
         """A schedule with canonical names in place of the user's."""
-        return _renamed(text, dict(self.names))
+        return _renamed(text, self.names)
 
     def own(self, text: str) -> str:
         """A schedule of a record with the user's names."""
-        return _renamed(text, {canonical: name for name, canonical in self.names})
+        return _renamed(text, tuple((canonical, name) for name, canonical in self.names))
 
     def tensor(self, canonical: str) -> str:
         """The user's name of a tensor of a record."""
@@ -74,8 +77,15 @@ class Signature:
         return near(self.text, device, dict(self.features), NEAR)
 
 
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda word: names.get(word[0], word[0]), text)
+@lru_cache(maxsize=1024)
+def _stored_as(format: Format, dtype: Any) -> str:
+    return f"{format} of {dtype}"
+
+
+@lru_cache(maxsize=1024)
+def _renamed(text: str, names: tuple[tuple[str, str], ...]) -> str:
+    table = dict(names)
+    return _WORD.sub(lambda word: table.get(word[0], word[0]), text)
 
 
 def said_of(record: TuningRecord, distance: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, overload
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
@@ -26,7 +26,8 @@ from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
 from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
-from openwork.tensor.buckets.buckets import Buckets, bucketed
+from openwork.tensor.buckets.buckets import BucketKernel, Buckets, bucketed
+from openwork.tensor.buckets.choice import BucketChoice
 from openwork.tensor.contraction.blas import matrix_product
 from openwork.tensor.contraction.kernel import Stepwise
 from openwork.tensor.contraction.steps import Cutting
@@ -122,6 +123,28 @@ class Statement(Schedulable):
         """The loop nest that computes the statement; print it to read it."""
         return self._planned.plan.loops
 
+    @overload
+    def compile(
+        self,
+        target: str = "cpu",
+        *,
+        deterministic: bool = False,
+        tune: None = None,
+        optimize: bool = True,
+        loader: Loader | None = None,
+    ) -> Kernel: ...
+
+    @overload
+    def compile(
+        self,
+        target: str = "cpu",
+        *,
+        deterministic: bool = False,
+        tune: str,
+        optimize: bool = True,
+        loader: Loader | None = None,
+    ) -> Kernel | BucketKernel: ...
+
     def compile(
         self,
         target: str = "cpu",
@@ -130,15 +153,16 @@ class Statement(Schedulable):
         tune: str | None = None,
         optimize: bool = True,
         loader: Loader | None = None,
-    ) -> Kernel:
+    ) -> Kernel | BucketKernel:
         """Compile the statement for a target.
 
         `optimize`: a product of several operands without a schedule is cut into steps where these
         are estimated to be faster, and dense matrices are multiplied by BLAS; False keeps one
         kernel. `explain()` says which.
 
-        `tune`: `"recorded"` takes the schedule that `ow.tune.search` found for operands like these
-        in the same formats, and the default if there is none. It measures nothing.
+        `tune`: `"recorded"` takes the schedule, or the buckets of rows, that `ow.tune.search` found
+        for operands like these in the same formats, and the default if there is none. It measures
+        nothing and converts nothing.
 
         `deterministic`: results are bit-reproducible for a fixed thread count. CPU kernels are by
         default; on a GPU, schedules without atomics are then chosen.
@@ -254,8 +278,8 @@ class Statement(Schedulable):
             )
         return bucketed(self._assignment, i, by, bounds, schedules, formats, Statement)
 
-    def _recorded(self, target: Target, tune: str) -> Statement:
-        """The statement with a recorded schedule; itself where there is none that fits."""
+    def _recorded(self, target: Target, tune: str) -> Statement | Buckets:
+        """The statement as a record has it; itself where there is none that fits."""
         if tune != "recorded":
             raise ScheduleError(
                 f"tune={tune!r} is not known",
@@ -270,10 +294,14 @@ class Statement(Schedulable):
                 break
             if record.formats or not record.schedule:
                 continue
+            text, said = signature.own(record.schedule), said_of(record, far)
             with suppress(ScheduleError):
-                made = self.schedule(signature.own(record.schedule))
-                draft = made._draft.said(said_of(record, far))
-                return Statement(self._assignment, draft)
+                chosen = BucketChoice.read(text)
+                if chosen is None:
+                    return Statement(self._assignment, self.schedule(text)._draft.said(said))
+                if chosen.formats is None:
+                    made = self.bucket(chosen.var, bounds=chosen.bounds)
+                    return replace(made, decision=said)
         return self
 
     def _turned(self, name: str, target: str, loader: Loader | None, storage: Storage) -> Kernel:

@@ -85,8 +85,20 @@ class Best:
                 )
         return points
 
+    def progress(self) -> list[tuple[float, float]]:
+        """How the search went: seconds since it began, and the gain that was reached by then.
+
+        The gain is the default's time over that of the best so far, as measured in the end.
+        """
+        default, points, least = self.trials[0], list[tuple[float, float]](), float("inf")
+        for trial in sorted((t for t in self.trials if t.samples), key=lambda t: t.found):
+            if trial.cost(self.uses) < least:
+                least = trial.cost(self.uses)
+                points.append((trial.found, default.cost(self.uses) / least))
+        return points
+
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw the candidates by time, fastest first, with the default marked, and the roofline.
+        """Draw the candidates by time, how the search went, and the roofline.
 
         Raises:
             DataError: E510 if matplotlib is not installed.
@@ -97,8 +109,9 @@ class Best:
         spread = [[1e3 * abs(t.seconds - t.quartiles[n]) for t in measured] for n in (0, 1)]
         points = self.roofline()
         high = max(2.6 if points else 0.9, 0.9 + 0.28 * len(measured))
-        figure, (axes, roof) = plt.subplots(
-            1, 2, figsize=(12 if points else 8, high), width_ratios=(2, 1 if points else 1e-3)
+        wide = 3 if points else 2
+        figure, (axes, over, *roof) = plt.subplots(
+            1, wide, figsize=(4 + 4 * wide, high), width_ratios=(2, 1, 1)[:wide]
         )
         default = self.trials[0]
         colours = ["#c8553d" if t is default else "#3d85c8" for t in measured]
@@ -107,10 +120,9 @@ class Best:
         axes.set_yticks(places, [_short(str(t.candidate)) for t in measured], fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds per call (red: the default; bars: quartiles)")
+        _draw_progress(over, self.progress(), max(t.found for t in self.trials))
         if points:
-            _draw_roofline(roof, points, self.bandwidth)
-        else:
-            roof.set_axis_off()
+            _draw_roofline(roof[0], points, self.bandwidth)
         figure.tight_layout()
         figure.savefig(path, dpi=120)
         plt.close(figure)
@@ -118,6 +130,14 @@ class Best:
     def __repr__(self) -> str:
         chosen = self.text.replace("\n", "; ") or "the default"
         return f"<Best: {self.speedup:.2f}x of the default, {len(self.trials)} tried: {chosen}>"
+
+
+def _draw_progress(axes: Any, points: Sequence[tuple[float, float]], end: float) -> None:
+    """The gain over the default that was reached, over the seconds of the search."""
+    seconds, gains = zip(*points, (end, points[-1][1]), strict=True)
+    axes.step(seconds, gains, where="post", color="#3d85c8")
+    axes.set_xlabel("seconds of the search")
+    axes.set_ylabel("best so far, times the default")
 
 
 def _draw_roofline(axes: Any, points: list[tuple[str, float, float]], bandwidth: float) -> None:

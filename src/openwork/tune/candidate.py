@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from openwork.errors import ScheduleError
 from openwork.index.nodes import TensorVar
+from openwork.tensor.buckets.choice import BucketChoice
 from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
 from openwork.tree import Node, substitute, walk
@@ -39,10 +38,8 @@ class Candidate:
     def text(self) -> str:
         """Lines of Python that do the same: convert first, write the statement, schedule it."""
         lines = [f'{name} = {name}.to("{format}")' for name, format in self.formats]
-        if self.in_buckets:
-            var, bounds, formats = _buckets(self.schedule)
-            more = f", formats={formats}" if any(formats) else ""
-            lines.append(f'stmt = stmt.bucket("{var}", bounds={bounds}{more})')
+        if self.buckets is not None:
+            lines.append(f"stmt = stmt.{self.buckets.call}")
         elif self.schedule:
             lines.append(f'stmt = stmt.schedule("{self.schedule}")')
         return "\n".join(lines)
@@ -52,9 +49,14 @@ class Candidate:
         return "; ".join([*formats, self.schedule or "default schedule"])
 
     @property
-    def in_buckets(self) -> bool:
-        """Whether rows are computed in buckets."""
-        return self.schedule.startswith("bucket(")
+    def buckets(self) -> BucketChoice | None:
+        """How rows are put into buckets, if they are."""
+        return BucketChoice.read(self.schedule)
+
+    @property
+    def converts(self) -> bool:
+        """Whether operands, or some of their rows, are stored anew."""
+        return bool(self.formats) or (self.buckets is not None and self.buckets.formats is not None)
 
     def applied(self, stmt: Statement, operands: Mapping[str, Operand]) -> Any:
         """`stmt` with this schedule, over `operands` in place of those that are converted.
@@ -63,23 +65,10 @@ class Candidate:
             ScheduleError: the schedule does not fit the statement.
         """
         made = with_operands(stmt, {name: operands[name] for name, _ in self.formats})
-        if self.in_buckets:
-            var, bounds, formats = _buckets(self.schedule)
-            return made.bucket(var, bounds=bounds, formats=formats if any(formats) else None)
+        chosen = self.buckets
+        if chosen is not None:
+            return made.bucket(chosen.var, bounds=chosen.bounds, formats=chosen.formats)
         return made.schedule(self.schedule) if self.schedule else made
-
-
-_BUCKETS = re.compile(r"bucket\((\w+)((?:,\d{1,9}(?:=\w+)?)+)\)")
-
-
-def _buckets(text: str) -> tuple[str, tuple[int, ...], tuple[str | None, ...]]:
-    """The variable, the bounds and the formats of `bucket(i,8=ELL,64)`."""
-    match = _BUCKETS.fullmatch(text)
-    if match is None:
-        raise ScheduleError(f"{text!r} is not a choice of buckets", code="E303")
-    parts = [each.partition("=") for each in match[2][1:].split(",")]
-    bounds = tuple(int(bound) for bound, _, _ in parts)
-    return match[1], bounds, (*(format or None for _, _, format in parts), None)
 
 
 def operands_of(stmt: Statement) -> dict[str, Operand]:

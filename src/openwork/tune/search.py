@@ -13,7 +13,7 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from itertools import product
@@ -102,61 +102,45 @@ def search(
         >>> bool((best.kernel().to_numpy() == 1).all()) and best.speedup >= 1
         True
     """
-    made = started(stmt, budget, over, target, uses, seed, memory, cold, more, progress)
-    known = None if again else made.recalled()
-    if known is not None:
-        return known
-    own = Candidate(stmt.commands, (), "yours") if stmt.commands else None
-    return made.run(exhaustive, own)
-
-
-def started(
-    stmt: Statement,
-    budget: float = 10.0,
-    over: Sequence[str] = DIMENSIONS,
-    target: str = "cpu",
-    uses: float = 1000,
-    seed: int = 0,
-    memory: float = 1.5,
-    cold: bool = False,
-    more: Iterable[Dimension] = (),
-    progress: bool | None = None,
-) -> Search:
-    """A search that is ready to run; the arguments are those of `search`."""
-    _check(budget, over, uses, memory)
-    chosen = find_target(target)
-    plain = Statement(stmt.assignment)
-    for name, operand in operands_of(plain).items():
-        operand.storage  # noqa: B018 (raises if there is no data)
-        if not isinstance(operand, Tensor):
-            raise ScheduleError(
-                f"{name} is not a tensor", code="E405", hint="wrap it: ow.tensor(...)"
-            )
-    return Search(
-        stmt=plain,
-        target=chosen,
-        clock=clock_for(chosen, cold),
-        over=tuple(over),
-        uses=uses,
-        memory=memory,
-        deadline=perf_counter() + budget,
-        budget=budget,
-        rng=random.Random(seed),  # noqa: S311 (an order, no secret)
-        more=tuple(more),
-        shows=sys.stderr.isatty() if progress is None else progress,
+    settings = Settings(
+        budget, over, target, uses, seed, memory, exhaustive, cold, tuple(more), progress
     )
+    made = Search.of(stmt, settings)
+    known = None if again else made.recalled()
+    return made.run() if known is None else known
 
 
-def _check(budget: float, over: Sequence[str], uses: float, memory: float) -> None:
-    if isinstance(over, str) or not over or not set(over) <= set(DIMENSIONS):
-        raise ScheduleError(
-            f"over={over!r} is not a selection of {', '.join(DIMENSIONS)}",
-            code="E303",
-            hint='over=("schedule", "format")',
-        )
-    for name, value, least in (("budget", budget, 0.0), ("uses", uses, 1), ("memory", memory, 1)):
-        if not value >= least or value != value:
-            raise ScheduleError(f"{name}={value!r} is too small: at least {least}", code="E303")
+@dataclass(frozen=True)
+class Settings:
+    """What `search` is asked for; its arguments, but for the statement.
+
+    Raises:
+        ScheduleError: E303 for what is not possible.
+    """
+
+    budget: float = 10.0
+    over: Sequence[str] = DIMENSIONS
+    target: str = "cpu"
+    uses: float = 1000
+    seed: int = 0
+    memory: float = 1.5
+    exhaustive: bool = False
+    cold: bool = False
+    more: tuple[Dimension, ...] = ()
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        over, least = self.over, {"budget": 0.0, "uses": 1.0, "memory": 1.0}
+        if isinstance(over, str) or not over or not set(over) <= set(DIMENSIONS):
+            raise ScheduleError(
+                f"over={over!r} is not a selection of {', '.join(DIMENSIONS)}",
+                code="E303",
+                hint='over=("schedule", "format")',
+            )
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if not value >= bound or value != value:
+                raise ScheduleError(f"{name}={value!r} is too small: at least {bound}", code="E303")
 
 
 @dataclass
@@ -164,21 +148,49 @@ class Search:
     """One search and all it knows."""
 
     stmt: Statement
+    settings: Settings
     target: Target
     clock: Clock
-    over: tuple[str, ...]
-    uses: float
-    memory: float
-    deadline: float
-    budget: float
     rng: random.Random
-    more: tuple[Dimension, ...]
-    shows: bool
+    budget: float
+    deadline: float
+    begun: float = field(default_factory=perf_counter)
+    own: Candidate | None = None  # the schedule that the statement came with
     trials: list[Trial] = field(default_factory=list)
     converted: dict[tuple[str, str], tuple[Operand, float]] = field(default_factory=dict)
-    exhaustive: bool = False
     planned: dict[Candidate, Statement] = field(default_factory=dict)
     want: Any = None
+
+    @classmethod
+    def of(cls, stmt: Statement, settings: Settings) -> Search:
+        """A search that is ready to run.
+
+        Raises:
+            ShapeError: E203 for operands without data.
+            ScheduleError: E405 for operands that are no tensors.
+        """
+        chosen, plain = find_target(settings.target), Statement(stmt.assignment)
+        for name, operand in operands_of(plain).items():
+            operand.storage  # noqa: B018 (raises if there is no data)
+            if not isinstance(operand, Tensor):
+                raise ScheduleError(
+                    f"{name} is not a tensor", code="E405", hint="wrap it: ow.tensor(...)"
+                )
+        return cls(
+            plain,
+            settings,
+            chosen,
+            clock_for(chosen, settings.cold),
+            random.Random(settings.seed),  # noqa: S311 (an order, no secret)
+            settings.budget,
+            perf_counter() + settings.budget,
+            own=Candidate(stmt.commands, (), "yours") if stmt.commands else None,
+        )
+
+    @property
+    def uses(self) -> float:
+        """How many calls share the conversions."""
+        return self.settings.uses
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -204,8 +216,11 @@ class Search:
                 return None
             if trial.kernel is None or trial.statement is None:
                 return None
+            said = said_of(record, far)
             if isinstance(trial.kernel, Kernel):
-                trial.kernel._trace.decide(said_of(record, far))
+                trial.kernel._trace.decide(said)
+            else:
+                trial.kernel._buckets = replace(trial.kernel._buckets, decision=said)
             trial.samples.append(record.seconds)
             speedup = record.default / record.seconds
             return self.best(trial, speedup, f"a record of {record.day}")
@@ -219,9 +234,9 @@ class Search:
 
     # -- the search -------------------------------------------------------------------------------
 
-    def run(self, exhaustive: bool, own: Candidate | None) -> Best:
+    def run(self) -> Best:
         """All stages; returns the best, and keeps it."""
-        self.exhaustive = exhaustive
+        exhaustive = self.settings.exhaustive
         default = Trial(Candidate(), estimate=self.ranking.default)
         self.trials.append(default)
         self.prepare(default)
@@ -230,11 +245,13 @@ class Search:
         self.want = default.kernel().to_numpy()
         self.sample(default, _FIRST)
         try:
-            self.screen([*([own] if own else []), *self.neighbours()], _SCREENED, ranked=False)
+            self.screen(
+                [*([self.own] if self.own else []), *self.neighbours()], _SCREENED, ranked=False
+            )
             self.screen(self.alone(), _SCREENED)
-            self.screen(self.combined(exhaustive), _COMBINED)
-            if "schedule" in self.over:
-                self.screen(self.joint(exhaustive), 1.0 if exhaustive else _JOINED)
+            self.screen(self.combined(), _COMBINED)
+            if "schedule" in self.settings.over:
+                self.screen(self.joint(), 1.0 if exhaustive else _JOINED)
             self.race()
         except KeyboardInterrupt:
             self.say("stopped; the best so far is returned")
@@ -249,21 +266,21 @@ class Search:
 
     def alone(self) -> list[Candidate]:
         """One change at a time: formats and layouts with the default schedule, and schedules."""
-        found = self.formats() if "format" in self.over else []
-        if "layout" in self.over:
+        found = self.formats() if "format" in self.settings.over else []
+        if "layout" in self.settings.over:
             for name, tensor in self.changeable():
                 found += [
                     Candidate("", ((name, text_of(tensor.format, layout)),), "layout")
                     for layout in layouts(tensor)
                 ]
-        if "schedule" in self.over:
+        if "schedule" in self.settings.over:
             found += self.schedules(self.stmt, ())
             known = statistics_of(self.stmt.assignment)
-            texts = buckets(self.stmt, known, "format" in self.over)
+            texts = buckets(self.stmt, known, "format" in self.settings.over)
             found += [Candidate(text, (), "buckets") for text in texts]
         return found
 
-    def combined(self, exhaustive: bool) -> Iterator[Candidate]:
+    def combined(self) -> Iterator[Candidate]:
         """The formats and layouts that did best, for all operands together; or all of them."""
         choices = []
         for name, tensor in self.changeable():
@@ -273,7 +290,7 @@ class Search:
             own = [(tensor.format.with_layout(AOS), tensor.format.layout)]
             found = [*own, *(_parsed(t.candidate.formats[0][1]) for t in mine)]
             formats, kinds = (list(dict.fromkeys(each)) for each in zip(*found, strict=True))
-            if not exhaustive:
+            if not self.settings.exhaustive:
                 formats, kinds = formats[: 1 + _OPTIONS], kinds[: 1 + _OPTIONS]
             texts = [text_of(format, kind) for format, kind in product(formats, kinds)]
             choices.append([(name, text) for text in texts])
@@ -281,12 +298,12 @@ class Search:
         for chosen in product(*choices):
             yield Candidate("", tuple(c for c in chosen if c not in unchanged), "combination")
 
-    def joint(self, exhaustive: bool) -> Iterable[Candidate]:
+    def joint(self) -> Iterable[Candidate]:
         """The schedules of the combinations that did best, or of all."""
         formats = [t for t in self.trials if t.candidate.formats and not t.candidate.schedule]
         sound = [t for t in formats if t.samples and t.statement is not None]
         sound.sort(key=lambda t: t.cost(self.uses))
-        for trial in sound if exhaustive else sound[:_FORMATS]:
+        for trial in sound if self.settings.exhaustive else sound[:_FORMATS]:
             if trial.statement is not None:
                 yield from self.schedules(trial.statement, trial.candidate.formats)
 
@@ -303,10 +320,10 @@ class Search:
 
     def schedules(self, stmt: Statement, formats: tuple[tuple[str, str], ...]) -> list[Candidate]:
         """The schedules of a statement, in an order that does not favour one recipe."""
-        share = 1.0 if self.exhaustive else _ENUMERATED
+        share = 1.0 if self.settings.exhaustive else _ENUMERATED
         gpu, until = self.target.gpu, perf_counter() + share * self.budget
         found: list[Candidate] = []
-        for made, name in schedules(stmt, gpu, self.more):
+        for made, name in schedules(stmt, gpu, self.settings.more):
             if found and perf_counter() > until:
                 break
             candidate = Candidate(made.commands, formats, name)
@@ -321,7 +338,7 @@ class Search:
         for name, operand in self.tensors():
             if operand.format.is_dense or operand.ndim < 2:
                 continue
-            most = self.memory * plain_bytes(operand)
+            most = self.settings.memory * plain_bytes(operand)
             for choice in choices(operand):
                 if choice.format == operand.format.with_layout(AOS):
                     continue
@@ -346,9 +363,10 @@ class Search:
         trials = self.ranking.trials(new, known, self.planned) if ranked else list(map(Trial, new))
         self.trials += [trial for trial in trials if trial.dropped]
         waiting = [trial for trial in trials if not trial.dropped]
-        batch = max(1, available_cpus())
-        with ThreadPoolExecutor(batch) as pool:
-            while waiting and perf_counter() < limit:
+        most, each = max(1, available_cpus()), 0.0  # each: seconds that a candidate takes
+        with ThreadPoolExecutor(most) as pool:
+            while waiting and (left := limit - (begun := perf_counter())) > 0:
+                batch = int(min(most, max(1, left / each))) if each else min(most, _FIRST)
                 some, waiting = waiting[:batch], waiting[batch:]
                 self.trials += some
                 list(pool.map(self.prepare, some))  # compiled together, measured one by one
@@ -356,6 +374,7 @@ class Search:
                     if trial.kernel is not None:
                         self.sample(trial, 1)
                         self.judge(trial)
+                each = (perf_counter() - begun) / len(some)
                 self.progress()
         for trial in waiting:
             trial.dropped = "no time left to try it"
@@ -441,6 +460,7 @@ class Search:
         if kernel is None:
             return
         if not trial.samples:
+            trial.found = perf_counter() - self.begun
             self.clock.sample(kernel, 0)  # the second call prepares what repeated ones use
         for _ in range(count):
             about = min(trial.samples, default=0.0)
@@ -461,8 +481,7 @@ class Search:
     def keep(self, best: Trial, default: Trial) -> None:
         """Record the outcome for searches, and the best schedule alone for compilations."""
         signature = self.signature()
-        stored = [t for t in self.trials if t.kernel is not None and not t.candidate.formats]
-        stored = [t for t in stored if not t.candidate.in_buckets]
+        stored = [t for t in self.trials if t.kernel is not None and not t.candidate.converts]
         alone = min(stored, key=lambda t: t.seconds, default=default)
         if alone is not default and not alone.beats(default, self.uses):
             alone = default
@@ -492,7 +511,8 @@ class Search:
 
     def say(self, line: str) -> None:
         """Replace the line of progress."""
-        if self.shows:
+        shows = self.settings.progress
+        if sys.stderr.isatty() if shows is None else shows:
             sys.stderr.write(f"\r{line:<{min(100, _columns())}}\r" if not line else f"\r{line}")
             sys.stderr.flush()
 

@@ -186,7 +186,8 @@ def _recipes_for_gpu() -> Iterator[tuple[str, Recipe]]:
 def _sgap() -> Iterator[tuple[str, Recipe]]:
     """The points of atomic parallelism: groups that reduce, blocks, columns of a thread.
 
-    A row has as many threads as a group, or more: then several groups of it add to an entry.
+    A row has as many threads as a group, or more: then several groups of it add to an entry. These
+    threads may take several rows, one after the other.
     """
     groups = (2, 4, 8, 16, 32)
     for group, threads, col in product(groups, (128, 256, 512), (1, 2, 4)):
@@ -195,3 +196,6 @@ def _sgap() -> Iterator[tuple[str, Recipe]]:
         for share in groups:
             if share >= group:
                 yield "atomic_parallel", partial(point, row=1 / share)
+    for turns, group, threads, col in product((2, 4), groups, (128, 256, 512), (1, 2, 4)):
+        point = partial(r.atomic_parallel, col=col, group=group, threads=threads)
+        yield "atomic_parallel", partial(point, row=1 / group, turns=turns)

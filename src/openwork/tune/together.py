@@ -13,7 +13,7 @@ from openwork.tensor.learnt import Signature
 from openwork.tensor.statement import Statement
 from openwork.tune.best import Best
 from openwork.tune.candidate import Candidate
-from openwork.tune.search import Search, started
+from openwork.tune.search import Search, Settings
 from openwork.tune.trial import Trial
 
 _APART = 0.6  # of the budget: each statement by itself; then candidates of one for all
@@ -75,10 +75,10 @@ def search_all(stmts: Sequence[Statement], budget: float = 10.0, **options: Any)
     stmts = list(stmts)
     if not stmts:
         raise ScheduleError("there are no statements to search for", code="E303")
-    exhaustive = bool(options.pop("exhaustive", False))
-    options.pop("again", None)
+    options.pop("again", None)  # all are measured in any case
+    settings = Settings(budget, **{**options, "more": tuple(options.get("more", ()))})
     end = perf_counter() + budget
-    searches = [started(stmt, budget, **options) for stmt in stmts]
+    searches = [Search.of(stmt, settings) for stmt in stmts]
     signatures = [search.signature() for search in searches]
     if len({signature.text for signature in signatures}) > 1:
         raise ScheduleError(
@@ -86,12 +86,11 @@ def search_all(stmts: Sequence[Statement], budget: float = 10.0, **options: Any)
             code="E303",
             hint="search for each by itself: ow.tune.search(statement)",
         )
-    for n, (search, stmt) in enumerate(zip(searches, stmts, strict=True)):
+    for n, search in enumerate(searches):
         share = (end - budget * (1 - _APART) - perf_counter()) / (len(stmts) - n)
         search.budget = max(0.0, share)
         search.deadline = perf_counter() + search.budget
-        own = Candidate(stmt.commands, (), "yours") if stmt.commands else None
-        search.run(exhaustive, own)
+        search.run()
     return _joined(searches, signatures, end)
 
 

@@ -22,6 +22,7 @@ class Trial:
         kernel: its kernel.
         conversion: seconds that its conversions took.
         samples: seconds of calls.
+        found: seconds from the start of the search to the first of them.
         dropped: why it is out; "" while it is not.
     """
 
@@ -32,6 +33,7 @@ class Trial:
     conversion: float = 0.0
     samples: list[float] = field(default_factory=list)
     dropped: str = ""
+    found: float = 0.0
 
     @property
     def seconds(self) -> float:

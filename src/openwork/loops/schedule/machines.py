@@ -117,6 +117,7 @@ class Occupancy:
 
     resident: int  # all that fit
     fewest: int  # launch bounds for the most loads in flight
+    small_block: int  # threads of a block whose warps each have a row: they end at about one time
     staged: int  # ... where wide terms are staged in shared memory, or for many loads in flight
     tensor: int  # launch bounds for kernels along a tensor's rows
     tensor_rows: int  # rows of a tensor per block
@@ -161,7 +162,13 @@ H200 = Gpu(
     multiprocessors=132,
     block=256,
     occupancy=Occupancy(
-        resident=2048, fewest=512, staged=1024, tensor=768, tensor_rows=8, tensor_unroll=8
+        resident=2048,
+        fewest=512,
+        small_block=64,
+        staged=1024,
+        tensor=768,
+        tensor_rows=8,
+        tensor_unroll=8,
     ),
     caches=Caches(beside_staged=96_000, alone=208_000, l2=40_000_000, sector=32, reused=1.2),
     load=Load(

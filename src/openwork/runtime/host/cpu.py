@@ -35,7 +35,12 @@ def cpu_identity() -> str:
 
 def cpu_digest() -> str:
     """A short name for the CPU's features."""
-    return hashlib.sha256(cpu_identity().encode()).hexdigest()[:16]
+    return _digest(cpu_identity())
+
+
+@cache
+def _digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def gathers_are_fast(identity: str | None = None, mitigated: str | None = None) -> bool:

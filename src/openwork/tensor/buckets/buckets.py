@@ -35,6 +35,7 @@ class Buckets:
         statements: one for each bucket, with its schedule.
         bounds: the longest row of each bucket but the last.
         text: the call that makes them, as Python.
+        decision: where this choice comes from, if it was not written down.
     """
 
     statements: tuple[Any, ...]
@@ -43,6 +44,7 @@ class Buckets:
     _split: Split = field(repr=False)
     _partition: Partition = field(repr=False)
     _make: Make = field(repr=False, compare=False)
+    decision: str = field(default="", compare=False)
 
     def compile(
         self, target: str = "cpu", *, deterministic: bool = False, loader: Loader | None = None
@@ -106,6 +108,8 @@ class BucketKernel:
             f"statement: {show(self._buckets._split.written)}",
             f"in buckets, by the lengths of the rows of {self._whole}:",
         ]
+        if self._buckets.decision:
+            lines.insert(1, f"  {self._buckets.decision}")
         parts: Sequence[Any] = [None] * len(self._kernels)
         if self._operand is not None and self._operand._storage is not None:
             parts = self._buckets._partition.of(self._operand._storage)
