@@ -112,7 +112,9 @@ def test_other_operands() -> None:
     np.testing.assert_array_equal(kernel().to_numpy(), X[ROWS])
     np.testing.assert_array_equal(kernel(rows=ROWS[:2]).to_numpy(), X[ROWS[:2]])
     np.testing.assert_array_equal(kernel(x=X[::-1].copy()).to_numpy(), X[::-1][ROWS])
-    with pytest.raises(ow.ShapeError, match=r"E207: x\[rows\[i\]\] reads coordinate 9 of mode 0 of x"):
+    with pytest.raises(
+        ow.ShapeError, match=r"E207: x\[rows\[i\]\] reads coordinate 9 of mode 0 of x"
+    ):
         kernel(rows=np.array([0, 9]))
     with pytest.raises(ow.ShapeError, match="E207"):
         kernel(rows=np.array([-1, 2]))

@@ -41,7 +41,8 @@ def call(
         case "reduce":
             return _reduction(word, _known(name, operators, "operator"), args, span)
         case "border":
-            return bordered(*_exactly(2, word, args), span)
+            element, value = _exactly(2, word, args)
+            return bordered(element, value, span)
         case "complex":
             return _complex(_exactly(2, word, args))
     op = operators.get(word)

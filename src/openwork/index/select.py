@@ -47,17 +47,21 @@ def window(var: IndexVar, bounds: Sequence[Expr], span: Span | None) -> Affine:
     >>> print(window(IndexVar("i"), [Literal(2), Literal(9), Literal(3)], None))
     i(2,9,3)
     """
-    values = [each.value for each in bounds if isinstance(each, Literal)]
+    values = [
+        each.value
+        for each in bounds
+        if isinstance(each, Literal)
+        and isinstance(each.value, int)
+        and not isinstance(each.value, bool)
+    ]
     start, stop, step = (*values, 1)[:3] if len(values) in (2, 3) else (0, 0, 0)
-    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (start, stop, step))
-    if len(values) != len(bounds) or not whole or not 0 <= start < stop <= _LIMIT or step < 1:
+    if len(values) != len(bounds) or not 0 <= start < stop <= _LIMIT or step < 1:
         raise ParseError(
             f"{var} takes a window of whole numbers: a start, a stop behind it, perhaps a step",
             code="E104",
             span=span,
             hint=f"for example {var}(2,5) or {var}(0,10,2)",
         )
-    start, stop, step = int(start), int(stop), int(step)
     return Affine(start, step, var, -(-(stop - start) // step))
 
 

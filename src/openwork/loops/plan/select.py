@@ -150,8 +150,7 @@ def _placed(expr: Expr, made: _Selections) -> tuple[Expr, Pending]:
         waiting.extend(each for each in passing if each not in waiting)
         return _reduced(inner, [each for each in pending if each not in passing])
 
-    new = cast(Expr, map_children(expr, change))
-    return new, waiting
+    return map_children(expr, change), waiting
 
 
 def _passes(around: Expr, op: Op) -> bool:
