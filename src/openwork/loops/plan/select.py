@@ -35,7 +35,7 @@ from openwork.index.nodes import (
     Selected,
     TensorVar,
 )
-from openwork.index.within import within
+from openwork.index.absence import within
 from openwork.tree import Node, map_children, walk
 
 Coordinate = Affine | Access

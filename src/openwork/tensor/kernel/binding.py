@@ -22,7 +22,7 @@ from openwork.tensor.convert.convert import convert, convert_blocks
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for
-from openwork.tensor.kernel.selections import check_bounds, give_extents, made
+from openwork.tensor.rearrange.selections import check_bounds, give_extents, made
 
 Shape = tuple[int | None, ...]
 
