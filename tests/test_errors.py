@@ -574,6 +574,13 @@ def test_an_integer_to_a_negative_power() -> None:
         n**n
 
 
+@provokes("E517")
+def test_a_triangle_with_a_zero_on_its_diagonal() -> None:
+    A = ow.tensor([[1.0, 0.0], [2.0, 0.0]], format="CSR", name="A")
+    with refused("E517", ow.DataError, "(1, 1)", "of A", hint="unit_diagonal"):
+        ow.solve_triangular(A, [1.0, 2.0])
+
+
 @provokes("E601")
 def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENWORK_CC", "/no/such/compiler")

@@ -185,6 +185,7 @@ CODES: dict[str, str] = {
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E515": "an integer is raised to a negative power",
     "E516": "data that breaks an assumption of a type: offsets, lengths, or indices",
+    "E517": "a triangular matrix with a zero on its diagonal, which a solve divides by",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",
