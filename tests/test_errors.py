@@ -192,8 +192,8 @@ def test_laws_that_are_false_or_missing() -> None:
     with refused("E111", ow.ParseError, "far cannot reduce", at=place, hint="associative=True"):
         compiled(text, far=bare)
     given = {name: t for name, t in tensors().items() if name in "xy"}
-    with refused("E111", ow.ParseError, "no semiring min_max", hint="min_plus"):
-        ow.parse("y(i) = x(i)", semiring="min_max", **given)
+    with refused("E111", ow.ParseError, "no semiring min_most", hint="min_plus"):
+        ow.parse("y(i) = x(i)", semiring="min_most", **given)
 
 
 @provokes("E112")
@@ -582,6 +582,13 @@ def test_an_integer_to_a_negative_power() -> None:
         n**n
 
 
+@provokes("E517")
+def test_a_triangle_with_a_zero_on_its_diagonal() -> None:
+    A = ow.tensor([[1.0, 0.0], [2.0, 0.0]], format="CSR", name="A")
+    with refused("E517", ow.DataError, "(1, 1)", "of A", hint="unit_diagonal"):
+        ow.solve_triangular(A, [1.0, 2.0])
+
+
 @provokes("E601")
 def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENWORK_CC", "/no/such/compiler")
@@ -757,6 +764,15 @@ def test_parallel_maps_that_do_not_nest() -> None:
     program = sk.parse("nFun n. fun x: [float]_n. x :>> mapThreads(fun(e => e + 1))")
     with refused("E708", ow.PatternError, "a GPU has no mapThreads", hint="mapGlobal"):
         program.compile(target="cuda-emulated")
+
+
+@provokes("E709")
+def test_a_program_that_is_no_statement() -> None:
+    program = sk.parse("nFun n. fun x: [float]_n. x :>> slide(2) :>> map(reduce(+, 0))")
+    with refused("E709", ow.PatternError, "slide(2, 1) is nothing that index notation has"):
+        program.to_statement()
+    with refused("E709", ow.PatternError, "the type of no format", hint="offsets or lengths"):
+        sk.format_of(sk.float32)
 
 
 @provokes("E710")

@@ -186,6 +186,7 @@ CODES: dict[str, str] = {
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E515": "an integer is raised to a negative power",
     "E516": "data that breaks an assumption of a type: offsets, lengths, or indices",
+    "E517": "a triangular matrix with a zero on its diagonal, which a solve divides by",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",
@@ -203,6 +204,7 @@ CODES: dict[str, str] = {
     "E706": "a function where a value is needed, or the wrong number of arguments",
     "E707": "a natural that is none, or an impossible size of pieces",
     "E708": "parallel maps that do not nest as their target requires",
+    "E709": "a program that is no statement, or the reverse, or a type of no format",
     "E710": "a pattern that cannot be compiled",
     "E900": "a fault inside Openwork",
 }

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from openwork.algebra.operators import SEMIRINGS, Op, Semiring
+from openwork.algebra.operators import Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
 from openwork.format.formats import Format, as_format
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.index.terms import as_expr
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan.plan import Plan
@@ -31,6 +31,7 @@ from openwork.tensor.buckets.choice import BucketChoice
 from openwork.tensor.contraction.blas import matrix_product
 from openwork.tensor.contraction.kernel import Stepwise
 from openwork.tensor.contraction.steps import Cutting
+from openwork.tensor.draw.html import statement_html
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.machine import this_cpu
@@ -328,6 +329,27 @@ class Statement(Schedulable):
     def __repr__(self) -> str:
         return f"<Statement {self}>"
 
+    def _repr_html_(self) -> str:
+        """The loops, a colour for each, for notebooks."""
+        return statement_html(str(self), str(self.loops), self.commands)
+
+    # Textbook wrong calls
+
+    def __call__(self, *args: object, **operands: object) -> NoReturn:
+        raise ParseError(
+            "a statement is not called: it says what to compute",
+            code="E112",
+            hint="stmt.compile()(...) computes it, ow.compute(text, A=A, ...) does both at once",
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("run", "compute", "evaluate", "to_numpy", "numpy", "result"):
+                more = ".to_numpy()" if "numpy" in name else ""
+                name += f"'; write 'stmt.compile()(){more}"
+            raise AttributeError(f"a Statement has no attribute '{name}'")
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Statement)
@@ -415,7 +437,7 @@ def parse(
         tensors[undeclared.name] = undeclared
     assignment = _with_semiring(parse_assignment(text, tensors, operators), semiring)
     if undeclared is not None:
-        zero = None if semiring is None else _semiring(semiring).zero
+        zero = None if semiring is None else semiring_named(semiring).zero
         wanted = None if format is None else as_format(format)
         maker = next((type(t.source) for t in tensors.values() if t.source is not None), Operand)
         assignment = inferred(assignment, zero, wanted, maker)
@@ -435,21 +457,4 @@ def _renamed(tensor: Any, name: str) -> TensorVar:
 
 
 def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> Assignment:
-    return assignment if semiring is None else under(_semiring(semiring), assignment)
-
-
-def _semiring(semiring: object) -> Semiring:
-    """A semiring, perhaps by its name."""
-    if isinstance(semiring, Semiring):
-        return semiring
-    if not isinstance(semiring, str):
-        raise ParseError(
-            f"{semiring!r} is not a semiring", code="E111", hint=f"such as {', '.join(SEMIRINGS)}"
-        )
-    if semiring not in SEMIRINGS:
-        raise ParseError(
-            f"there is no semiring {semiring}",
-            code="E111",
-            hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring defines more",
-        )
-    return SEMIRINGS[semiring]
+    return assignment if semiring is None else under(semiring_named(semiring), assignment)

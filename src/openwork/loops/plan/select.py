@@ -21,6 +21,7 @@ from openwork.algebra.types import BOOL, DType, Number, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import AffineLevel, Compressed, Dense, Singleton
+from openwork.index.absence import within
 from openwork.index.checks import moved_modes
 from openwork.index.nodes import (
     Access,
@@ -35,7 +36,6 @@ from openwork.index.nodes import (
     Selected,
     TensorVar,
 )
-from openwork.index.absence import within
 from openwork.tree import Node, map_children, walk
 
 Coordinate = Affine | Access

@@ -14,8 +14,8 @@ from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.formats import dense
 from openwork.format.levels import is_hashed
-from openwork.index.nodes import Access, Apply, Assignment, TensorVar
 from openwork.index.absence import within
+from openwork.index.nodes import Access, Apply, Assignment, TensorVar
 from openwork.loops.absent import vanishes
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan.assembly import Shared, accesses_of

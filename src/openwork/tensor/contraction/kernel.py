@@ -9,6 +9,7 @@ from openwork.errors import ShapeError
 from openwork.index.nodes import Assignment
 from openwork.index.show import show
 from openwork.loops.nodes import Sequence as InSequence, Stmt
+from openwork.tensor.draw.html import kernel_html
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.symbolic import SymbolicPlan
 
@@ -76,8 +77,17 @@ class Stepwise(Kernel):
     def __repr__(self) -> str:
         return f"<Kernel {show(self._whole)}, in {len(self._steps)} steps>"
 
-    def __call__(self, /, *, out: Any = None, **operands: Any) -> Any:
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return kernel_html(show(self._whole), str(self.loops), self._told, self.source)
+
+    def __call__(self, /, *positional: Any, out: Any = None, **operands: Any) -> Any:
         """Compute the result, as other kernels do."""
+        if positional:
+            names = ", ".join(f"{name}={name}" for name in self._own)
+            raise ShapeError(
+                "operands of a kernel go by name", code="E203", hint=f"write kernel({names})"
+            )
         for name in operands:
             if name not in self._own:
                 raise ShapeError(
