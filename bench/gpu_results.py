@@ -29,7 +29,7 @@ from gpu_matrices import from_lengths, matrices, rmat, skewed
 
 import openwork as ow
 from gpu import geometric, median
-from openwork.loops.schedule.machines import H200
+from openwork.recipes.devices.tables import H200
 from openwork.tensor import statement
 
 OUT = Path(os.environ.get("OUT", "bench/out"))

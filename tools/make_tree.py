@@ -42,6 +42,7 @@ LAYERS = (
     "program/lower",
     "program/device",
     "program/interpret",
+    "recipes/devices",
     "recipes",
     "render",
     "render/c",

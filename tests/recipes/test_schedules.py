@@ -18,9 +18,9 @@ from tests.gpu.nvrtc import compile_text, library, registers
 
 import openwork as ow
 from openwork import recipes as r
-from openwork.loops.schedule.machines import H200
 from openwork.pipeline import CompiledCuda
-from openwork.tensor import statement
+from openwork.recipes.devices.tables import H200
+from openwork.tensor.kernel.gpu import GpuTarget
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(0)
@@ -394,7 +394,7 @@ def test_statements_other_than_products_have_recipes(text: str) -> None:
 def test_long_rows_that_are_alike_are_walked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they reach further than a cache; not where they are near the diagonal, or differ."""
     load, caches = replace(H200.load, much=0), replace(H200.caches, reused=0.2)
-    monkeypatch.setattr(statement, "H200", replace(H200, load=load, caches=caches))
+    monkeypatch.setattr(GpuTarget, "table", replace(H200, load=load, caches=caches))
     for reaches, longest, groups in ((60_000, 60, True), (300, 60, False), (60_000, 6_000, False)):
         lengths = np.full(600, 60)
         lengths[0] = longest
