@@ -81,6 +81,11 @@ fuzz-arrays: setup guard-library ## corrupt one array at a time, on every way in
 	LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s -n $(JOBS) tests/tensor/exchange/test_arrays_fuzz.py
 
+.PHONY: array-api
+array-api: setup ## compare our array API namespace with the reference, function by function
+	$(PY) -m pip install --quiet --no-deps --upgrade --target out/array-api array-api-strict
+	PYTHONPATH=out/array-api $(PYTEST) tests/array_api
+
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
 	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_units.py tests/gpu/test_real_data_gpu.py
 	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/random/test_emulated.py \

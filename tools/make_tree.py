@@ -59,6 +59,7 @@ LAYERS = (
     "tensor/buckets",
     "tensor",
     "tensor/functions",
+    "array_api",
     "tensor/files/lines",
     "tensor/files",
     "tune",

@@ -140,14 +140,13 @@ def test_functions_of_numpy() -> None:
     assert np.shares_memory(np.asarray(x), x.to_numpy())
     assert not np.shares_memory(np.array(x), x.to_numpy())
     assert np.asarray(x, dtype="float32").dtype == np.float32
-    for call in (np.asarray, np.linalg.norm, lambda t: np.allclose(t, t)):
+    for call in (np.asarray, np.median, np.linalg.inv):
         with pytest.raises(TypeError, match=r"sparse|ufunc"):
             call(A)
     for equal in (np.array_equal, np.array_equiv):
         assert equal(x, A0)
         assert not equal(x, A0 + 1)
-        with pytest.raises(TypeError, match="sparse"):
-            equal(A0, A)
+        assert equal(A0, A) and not equal(A0 + 1, A)
     assert np.shape(A) == np.shape(x) == (4, 4)
     np.testing.assert_array_equal(np.concatenate([x, A0]), np.concatenate([A0, A0]))
     np.testing.assert_array_equal(np.dot(A0, x), A0 @ A0)

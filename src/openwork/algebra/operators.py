@@ -54,6 +54,7 @@ class Op:
     multiplies: bool = False  # multiplication, which hardware fuses with an addition
     lanewise: bool = False  # has SIMD instructions for floats, which round as scalar ones do
     natural: int | None = None  # this argument must not be negative for integers
+    real: bool = False  # takes real numbers only
     cheap: bool = False  # costs less than a mispredicted branch
     symbol: str | None = None  # infix spelling, when there is one
     definition: object = None  # an expression over parameters, if the user defined it
@@ -92,6 +93,12 @@ class Op:
             return meaning(self.name, tuple(kinds)).result
         if self.typing is None:
             return promote(*kinds)
+        if self.real and any(strong(kind).kind == "c" for kind in kinds):
+            raise ParseError(
+                f"{self.name} is not defined for complex numbers",
+                code="E108",
+                hint="compute with ow.real(e) and ow.imag(e)",
+            )
         return resolved_types(self.typing, tuple(kinds), self.name)[-1]
 
     def argument_type(self, kinds: Sequence[Kind], position: int) -> DType:
@@ -178,6 +185,10 @@ def _unary(name: str, ufunc: np.ufunc, symbol: str | None = None, cheap: bool = 
     return Op(name, 1, ufunc=ufunc, typing=ufunc, symbol=symbol, cheap=cheap)
 
 
+def _of_reals(name: str, ufunc: np.ufunc, arity: int = 1, **laws: Any) -> Op:
+    return Op(name, arity, ufunc=ufunc, typing=ufunc, real=True, **laws)
+
+
 def _compare(
     name: str, symbol: str, ufunc: np.ufunc, when_less: bool = False, mirror: str | None = None
 ) -> Op:
@@ -255,6 +266,19 @@ ABS = _unary("abs", np.absolute, cheap=True)
 SQRT, EXP, LOG = _unary("sqrt", np.sqrt), _unary("exp", np.exp), _unary("log", np.log)
 SIN, COS, TAN = _unary("sin", np.sin), _unary("cos", np.cos), _unary("tan", np.tan)
 TANH, FLOOR, CEIL = _unary("tanh", np.tanh), _unary("floor", np.floor), _unary("ceil", np.ceil)
+# Of C's mathematical library, by its names and those of the array API standard.
+EXP2, EXPM1 = _of_reals("exp2", np.exp2), _of_reals("expm1", np.expm1)
+LOG2, LOG10 = _of_reals("log2", np.log2), _of_reals("log10", np.log10)
+LOG1P, CBRT = _of_reals("log1p", np.log1p), _of_reals("cbrt", np.cbrt)
+ASIN, ACOS = _of_reals("asin", np.arcsin), _of_reals("acos", np.arccos)
+ATAN, ATAN2 = _of_reals("atan", np.arctan), _of_reals("atan2", np.arctan2, 2)
+SINH, COSH = _of_reals("sinh", np.sinh), _of_reals("cosh", np.cosh)
+ASINH, ACOSH = _of_reals("asinh", np.arcsinh), _of_reals("acosh", np.arccosh)
+ATANH, HYPOT = _of_reals("atanh", np.arctanh), _of_reals("hypot", np.hypot, 2, commutes=True)
+# Halves are rounded to even numbers.
+TRUNC, ROUND = _of_reals("trunc", np.trunc), _of_reals("round", np.rint)
+SIGN = _of_reals("sign", np.sign)
+COPYSIGN = _of_reals("copysign", np.copysign, 2, left_annihilator=0)
 CONJ = _unary("conj", np.conjugate)
 REAL = Op("real", 1, ufunc=_real, typing=np.absolute)
 IMAG = Op("imag", 1, ufunc=_imag, typing=np.absolute)
@@ -275,6 +299,8 @@ BUILTIN: dict[str, Op] = {
         *(ADD, SUB, MUL, DIV, POW, MIN, MAX, AND, OR, XOR, NOT, NEG, ABS, SQRT, EXP, LOG),
         *(FLOOR_DIVIDE, REMAINDER, BITWISE_AND, BITWISE_OR, BITWISE_XOR, INVERT),
         *(LEFT_SHIFT, RIGHT_SHIFT),
+        *(EXP2, EXPM1, LOG2, LOG10, LOG1P, CBRT, ASIN, ACOS, ATAN, ATAN2, SINH, COSH),
+        *(ASINH, ACOSH, ATANH, HYPOT, TRUNC, ROUND, SIGN, COPYSIGN),
         *(SIN, COS, TAN, TANH, FLOOR, CEIL, CONJ, REAL, IMAG, LT, LE, GT, GE, EQ, NE, SELECT),
     )
 }

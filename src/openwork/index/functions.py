@@ -17,6 +17,8 @@ from openwork.index.terms import Term, any_terms, applied, as_expr
 
 __all__ = [
     "abs_", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil",
+    "exp2", "expm1", "log2", "log10", "log1p", "cbrt", "asin", "acos", "atan", "atan2",
+    "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "trunc", "round", "sign", "copysign",
     "conj", "real", "imag", "pow", "minimum", "maximum", "select", "cast",
     "eq", "ne", "lt", "le", "gt", "ge",
     "logical_and", "logical_or", "logical_xor", "logical_not",
@@ -88,6 +90,106 @@ def floor(e: object) -> Term:
 def ceil(e: object) -> Term:
     """The nearest integer that is not below."""
     return elements(ops.CEIL, e)
+
+
+def exp2(e: object) -> Term:
+    """Two to the power of an element."""
+    return elements(ops.EXP2, e)
+
+
+def expm1(e: object) -> Term:
+    """The exponential less 1, exact for small elements."""
+    return elements(ops.EXPM1, e)
+
+
+def log2(e: object) -> Term:
+    """The logarithm to base 2."""
+    return elements(ops.LOG2, e)
+
+
+def log10(e: object) -> Term:
+    """The logarithm to base 10."""
+    return elements(ops.LOG10, e)
+
+
+def log1p(e: object) -> Term:
+    """The logarithm of 1 more than an element, exact for small ones."""
+    return elements(ops.LOG1P, e)
+
+
+def cbrt(e: object) -> Term:
+    """The cube root."""
+    return elements(ops.CBRT, e)
+
+
+def asin(e: object) -> Term:
+    """The inverse sine."""
+    return elements(ops.ASIN, e)
+
+
+def acos(e: object) -> Term:
+    """The inverse cosine."""
+    return elements(ops.ACOS, e)
+
+
+def atan(e: object) -> Term:
+    """The inverse tangent."""
+    return elements(ops.ATAN, e)
+
+
+def sinh(e: object) -> Term:
+    """The hyperbolic sine."""
+    return elements(ops.SINH, e)
+
+
+def cosh(e: object) -> Term:
+    """The hyperbolic cosine."""
+    return elements(ops.COSH, e)
+
+
+def asinh(e: object) -> Term:
+    """The inverse hyperbolic sine."""
+    return elements(ops.ASINH, e)
+
+
+def acosh(e: object) -> Term:
+    """The inverse hyperbolic cosine."""
+    return elements(ops.ACOSH, e)
+
+
+def atanh(e: object) -> Term:
+    """The inverse hyperbolic tangent."""
+    return elements(ops.ATANH, e)
+
+
+def trunc(e: object) -> Term:
+    """The nearest integer towards zero."""
+    return elements(ops.TRUNC, e)
+
+
+def round(e: object) -> Term:
+    """The nearest integer; the even one of two."""
+    return elements(ops.ROUND, e)
+
+
+def sign(e: object) -> Term:
+    """1, 0 or -1, as an element is above, at or below zero."""
+    return elements(ops.SIGN, e)
+
+
+def atan2(y: object, x: object) -> Term:
+    """The angle of the point with these coordinates."""
+    return elements(ops.ATAN2, y, x)
+
+
+def hypot(a: object, b: object) -> Term:
+    """The length of the hypotenuse: `sqrt(a * a + b * b)`, without overflow."""
+    return elements(ops.HYPOT, a, b)
+
+
+def copysign(a: object, b: object) -> Term:
+    """The size of one element with the sign of another."""
+    return elements(ops.COPYSIGN, a, b)
 
 
 def conj(e: object) -> Term:

@@ -36,6 +36,13 @@ $inline $ctype ${name}_$type($ctype a, $ctype b) {
 }
 """
 
+_SIGN = """\
+// 1, 0 or -1; NaN stays, as in NumPy.
+$inline $ctype sign_$type($ctype a) {
+  return a != a ? a : ($ctype)((a > 0) - (a < 0));
+}
+"""
+
 _LESS_COMPLEX = """\
 // Complex numbers in lexicographic order; not a number in any part is in no order, as in NumPy.
 $inline $bool ${name}_$type($ctype a, $ctype b) {
@@ -211,7 +218,7 @@ _INTEGERS = {
 }
 OPERATOR_HELPERS = frozenset(
     (
-        *("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge"),
+        *("min", "max", "add_inf", "add_minus_inf", "lt", "le", "gt", "ge", "sign"),
         *("widened", "halved"),
         *_INTEGERS,
     )
@@ -225,6 +232,8 @@ def operator_text(name: str, type: str, d: Dialect) -> str:
     match name:
         case "min" | "max":
             return d.fill(_EXTREME, type, name=name, sign="<>"[name == "max"])
+        case "sign":
+            return d.fill(_SIGN, type)
         case "widened" | "halved":
             return d.fill(_WIDENED if name == "widened" else _HALVED, type)
         case "add_inf" | "add_minus_inf":

@@ -108,7 +108,14 @@ _BITS = {
 }  # fmt: skip
 # Operators that C lacks, or leaves undefined for some arguments.
 _CALLED = ("floor_divide", "remainder", "left_shift", "right_shift", "pow")
-_FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh")
+_FUNCTIONS = (
+    "sqrt", "exp", "log", "sin", "cos", "tan", "tanh",
+    "exp2", "expm1", "log2", "log10", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh",
+    "asinh", "acosh", "atanh",
+)  # fmt: skip
+_FUNCTIONS_OF_TWO = ("atan2", "hypot", "copysign")
+# Integers are whole already.
+_WHOLE = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 
 
 def operator(
@@ -140,8 +147,10 @@ def operator(
         return f"{use(name, type)}({args[0][0]}, {args[1][0]})", ATOM
     if name in _CALLED and not (name == "pow" and is_float(type)):
         return f"{use(name, type)}({args[0][0]}, {args[1][0]})", ATOM
-    if name == "pow":
-        return f"{d.library}pow{suffix_of(type)}({args[0][0]}, {args[1][0]})", ATOM
+    if name == "pow" or name in _FUNCTIONS_OF_TWO:
+        return f"{d.library}{name}{suffix_of(type)}({args[0][0]}, {args[1][0]})", ATOM
+    if name == "sign":
+        return f"{use(name, type)}({args[0][0]})", ATOM
     return _unary(name, args[0], types[0], type, d)
 
 
@@ -187,8 +196,8 @@ def _unary(name: str, arg: Spelled, source: str, type: str, d: Dialect) -> Spell
         return arg if name == "real" else constant(0, type, d)
     if name == "conj":
         return d.conjugate.of(arg, type=d.types[source]) if is_complex(source) else arg
-    if name in ("floor", "ceil"):
-        return _call(name, arg, source, d) if is_float(source) else arg
+    if name in _WHOLE:
+        return _call(_WHOLE[name], arg, source, d) if is_float(source) else arg
     if name in _FUNCTIONS:
         return _call(name, arg, type, d)
     raise InternalError(f"{d.name} has no spelling for the operator {name}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from math import prod
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +25,7 @@ from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import matmul, matmul_again
 from openwork.tensor.convert.pack import to_numbers
 from openwork.tensor.elementwise import NUMBERS, elementwise, operation
+from openwork.tensor.exchange.elsewhere import ELSEWHERE
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.exchange.interop import Wish, storage_from
 from openwork.tensor.operand import Operand, auto_name
@@ -48,6 +50,9 @@ _REDUCING = {
     if each is op
 }  # fmt: skip
 
+# What accumulates by an operator, as in `np.add.accumulate`.
+_RUNNING: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # of NumPy, and what computes them on tensors
 
 
@@ -59,6 +64,10 @@ def implements(*functions: Any) -> Callable[[Function], Function]:
         return function
 
     return register
+
+
+class IsSparse(TypeError):
+    """NumPy asked for the array of a sparse tensor, which is not made implicitly."""
 
 
 class Arraylike(Overloaded, Operand):
@@ -124,6 +133,9 @@ class Arraylike(Overloaded, Operand):
         if not self.order:
             raise TypeError(f"{self.name} is a scalar and has no length")
         return int(self.storage.shape[0])
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
 
     def __iter__(self) -> Iterator[Self]:
         return (self._selected(n) for n in range(len(self)))
@@ -422,9 +434,9 @@ class Arraylike(Overloaded, Operand):
         axes = check_axes((axis1, axis2), self.order, self._name)
         return self._over(diagonal(self.storage, offset, axes, self._name))
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None) -> Self:
         """The sum of the diagonal."""
-        return self.diagonal(offset, axis1, axis2).sum(-1)
+        return self.diagonal(offset, axis1, axis2).sum(-1, dtype)
 
     def nonzero(self) -> tuple[Array, ...]:
         """The coordinates of all elements that are not zero, an array for each mode."""
@@ -443,6 +455,70 @@ class Arraylike(Overloaded, Operand):
         0
         """
         return self._over(without_fill(self.storage, tol))
+
+    # Methods that NumPy has as functions, too, which find ours
+
+    def round(self, decimals: int = 0) -> Self:
+        """Elements rounded to so many decimals, halves to even digits."""
+        made: Self = FUNCTIONS[np.round](self, decimals)
+        return made
+
+    __round__ = round
+
+    def __divmod__(self, other: Any) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def cumsum(self, axis: int | None = None, dtype: object = None) -> Self:
+        """The sum of all elements up to each, along a mode or in row-major order; dense."""
+        made: Self = FUNCTIONS[np.cumsum](self, axis, dtype)
+        return made
+
+    def cumprod(self, axis: int | None = None, dtype: object = None) -> Self:
+        """The product of all elements up to each, along a mode or in row-major order; dense."""
+        made: Self = FUNCTIONS[np.cumprod](self, axis, dtype)
+        return made
+
+    def take(self, indices: Any, axis: int | None = None) -> Self:
+        """The elements at these places along a mode, or in row-major order."""
+        made: Self = FUNCTIONS[np.take](self, indices, axis)
+        return made
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Self:
+        """Every element so many times in a row, along a mode or in row-major order."""
+        made: Self = FUNCTIONS[np.repeat](self, repeats, axis)
+        return made
+
+    def count_nonzero(self, axis: Axis = None) -> Any:
+        """How many elements are not zero, stored zeros left out."""
+        return FUNCTIONS[np.count_nonzero](self, axis)
+
+    def tolist(self) -> Any:
+        """All elements as nested lists of Python's numbers."""
+        return self.to_numpy().tolist()
+
+    # SciPy's names
+
+    def toarray(self) -> Array:
+        """The tensor as a NumPy array: SciPy's name of `to_numpy`."""
+        return self.to_numpy()
+
+    todense = toarray
+
+    def multiply(self, other: Any) -> Any:
+        """The product element by element: SciPy's name of `*`."""
+        return self * other
+
+    def power(self, exponent: Any) -> Any:
+        """The elements to a power: SciPy's name of `**`."""
+        return self**exponent
+
+    if not TYPE_CHECKING:  # it would let every name pass
+
+        def __getattr__(self, name: str) -> Any:
+            """Names of other libraries that are none of ours are told with what to write."""
+            instead = ELSEWHERE.get(name)
+            tail = f"; write {instead}" if instead else ""
+            raise AttributeError(f"a Tensor has no attribute {name!r}{tail}", name=name, obj=self)
 
     # Scalars
 
@@ -495,7 +571,7 @@ class Arraylike(Overloaded, Operand):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The array that NumPy uses; SciPy calls it for operands that are not its matrices."""
         if not self.format.is_dense:
-            raise TypeError(
+            raise IsSparse(
                 f"{self.name} is sparse and is not made dense implicitly: call .to_numpy() for an "
                 "array, .to_scipy() for a SciPy matrix, or ow.tensor(...) for the other operand"
             )
@@ -508,16 +584,37 @@ class Arraylike(Overloaded, Operand):
 
     __array_priority__ = 20.0  # SciPy leaves `matrix * tensor` to us
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard, as a module."""
+        space = import_module("openwork.array_api")
+        if api_version not in (None, *space.VERSIONS):
+            raise ValueError(f"{api_version!r} is none of {', '.join(space.VERSIONS)}")
+        return space
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Self:
+        """The tensor on `"cpu"` or `"cuda"`: the standard's name of `to`."""
+        return self.to(device)  # type: ignore[attr-defined,no-any-return]
+
     def __array_ufunc__(  # type: ignore[override]  # terms have none
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **more: Any
     ) -> Any:
         """NumPy's universal functions, by our operators: `np.sqrt(A)`, `np.add(A, B)`."""
         made: Any = NotImplemented
-        if method == "__call__" and not more:
-            made = self._called(ufunc, inputs)
-        elif method == "reduce" and ufunc in _REDUCING:
+        wanted = more.pop("dtype", None)
+        if more.get("where", False) is True:
+            more.pop("where")
+        if method == "reduce" and ufunc in _REDUCING:
             axis = more.pop("axis", 0)
-            made = getattr(self, _REDUCING[ufunc])(axis, **more)
+            made = FUNCTIONS[getattr(np, _REDUCING[ufunc])](self, axis, wanted, **more)
+        elif method == "accumulate" and ufunc in _RUNNING:
+            made = FUNCTIONS[_RUNNING[ufunc]](inputs[0], more.pop("axis", 0), wanted)
+        elif method in ("__call__", "outer") and not more:
+            given: Sequence[Any] = (
+                inputs if method == "__call__" else _crossed(*map(self._operand, inputs))
+            )
+            if wanted is not None:
+                given = [self._operand(each).astype(wanted) for each in given]
+            made = self._called(ufunc, given)
         if made is NotImplemented or out is None:
             return made
         (place,) = out
@@ -531,38 +628,49 @@ class Arraylike(Overloaded, Operand):
         if ufunc is np.matmul:
             left, right = inputs
             return left @ right if isinstance(left, Arraylike) else right.__rmatmul__(left)
-        if ufunc in UFUNCS:
+        if ufunc in UFUNCS and not (UFUNCS[ufunc].real and self._all_dense(inputs)):
             return self.__openwork_apply__(UFUNCS[ufunc], inputs)
-        if ufunc is np.square:
-            return self * self
-        if ufunc is np.positive:
-            return self
-        if any(isinstance(each, Arraylike) and not each.format.is_dense for each in inputs):
+        if ufunc in FUNCTIONS:
+            return FUNCTIONS[ufunc](*inputs)
+        if not self._all_dense(inputs):
             raise ParseError(
                 f"np.{ufunc.__name__} is not an operator of sparse tensors",
                 code="E112",
-                hint="there are " + ", ".join(sorted(each.__name__ for each in UFUNCS)),
+                hint="ow.operator defines one; there are "
+                + ", ".join(sorted(each.__name__ for each in UFUNCS)),
             )
         arrays = [np.asarray(each) for each in inputs]
         result = ufunc(*arrays)
         return self.wrap(result) if not isinstance(result, tuple) else result
 
+    @staticmethod
+    def _all_dense(inputs: Sequence[Any]) -> bool:
+        """Whether NumPy could compute with these operands itself."""
+        return all(
+            each.format.is_dense if isinstance(each, Arraylike) else not sparse.issparse(each)
+            for each in inputs
+        )
+
     def __array_function__(
         self, function: Any, types: Sequence[type], args: Any, kwargs: Any
     ) -> Any:
-        """NumPy's functions: by one of ours, or with a dense tensor as `__array__`.
-
-        Two of them would take a sparse tensor's refusal as "not equal".
-        """
+        """NumPy's functions: by one of ours, or with a dense tensor as `__array__`."""
         if function in FUNCTIONS:
             return FUNCTIONS[function](*args, **kwargs)
         if not all(issubclass(each, (Arraylike, np.ndarray)) for each in types):
             return NotImplemented
-        if function in (np.array_equal, np.array_equiv):
-            for each in (*args, *kwargs.values()):
-                if isinstance(each, Arraylike):
-                    np.asarray(each)  # raises if it is sparse
-        return function.__wrapped__(*args, **kwargs)
+        try:
+            return function.__wrapped__(*args, **kwargs)
+        except IsSparse as error:
+            raise TypeError(
+                f"{function.__module__}.{function.__name__} has no form for sparse tensors; "
+                "A.to_numpy() is a dense array for it, A.to_scipy() a matrix of SciPy's"
+            ) from error
+
+
+def _crossed(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two tensors shaped so that every element of one meets every element of the other."""
+    return left.reshape((*left.shape, *[1] * right.order)), right
 
 
 def _without(out: object) -> None:

@@ -353,7 +353,10 @@ class Tensor(Arraylike):
             args = [arg if isinstance(arg, ARGUMENTS) else self._operand(arg) for arg in args]
             if any(arg is NotImplemented for arg in args):
                 return NotImplemented
-        return self.made(elementwise(operation(op), args))
+        made = self.made(elementwise(operation(op), args))
+        if op.compares and not made.format.is_dense and made.device == "cpu":
+            return made.prune()  # what does not hold is not stored
+        return made
 
     def equals(self, other: object) -> bool:
         """Whether `other` has the same shape and values, whatever its format and element type.

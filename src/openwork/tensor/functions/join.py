@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from openwork.algebra import operators as ops
-from openwork.errors import ShapeError
+from openwork.errors import ParseError, ShapeError
 from openwork.tensor.arraylike import implements
 from openwork.tensor.functions.einsum import einsum
 from openwork.tensor.rearrange.broadcast import check_axes
 from openwork.tensor.rearrange.shape import flipped, joined, rolled, tiled, triangle
+from openwork.tensor.reductions import REDUCTIONS
 from openwork.tensor.tensor import Tensor
 
 
@@ -248,20 +249,64 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     return given.transpose(order)
 
 
+# Of these, NumPy's own code would ask for an array.
+
+
 def _method(name: str) -> Any:
     def call(tensor: Any, *args: Any, **more: Any) -> Any:
         return getattr(as_tensor(tensor), name)(*args, **more)
 
+    call.__name__ = name
+    call.__doc__ = getattr(Tensor, name).__doc__
     return call
 
 
-# Of these, NumPy's own code would ask for an array.
-for _name in ("transpose", "reshape", "ravel", "squeeze", "swapaxes", "diagonal", "trace",
-              "nonzero", "clip", "sum", "prod", "min", "max", "any", "all", "mean", "var", "std",
-              "argmin", "argmax", "real", "imag"):  # fmt: skip
-    if _name not in ("real", "imag"):
-        implements(getattr(np, _name))(_method(_name))
-implements(np.real)(lambda a: a.real)
-implements(np.imag)(lambda a: a.imag)
+def _reducing(name: str) -> Any:
+    """A reduction with NumPy's further arguments."""
+    plain, op = _method(name), REDUCTIONS[name]
+
+    def call(
+        a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Tensor:  # fmt: skip
+        if where is not True or out is not None:
+            raise ParseError(
+                f"{name} of a tensor has no where= and no out=",
+                code="E112",
+                hint=f"np.where(mask, A, {op.identity}).{name}(...)",
+            )
+        more = {} if dtype is None else {"dtype": dtype}
+        made: Tensor = plain(a, axis, keepdims=keepdims, **more)
+        return made if initial is None else made.__openwork_apply__(op, (made, initial))
+
+    call.__doc__ = plain.__doc__
+    return call
+
+
+_METHODS = (
+    *("transpose", "reshape", "ravel", "squeeze", "swapaxes", "diagonal", "trace", "nonzero"),
+    *("clip", "mean", "var", "std", "argmin", "argmax", "astype", "copy"),
+)
+for _name in _METHODS:
+    implements(getattr(np, _name))(_method(_name))
+for _name in REDUCTIONS:
+    implements(getattr(np, _name))(_reducing(_name))
+implements(np.real)(lambda a: as_tensor(a).real)
+implements(np.imag)(lambda a: as_tensor(a).imag)
 implements(np.dot)(lambda a, b: as_tensor(a).dot(as_tensor(b)))
 implements(np.einsum)(lambda text, *tensors: einsum(text, *tensors))
+implements(np.argwhere)(lambda a: np.stack(as_tensor(a).nonzero(), axis=-1))
+implements(np.flatnonzero)(lambda a: as_tensor(a).ravel().nonzero()[0])
+implements(np.shape)(lambda a: as_tensor(a).shape)
+implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
+implements(np.ndim)(lambda a: as_tensor(a).order)
+implements(np.array_repr, np.array_str, np.array2string)(lambda a, *args, **more: repr(a))
+
+
+@implements(np.select)
+def select_of(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
+    """The choice of the first condition that holds, element by element; else the default."""
+    made = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        made = where(condition, choice, made)
+    return as_tensor(made)

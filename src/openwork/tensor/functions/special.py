@@ -27,6 +27,20 @@ def zeros(shape: object, dtype: object = "float64", format: Format | str | None 
     return empty(shape, dtype, format)
 
 
+def ones(shape: object, dtype: object = "float64", format: Format | str | None = None) -> Tensor:
+    """A tensor of ones: dense, or a sparse one without entries, whose fill is 1."""
+    return full(shape, 1, dtype, format)
+
+
+def from_dense(array: object, format: Format | str = "CSR", fill: Number | None = None) -> Tensor:
+    """The elements of a dense array that differ from `fill`, in a sparse format.
+
+    >>> from_dense([[0, 3], [4, 0]], "CSC").nnz
+    2
+    """
+    return tensor(array, format, fill=fill)
+
+
 def full(
     shape: object, value: Number, dtype: object = None, format: Format | str | None = None
 ) -> Tensor:
@@ -38,6 +52,37 @@ def full(
     if format is None or as_format(format).is_dense:
         return tensor(np.full(check_shape(shape), value, dtype), format)  # type: ignore[call-overload]
     return empty(shape, np.asarray(value).dtype if dtype is None else dtype, format, fill=value)
+
+
+def _like(prototype: Any, dtype: Any, shape: Any) -> tuple[Any, Any, Any]:
+    """The shape, type and format of a tensor like `prototype`."""
+    given = prototype if isinstance(prototype, Tensor) else Tensor.wrap(prototype)
+    wanted = given.shape if shape is None else check_shape(shape)
+    same = len(wanted) == given.order and not given.format.is_dense
+    return wanted, given.dtype if dtype is None else dtype, given.format if same else None
+
+
+@implements(np.full_like)
+def full_like(a: Any, fill_value: Number, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    """One value, in the shape, type and format of another tensor."""
+    wanted, kind, format = _like(a, dtype, shape)
+    return full(wanted, fill_value, kind, format)
+
+
+@implements(np.zeros_like, np.empty_like)
+def zeros_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    """Zeros in the shape, type and format of another tensor: a sparse one without entries.
+
+    >>> zeros_like(eye(3)).nnz
+    0
+    """
+    return full_like(a, 0, dtype, shape=shape)
+
+
+@implements(np.ones_like)
+def ones_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    """Ones in the shape, type and format of another tensor."""
+    return full_like(a, 1, dtype, shape=shape)
 
 
 def eye(
@@ -77,6 +122,12 @@ def diag(v: Any, k: int = 0) -> Tensor:
     coords = np.stack([place, place]).astype(np.int64)
     coords[1 if k > 0 else 0] += abs(k)
     return tensor((coords, values), "CSR", shape=(size, size))
+
+
+@implements(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    """The matrix with all elements of a tensor on its `k`-th diagonal, stored as CSR."""
+    return diag((v if isinstance(v, Tensor) else Tensor.wrap(v)).ravel(), k)
 
 
 def random(

@@ -245,7 +245,9 @@ def without_fill(storage: Storage, tolerance: float) -> Storage:
         return convert(storage, storage.format)
     coords, values = unpack(host)
     with np.errstate(invalid="ignore"):
-        kept = ~(np.abs(values - host.fill) <= tolerance) & ~(values == host.fill)
+        kept = ~(values == host.fill)
+        if host.dtype.kind != "b":
+            kept &= ~(np.abs(values - host.fill) <= tolerance)
     if host.fill != host.fill:
         kept &= values == values
     return on_device_of(

@@ -1,0 +1,25 @@
+"""Names of other libraries that tensors do not have, and what does the same here."""
+
+ELSEWHERE = {
+    "data": "A.to_coo()[1], or A.to_scipy(share=True).data",
+    "indices": "A.to_scipy(share=True).indices",
+    "indptr": "A.to_scipy(share=True).indptr",
+    "row": "A.to_coo()[0][0]",
+    "col": "A.to_coo()[0][1]",
+    "coords": "A.to_coo()[0]",
+    "values": "A.to_coo()[1]",
+    "tocsr": "A.to('CSR'), or A.to_scipy() for SciPy's matrix",
+    "tocsc": "A.to('CSC'), or A.to_scipy() for SciPy's matrix",
+    "tocoo": "A.to('COO(2)'), or A.to_scipy() for SciPy's matrix",
+    "tobsr": "A.to(ow.BSR(r, c)), or A.to_scipy() for SciPy's matrix",
+    "getrow": "A[i]",
+    "getcol": "A[:, j]",
+    "setdiag": "A + ow.diag(v)",
+    "eliminate_zeros": "A.prune(), which gives a new tensor",
+    "sum_duplicates": "nothing: entries are there once",
+    "sort_indices": "nothing: entries are in order",
+    "sort": "np.sort(A), which gives a new tensor",
+    "sparse": "A.to_scipy()",
+    "numpy": "A.to_numpy()",
+    "cuda": "A.to('cuda')",
+}
