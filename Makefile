@@ -58,6 +58,10 @@ test: setup ## run the tests, the docstring examples and the examples of the doc
 test-optimized: setup ## the same, with every kernel compiled as for users, which takes half as long again
 	OPENWORK_TEST_OPTIMIZE=-O3 $(PYTEST) -n $(JOBS) --dist worksteal
 
+.PHONY: test-choices
+test-choices: setup ## the tests with every combination of what they else take in pairs
+	OPENWORK_EVERY_CHOICE=1 $(PYTEST) -n $(JOBS) --dist worksteal
+
 .PHONY: test-layouts
 test-layouts: setup ## run every combination of entry type, layouts, format, statement and target (hours)
 	$(PYTEST) -n $(JOBS) --dist worksteal -m layouts tests/whole/test_layouts.py

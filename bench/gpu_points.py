@@ -48,6 +48,10 @@ def points(dtype: str, columns: int) -> Iterator[tuple[str, Point]]:
     for vector, unroll, resident in product(vectors, (4, 8, 16), (None, 1024, 512)):
         more = {"vector": vector, "unroll": unroll, "resident": resident}
         yield f"rows v{vector} u{unroll} r{resident}", partial(r.spmm_rows, **more)
+    for vector, unroll, at_once, threads in product(vectors[:2], (4, 8), (1, 2, 4), (64, 256)):
+        more = {"vector": vector, "unroll": unroll, "at_once": at_once, "threads": threads}
+        if -(-columns // vector) * at_once <= 32:
+            yield f"rows v{vector} u{unroll} o{at_once} t{threads}", partial(r.spmm_rows, **more)
     for each, unroll, resident in product((4, 8, 16, 32, 64), (4, 8, 16), (None, 1024, 512)):
         if each >= unroll:
             more = {"unroll": unroll, "resident": resident}

@@ -73,6 +73,9 @@ def _of_columns(columns: int, dtype: str) -> Iterator[Point]:
     for vector, unroll, resident in product((None, 2, 1), (4, 8, 16), (None, 1024, 512)):
         if unroll < 16 or not few:
             yield partial(r.spmm_rows, vector=vector, unroll=unroll, resident=resident)
+    for at_once, threads in product((2, 4), (64, 256)):
+        more = {"threads": threads, "resident": 1024, "at_once": at_once}
+        yield partial(r.spmm_rows, unroll=8, **more)
     for each, unroll in product((4, 8, 16, 32, 64, 128), (1, 4, 8)):
         for vector in (None, 1) if wide and unroll < 8 else (None,):
             if each >= unroll and each <= (16 if few else 128):

@@ -8,8 +8,9 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,7 @@ from openwork.runtime.gpu import emulator
 from openwork.runtime.host import launch
 from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import set_num_threads
+from openwork.tensor.eager import KERNELS
 from openwork.tensor.kernel import machine
 
 REPO = Path(__file__).resolve().parent.parent
@@ -167,6 +169,23 @@ def data_file(data_dir: Path) -> Callable[[str], Path]:
         return data_dir / name
 
     return find
+
+
+_compared: dict[Hashable, Any] = {}
+
+
+@pytest.fixture
+def compared_with_the_reference(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every call compares its result with the reference evaluator's.
+
+    Kernels that do are kept apart: others that are kept between tests must not slow down, and those
+    of other tests compare nothing.
+    """
+    monkeypatch.setenv("OPENWORK_CHECK", "1")
+    monkeypatch.setattr(KERNELS, "_kernels", _compared)
+    KERNELS.losses += 1
+    yield
+    KERNELS.losses += 1
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import openwork as ow
-from openwork import pipeline
+from openwork import pipeline, skeletons as sk
 from openwork.errors import CODES
 from openwork.program.gpu_nodes import Kernel
 from openwork.program.nodes import Block
@@ -375,6 +375,13 @@ def test_a_result_that_cannot_be_assembled_so() -> None:
 def test_loops_that_are_not_nested_as_a_gpu_is() -> None:
     with refused("E315", ow.ScheduleError, "GPUBlock is not inside of GPUThread", hint="GPUWarp"):
         spmv().schedule("parallelize(i,GPUThread,NoRaces), parallelize(j,GPUBlock,Atomics)")
+    with refused("E315", ow.ScheduleError, "sum into a workspace of each", hint="precompute"):
+        C, B = ow.empty((3, 8), name="C"), ow.tensor(np.ones((4, 8)), name="B")
+        product = ow.parse(
+            "C(i,k) = A(i,j) * B(j,k)", C=C, A=spmv().assignment.rhs.args[0].tensor.source, B=B
+        )
+        product.schedule("""parallelize(i,GPUWarp,NoRaces), order(i,k,j),
+            parallelize(k,GPUThread,NoRaces), parallelize(j,GPUGroup,group_size=4)""")
     with refused("E315", ow.ScheduleError, "the target is a CPU", hint="cuda"):
         spmv().parallelize("i", "GPUThread").compile()
 
@@ -567,6 +574,13 @@ def test_an_integer_to_a_negative_power() -> None:
         n**n
 
 
+@provokes("E517")
+def test_a_triangle_with_a_zero_on_its_diagonal() -> None:
+    A = ow.tensor([[1.0, 0.0], [2.0, 0.0]], format="CSR", name="A")
+    with refused("E517", ow.DataError, "(1, 1)", "of A", hint="unit_diagonal"):
+        ow.solve_triangular(A, [1.0, 2.0])
+
+
 @provokes("E601")
 def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENWORK_CC", "/no/such/compiler")
@@ -667,6 +681,89 @@ def test_a_kernel_that_computes_something_else(monkeypatch: pytest.MonkeyPatch) 
         spmv()
 
 
+# --- Programs of patterns ----------------------------------------------------------------------
+
+
+@provokes("E516")
+def test_data_that_breaks_an_assumption_of_a_type() -> None:
+    rows = sk.parse(
+        "nFun n. fun o: [int]_{n + 1}. fun v: [i -> [float]_{toNat(o@(i + 1) - o@i)}]_n. "
+        "v :>> map(reduce(+, 0))"
+    ).compile()
+    values = np.ones(3, "float32")
+    with refused("E516", ow.DataError, "row 1 of v has -1 elements", hint="must not fall"):
+        rows(o=np.array([0, 2, 1, 3], "int32"), v=values)
+    with refused("E516", ow.DataError, "v has 3 elements", "add up to 4", hint="without gaps"):
+        rows(o=np.array([0, 2, 4], "int32"), v=values)
+    with refused("E516", ow.DataError, "o@0 is 1", hint="subtract"):
+        rows(o=np.array([1, 2, 4], "int32"), v=values)
+
+
+@provokes("E701")
+def test_a_text_that_is_no_program_of_patterns() -> None:
+    text = "nFun n. fun x: [float]_n. x :>> map(fun(e => e *)) :>> reduce(+, 0)"
+    with refused("E701", ow.PatternError, "expected an expression", "found ')'", at=None):
+        sk.parse(text)
+    with refused("E701", ow.PatternError, "expected a type", hint="float32"):
+        sk.parse("fun x: number. x")
+
+
+@provokes("E702")
+def test_a_name_that_a_program_does_not_define() -> None:
+    with refused("E702", ow.PatternError, "y is not defined", hint="defined are: x"):
+        sk.parse("nFun n. fun x: [float]_n. zip(x, y) :>> map(*)")
+    with refused("E702", ow.PatternError, "m is no natural", hint="nFun m"):
+        sk.parse("nFun n. fun x: [float]_m. x")
+
+
+@provokes("E703")
+def test_types_that_do_not_agree() -> None:
+    with refused("E703", ow.PatternError, "float32 has no part .1"):
+        sk.parse("nFun n. fun x: [float]_n. x :>> map(fun(e => e.1))")
+
+
+@provokes("E704")
+def test_lengths_that_do_not_agree() -> None:
+    text = "nFun n. nFun m. fun x: [float]_n. fun y: [int]_m. zip(x, y)"
+    words = ("[float32]_n and [int32]_m", "n is not m, they differ by n - m")
+    with refused("E704", ow.PatternError, *words, hint="until the lengths agree"):
+        sk.parse(text)
+
+
+@provokes("E705")
+def test_an_index_outside_its_array() -> None:
+    with refused("E705", ow.PatternError, "index n is below the length n", hint="below"):
+        sk.parse("nFun n. fun x: [float]_n. x@n")
+
+
+@provokes("E706")
+def test_a_function_where_a_value_is_needed() -> None:
+    n = sk.nats("n")
+    with refused("E706", ow.PatternError, "a function stands where a value is needed"):
+        sk.program({"x": sk.array(n, sk.float32)}, lambda x: sk.reduce(sk.add, 0))
+    with refused("E706", ow.PatternError, "no target 'gpu'", hint="cuda-emulated"):
+        sk.program({"x": sk.array(n, sk.float32)}, lambda x: x).compile(target="gpu")
+
+
+@provokes("E707")
+def test_a_natural_that_is_none() -> None:
+    with refused("E707", ow.PatternError, "toNat needs an integer, not float32"):
+        sk.parse("nFun n. fun x: [float]_n. fun y: [i -> [float]_{toNat(x@i)}]_n. y")
+
+
+@provokes("E708")
+def test_parallel_maps_that_do_not_nest() -> None:
+    program = sk.parse("nFun n. fun x: [float]_n. x :>> mapThreads(fun(e => e + 1))")
+    with refused("E708", ow.PatternError, "a GPU has no mapThreads", hint="mapGlobal"):
+        program.compile(target="cuda-emulated")
+
+
+@provokes("E710")
+def test_a_pattern_that_cannot_be_compiled() -> None:
+    with refused("E710", ow.PatternError, "reduce combines numbers", hint="transpose"):
+        sk.parse("nFun n. fun x: [[float]_n]_n. x :>> reduceSeq(fun(a => fun(b => a)), 0)")
+
+
 # --- All of them -------------------------------------------------------------------------------
 
 
@@ -686,7 +783,7 @@ def test_no_other_code_is_raised() -> None:
 def test_families_are_told_apart_by_the_first_digit() -> None:
     families = {
         "1": ow.ParseError, "2": ow.ShapeError, "3": ow.ScheduleError, "4": ow.FormatError,
-        "5": ow.DataError, "6": ow.ToolchainError, "9": ow.InternalError,
+        "5": ow.DataError, "6": ow.ToolchainError, "7": ow.PatternError, "9": ow.InternalError,
     }  # fmt: skip
     for code in CODES:
         assert families[code[1]].code == f"E{code[1]}00"

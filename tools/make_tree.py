@@ -62,6 +62,10 @@ LAYERS = (
     "array_api",
     "tensor/files/lines",
     "tensor/files",
+    "skeletons/language",
+    "skeletons/lower",
+    "skeletons/run",
+    "skeletons",
     "tune",
     "ui",
 )

@@ -10,6 +10,8 @@ array([0., 1., 2.])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from openwork._version import __version__
 from openwork.algebra.operators import (
     ADD,
@@ -36,6 +38,7 @@ from openwork.errors import (
     InternalError,
     OpenworkError,
     ParseError,
+    PatternError,
     ScheduleError,
     ShapeError,
     ToolchainError,
@@ -149,6 +152,7 @@ from openwork.loops.relations import BoundType
 from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor import entry
+from openwork.tensor.arraylike import FUNCTIONS
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.functions.compute import compute
 from openwork.tensor.functions.einsum import einsum
@@ -203,6 +207,7 @@ from openwork.tensor.functions.special import (
     zeros,
     zeros_like,
 )
+from openwork.tensor.functions.triangular import solve_triangular
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement, assign, parse
 from openwork.tensor.tensor import Tensor
@@ -215,17 +220,39 @@ abs = abs_
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded when it is first used, to keep the import short: files, and the tuner."""
-    if name == "tune":
-        return import_module("openwork.tune")
+    """What is loaded when it is first used, to keep the import short: files, tuner, patterns."""
+    if name in ("skeletons", "tune"):
+        return import_module(f"openwork.{name}")
     if name not in ("read", "write"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead(name)}")
     found = globals()[name] = getattr(import_module("openwork.tensor.files"), name)
     return found
 
 
+def _instead(name: str) -> str:
+    """What does the same as a name of NumPy's or SciPy's that is none of ours."""
+    if name in _ELSEWHERE:
+        return f"; write {_ELSEWHERE[name]}"
+    numpys = getattr(np, name, None)
+    if numpys in FUNCTIONS:
+        return f"; np.{name}(A) takes tensors"
+    return ""
+
+
+# What NumPy's and SciPy's users write.
+_ELSEWHERE = {
+    **dict.fromkeys(("array", "asarray", "as_tensor", "from_numpy"), "ow.tensor(obj)"),
+    **dict.fromkeys(("csr_array", "csr_matrix"), 'ow.tensor(obj, "CSR")'),
+    **dict.fromkeys(("csc_array", "csc_matrix"), 'ow.tensor(obj, "CSC")'),
+    **dict.fromkeys(("coo_array", "coo_matrix"), 'ow.tensor(obj, "COO(2)")'),
+    **dict.fromkeys(("matmul", "dot"), "A @ B"),
+    "sparse": "ow.tensor(obj, format)",
+    "spsolve_triangular": "ow.solve_triangular(A, b)",
+}
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), "read", "tune", "write"})
+    return sorted({*globals(), "read", "skeletons", "tune", "write"})
 
 
 __all__ = [
@@ -298,6 +325,7 @@ __all__ = [
     "Padded",
     "ParallelUnit",
     "ParseError",
+    "PatternError",
     "Permuted",
     "Range",
     "ScheduleError",
@@ -421,5 +449,6 @@ __all__ = [
     "ones",
     "ones_like",
     "zeros_like",
+    "solve_triangular",
     "write",
 ]

@@ -116,6 +116,12 @@ class ToolchainError(UserError):
     code = "E600"
 
 
+class PatternError(UserError):
+    """A program of patterns is malformed, or its types do not agree."""
+
+    code = "E700"
+
+
 class InternalError(OpenworkError):
     """Openwork itself is at fault; please report it with the text of the statement."""
 
@@ -178,6 +184,8 @@ CODES: dict[str, str] = {
     "E510": "a file format or a plot that needs a package which is not installed",
     "E511": "a tensor on a GPU where one in main memory, or on another GPU, is needed",
     "E515": "an integer is raised to a negative power",
+    "E516": "data that breaks an assumption of a type: offsets, lengths, or indices",
+    "E517": "a triangular matrix with a zero on its diagonal, which a solve divides by",
     "E601": "no usable C compiler",
     "E602": "the compiler refused the generated code",
     "E603": "the kernel cache cannot be trusted or written",
@@ -187,5 +195,14 @@ CODES: dict[str, str] = {
     "E607": "no GPU, or no CuPy to access it",
     "E608": "a kernel failed on the GPU, or under its emulator",
     "E609": "torch is not installed",
+    "E701": "text that is not a program of patterns",
+    "E702": "a name that is not defined in a program of patterns",
+    "E703": "types of a program of patterns that do not agree",
+    "E704": "lengths of arrays that do not agree",
+    "E705": "an index that may lie outside its array",
+    "E706": "a function where a value is needed, or the wrong number of arguments",
+    "E707": "a natural that is none, or an impossible size of pieces",
+    "E708": "parallel maps that do not nest as their target requires",
+    "E710": "a pattern that cannot be compiled",
     "E900": "a fault inside Openwork",
 }

@@ -20,6 +20,7 @@ from openwork.loops.schedule.machines import Cpu, Gpu
 from openwork.loops.schedule.statistics import Statistics
 from openwork.loops.schedule.strides import in_strides
 from openwork.loops.verify import verify_loops
+from openwork.program.device.batches import with_batches
 from openwork.program.device.block_copies import with_block_copies
 from openwork.program.device.host import on_device, with_statuses, without_unread
 from openwork.program.device.tidied import tidied
@@ -205,6 +206,7 @@ def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DevicePr
     device = _device_pass("streamed.c", with_streamed_loads, device, trace)
     if aligned:
         device = _device_pass("wide.c", with_wide_loads, device, trace)
+    device = _device_pass("batches.c", with_batches, device, trace)
     device = _device_pass("tidied.c", tidied, device, trace)
     for note in device.notes:
         trace.decide(note)

@@ -9,13 +9,9 @@ from tests.random.entries import PATH
 import openwork as ow
 from openwork.algebra.entries import Entry
 
+pytestmark = pytest.mark.usefixtures("compared_with_the_reference")
+
 entry = ow.entry
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call compares its result with the reference evaluator's."""
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
 
 
 def sparse(kind: Entry, shape: tuple[int, ...], name: str, fill: float = 0) -> ow.Tensor:

@@ -183,7 +183,7 @@ def test_variables_of_one_name_are_one_object() -> None:
         "i",
         "i",
         "<index variable i>",
-        "<expression A(i,j)>",
+        "A(i,j)",
     )
 
 
@@ -314,7 +314,7 @@ def test_reductions_that_are_none(make: Callable[[], object], code: str) -> None
 
 def test_the_message_of_a_sum_over_nothing() -> None:
     assert str(refused(lambda: build.sum(a, b))) == (
-        "E112: sum runs over index variables, not over <expression A(i,j)>\n"
+        "E112: sum runs over index variables, not over A(i,j)\n"
         "  hint: for example ow.sum(j, A[i, j])"
     )
 

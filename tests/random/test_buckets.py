@@ -20,7 +20,7 @@ from tests.random.test_property import (
 
 from openwork.errors import ScheduleError
 
-CHUNKS, CASES = 4, 120
+CHUNKS, CASES = 4, 60
 _FORMATS = ("CSR", "DCSR", "COO(2)", "ELL", "Compressed, Bitmap")
 
 

@@ -38,8 +38,8 @@ from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
 from openwork.tree import Node, bottom_up, walk
 
-CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "800"))
-SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "2000"))
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "400"))
+SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "1000"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 20
 SANITIZE = ("address", "undefined") if os.environ.get("OPENWORK_SANITIZE") == "1" else ()
@@ -326,7 +326,7 @@ def test_answers_without_a_compiler(chunk: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("OPENWORK_CC", raising=False)
     monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
-    for seed in range(chunk, 400, 4):
+    for seed in range(chunk, 120, 4):
         case = case_of(seed)
         with pytest.warns(UserWarning, match="no C compiler was found"):
             kernel = statement_of(case).compile()

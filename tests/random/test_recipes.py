@@ -23,7 +23,7 @@ from openwork.errors import ScheduleError
 from openwork.pipeline import CompiledCuda
 from openwork.runtime.gpu import emulator
 
-CASES = int(os.environ.get("OPENWORK_GPU_CASES", "300"))
+CASES = int(os.environ.get("OPENWORK_GPU_CASES", "150"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 TARGET = os.environ.get("OPENWORK_GPU_TARGET", "cuda-emulated")
 CHUNKS = 6
@@ -100,7 +100,7 @@ def matrix_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     each, threads = rng.choice((1, 2, 4, 7, 16, 32)), _threads(rng)
     vector, unroll = rng.choice((None, None, 1, 2, 4, 6, 8)), rng.choice((1, 4, 8))
     group, across = rng.choice((2, 4, 8, 16, 32)), rng.choice((1, 5, 16, 64))
-    resident = rng.choice((None, 512, 768))
+    resident, at_once = rng.choice((None, 512, 768)), rng.choice((1, 1, 2, 4, 8))
     points: list[dict[str, Any]] = [
         {"nnz": each},
         {"nnz": rng.choice((1, each)), "group": group},
@@ -109,8 +109,8 @@ def matrix_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     ]
     point = {**rng.choice(points), "col": rng.choice((1, 2, 4)), "threads": threads}
     return rng.choice([
-        (f"spmm_rows({vector},{unroll},{threads},{resident})",
-         lambda s: r.spmm_rows(s, vector, unroll, threads, resident)),
+        (f"spmm_rows({vector},{unroll},{threads},{resident},{at_once})",
+         lambda s: r.spmm_rows(s, vector, unroll, threads, resident, at_once)),
         (f"spmm_positions({each},{vector},{unroll},{threads})",
          lambda s: r.spmm_positions(s, each, vector, unroll, threads)),
         (f"spmm_tiles({across},{vector},{unroll},{threads})",

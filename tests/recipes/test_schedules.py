@@ -119,6 +119,8 @@ RECIPES = {
     "TTV": lambda: r.position_split(ttv()),
     "SpMM rows": lambda: r.spmm_rows(spmm(32)),
     "rows of an outer product": lambda: r.spmm_rows(outer()),
+    "SpMM shared rows": lambda: r.spmm_rows(spmm_float32(32), unroll=8, threads=64, at_once=4),
+    "SpMM shared rows, odd columns": lambda: r.spmm_rows(spmm(5), unroll=4, threads=96, at_once=4),
     "SpMM strips": lambda: r.spmm_rows(spmm(128)),
     "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
     "SpMM positions": lambda: r.spmm_positions(spmm(32), 16),

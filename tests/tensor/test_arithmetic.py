@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.choices import in_pairs, in_turns
 
 from openwork.algebra import operators as ops
 from openwork.algebra.types import NAMES
@@ -57,9 +58,10 @@ def agrees(result: Any, expected: Any) -> None:
     np.testing.assert_allclose(result.to_numpy(), expected)
 
 
-@pytest.mark.parametrize("left", FORMATS)
-@pytest.mark.parametrize("right", FORMATS)
-@pytest.mark.parametrize("op", [*ELEMENTWISE, operator.matmul], ids=lambda op: op.__name__)
+@pytest.mark.parametrize(
+    ("left", "right", "op"),
+    in_pairs(list(FORMATS), list(FORMATS), [*ELEMENTWISE, operator.matmul]),
+)
 def test_formats_in_pairs(left: str, right: str, op: Any) -> None:
     other = S0 if op is operator.matmul else B0
     result = op(tensor(A0, format=FORMATS[left]), tensor(other, format=FORMATS[right]))
@@ -118,9 +120,10 @@ FOREIGN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
-@pytest.mark.parametrize("op", [*ELEMENTWISE, operator.matmul], ids=lambda op: op.__name__)
-@pytest.mark.parametrize("format", ["CSR", "dense"])
+@pytest.mark.parametrize(
+    ("kind", "op", "format"),
+    in_pairs(list(FOREIGN), [*ELEMENTWISE, operator.matmul], ["CSR", "dense"]),
+)
 def test_foreign_operands_on_either_side(kind: str, op: Any, format: str) -> None:
     square, other = numbers(5, 5), numbers(5, 5)
     mine, theirs = tensor(square, format=FORMATS[format]), FOREIGN[kind](other)
@@ -129,8 +132,10 @@ def test_foreign_operands_on_either_side(kind: str, op: Any, format: str) -> Non
         agrees(op(theirs, mine), op(other, square))  # others are in test_beside_others.py
 
 
-@pytest.mark.parametrize("number", [2, 2.5, 1j, True, np.float32(3), np.int64(2), np.array(2.0)])
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("number", "format"),
+    in_turns([2, 2.5, 1j, True, np.float32(3), np.int64(2), np.array(2.0)], list(FORMATS), 2),
+)
 def test_numbers_on_either_side(number: Any, format: str) -> None:
     A = tensor(A0, format=FORMATS[format])
     sparse_stays = format != "dense"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse import linalg
+from tests.choices import in_pairs
 
 import openwork as ow
 
@@ -200,18 +201,24 @@ def test_scipys_constructors_take_dense_tensors() -> None:
 # Comparing
 
 
-@pytest.mark.parametrize("format", [ow.CSR, ow.COO(2), ow.BSR(3, 3), ow.dense(2)], ids=repr)
-@pytest.mark.parametrize("name", COMPARISONS)
-def test_comparisons_are_numpys(name: str, format: Any) -> None:
-    call, A, B = COMPARISONS[name], ow.tensor(A0, format=format), ow.tensor(S0, format=ow.CSR)
-    for mine, theirs in ((B, S0), (0, 0), (2.0, 2.0), (np.float32(1), 1), (A0[0], A0[0]), (-1, -1)):
-        for result, expected in (
-            (call(A, mine), call(A0, theirs)),
-            (call(mine, A), call(theirs, A0)),
-        ):
-            assert isinstance(result, ow.Tensor)
-            assert result.dtype == bool
-            np.testing.assert_array_equal(result.to_numpy(), expected)
+COMPARED = {"CSR": ow.CSR, "COO": ow.COO(2), "BSR": ow.BSR(3, 3), "dense": ow.dense(2)}
+WITH = {"matrix": S0, "0": 0, "2.0": 2.0, "float32": np.float32(1), "row": A0[0], "-1": -1}
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "other", "swapped"),
+    in_pairs(list(COMPARISONS), list(COMPARED), list(WITH), [False, True]),
+)
+def test_comparisons_are_numpys(name: str, format: str, other: str, swapped: bool) -> None:
+    A, theirs = ow.tensor(A0, format=COMPARED[format]), WITH[other]
+    mine = ow.tensor(S0, format=ow.CSR) if other == "matrix" else theirs
+    mines, both = (A, mine), (A0, theirs)
+    if swapped:
+        mines, both = mines[::-1], both[::-1]
+    result, expected = COMPARISONS[name](*mines), COMPARISONS[name](*both)
+    assert isinstance(result, ow.Tensor)
+    assert result.dtype == bool
+    np.testing.assert_array_equal(result.to_numpy(), expected)
 
 
 def test_comparisons_stay_sparse_where_absent_entries_compare_false() -> None:

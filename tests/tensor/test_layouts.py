@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 
 import openwork as ow
 from openwork.format.formats import parse_format
@@ -261,9 +262,9 @@ def test_arguments_and_results(name: str, target: str) -> None:
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
-@pytest.mark.parametrize("result", LAYOUTS)
-@pytest.mark.parametrize("operand", LAYOUTS)
+@pytest.mark.parametrize(
+    ("operand", "result", "target"), in_pairs(LAYOUTS, LAYOUTS, ["cpu", "cuda-emulated"])
+)
 def test_sparse_results(operand: str, result: str, target: str) -> None:
     """Results that grow, that share a pattern, that are added to; and their patterns kept."""
     A = matrix(ow.CSR.with_layout(operand))
@@ -363,10 +364,10 @@ SCHEDULES = [
 
 
 @pytest.mark.needs_cc
+@pytest.mark.usefixtures("compared_with_the_reference")
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", LAYOUTS[1:])
-def test_schedules(name: str, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
+def test_schedules(name: str, schedule: str) -> None:
     A, x, y = spmv(name, "SoA", "AoSoA(4)" if name == "packed" else "SoA")
     target = "cuda-emulated" if "GPU" in schedule else "cpu"
     ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x).schedule(schedule).compile(target=target)()

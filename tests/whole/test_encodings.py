@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 from tests.random.entries import PATH
 
 import openwork as ow
+
+pytestmark = pytest.mark.usefixtures("compared_with_the_reference")
 
 entry = ow.entry
 SCALARS = ["float32", "float64"]
@@ -20,12 +23,6 @@ SPECIAL = [
     [1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0], [0, 0, 0, -1], [0, 0, 0, 0],
     [0.5, 0.5, -0.5, 0.5], [-0.5, 0.5, 0.5, 0.5], [1, 0, 1e-12, 0], [-1, 0, 0, 1e-12],
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call compares its result with the reference evaluator's."""
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
 
 
 def units(count: int, scalar: str, seed: int = 0) -> Any:
@@ -97,9 +94,9 @@ def test_conversions(scalar: str) -> None:
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize(
+    ("scalar", "layout", "target"), in_pairs(SCALARS, LAYOUTS, ["cpu", "cuda-emulated"])
+)
 def test_products_are_those_of_quaternions(scalar: str, layout: str, target: str) -> None:
     A, plain = matrix(scalar, layout), entry.quaternion(scalar)
     dense = ow.dense(1).with_layout("AoS" if layout == "packed" else layout)

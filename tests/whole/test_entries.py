@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.choices import in_turns
 
 import openwork as ow
 from openwork.algebra.entries import Entry, product
 from openwork.algebra.operators import CONJ, MUL
 
 entry = ow.entry
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.usefixtures("compared_with_the_reference")]
 
 OWN = entry.define(
     "affine",
@@ -48,12 +49,6 @@ FORMATS = {
     "CSC": ow.CSC, "LIL": ow.LIL, "DIA": ow.DIA, "BSR": ow.BSR(2, 2),
     "bitmap": ow.Format([ow.Dense, ow.Bitmap]), "dense": ow.dense(2),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call compares its result with the reference evaluator's."""
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
 
 
 def matrix(
@@ -86,13 +81,15 @@ def of_product(left: Entry, right: Entry) -> Entry:
     return made.result
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("kind", TYPES)
+ON_CPU = [(*each, "cpu") for each in in_turns(list(TYPES), list(FORMATS), 4)]
+ON_GPU = in_turns(list(TYPES)[:4], ["CSR", "SELL", "COO"], 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "format", "target"), ON_CPU + [(*each, "cuda-emulated") for each in ON_GPU]
+)
 def test_matrix_times_vector(kind: str, format: str, target: str) -> None:
     left, right = TYPES[kind]
-    if target != "cpu" and (format not in ("CSR", "SELL", "COO") or kind not in list(TYPES)[:4]):
-        pytest.skip("one of many kernels that differ in nothing")
     A, x = matrix(left, (7, 6), "A", FORMATS[format]), vector(right, 6, "x")
     y = ow.empty(7, dtype=of_product(left, right), name="y")
     made = compute("y(i) = A(i,j) * x(j)", target, y=y, A=A, x=x)
@@ -133,12 +130,15 @@ STATEMENTS: dict[str, Callable[[Entry, Entry], dict[str, ow.Tensor]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
-@pytest.mark.parametrize("text", STATEMENTS)
-@pytest.mark.parametrize("kind", TYPES)
+STATED = [(*each, "cpu") for each in in_turns(list(TYPES), list(STATEMENTS), 4)]
+STATED += [
+    (kind, text, "cuda-emulated")
+    for text, kind in in_turns(list(STATEMENTS), ["quaternion", "block"], 1)
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "target"), STATED)
 def test_statements(kind: str, text: str, target: str) -> None:
-    if target != "cpu" and kind not in ("quaternion", "block"):
-        pytest.skip("one of many kernels that differ in nothing")
     compute(text, target, **STATEMENTS[text](*TYPES[kind]))
 
 

@@ -142,6 +142,7 @@ GOLDEN: dict[str, Callable[[], ow.Statement]] = {
     "spmv_segments": lambda: r.position_segments(spmv(), 2, 16),
     "spmv_staged": lambda: r.position_staged(spmv(), 2, 8),
     "spmm_rows": lambda: r.spmm_rows(spmm()),
+    "spmm_shared_rows": lambda: r.spmm_rows(spmm(), unroll=8, threads=64, at_once=4),
     "spmm_positions": lambda: r.spmm_positions(spmm(), 16),
     "sddmm": lambda: r.sddmm(sddmm()),
     "mttkrp": lambda: r.spmm_positions(mttkrp()),

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 
 import openwork as ow
 from openwork.algebra.entries import Entry
 from openwork.render.c.dialect import C
 from openwork.render.operator_helpers import operator_text
 from openwork.runtime.host.library import load
+
+pytestmark = pytest.mark.usefixtures("compared_with_the_reference")
 
 entry = ow.entry
 KINDS = {
@@ -28,12 +31,6 @@ KINDS = {
 LAYOUTS = ["AoS", "SoA", "AoSoA(4)", "packed"]
 TARGETS = ["cpu", "cuda-emulated"]
 C16, C32 = entry.complex("float16"), entry.complex("float32")
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call compares its result with the reference evaluator's."""
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
 
 
 def matrix(kind: Entry, name: str, format: ow.Format = ow.CSR) -> ow.Tensor:
@@ -90,21 +87,21 @@ def test_what_is_stored_is_rounded_as_numpy_does(scalar: str, target: str) -> No
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_products(kind: str, layout: str, target: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "layout", "target", "scalar"),
+    in_pairs(list(KINDS), LAYOUTS, TARGETS, ["float16", "float32"]),
+)
+def test_products(kind: str, layout: str, target: str, scalar: str) -> None:
     left, right = KINDS[kind]
     dense = ow.dense(1).with_layout("AoS" if layout == "packed" else layout)
     A = matrix(left("float16"), "A", ow.SELL(4).with_layout(layout))
     wanted = A.astype(left("float32")) @ vector(right("float32"), 8)
-    for scalar in ("float16", "float32"):
-        x = vector(right(scalar), 8, dense)
-        for dtype in (wanted.dtype, wanted.dtype.over("float16")):
-            y = ow.empty(9, dtype=dtype, name="y", format=dense)
-            made = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x).compile(target=target)()
-            assert made.dtype == dtype
-            np.testing.assert_array_equal(made.to_numpy(), wanted.astype(dtype).to_numpy())
+    x = vector(right(scalar), 8, dense)
+    for dtype in (wanted.dtype, wanted.dtype.over("float16")):
+        y = ow.empty(9, dtype=dtype, name="y", format=dense)
+        made = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A, x=x).compile(target=target)()
+        assert made.dtype == dtype
+        np.testing.assert_array_equal(made.to_numpy(), wanted.astype(dtype).to_numpy())
 
 
 STATEMENTS = [
@@ -114,9 +111,11 @@ STATEMENTS = [
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("format", [ow.CSR, ow.DCSR, ow.COO(2), ow.dense(2)], ids=repr)
-@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize(
+    ("text", "format", "target"),
+    in_pairs(STATEMENTS, [ow.CSR, ow.DCSR, ow.COO(2), ow.dense(2)], TARGETS),
+    ids=str,
+)
 def test_results_in_half_precision(text: str, format: ow.Format, target: str) -> None:
     kind = entry.quaternion("float16")
     wide = entry.quaternion("float32")

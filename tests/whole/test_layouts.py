@@ -7,19 +7,18 @@ some case. Every kernel is compared with the reference evaluator.
 from __future__ import annotations
 
 import itertools
-import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 
 import openwork as ow
 from openwork.algebra.entries import Entry, product
 from openwork.algebra.types import as_dtype
 
 entry = ow.entry
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.usefixtures("compared_with_the_reference")]
 
 KINDS = (
     "quaternion", "complex", "dual", "block", "complex block", "vector", "a user's", "float",
@@ -47,12 +46,6 @@ CHOICES = (
     tuple(STATEMENTS), KINDS, LAYOUTS, LAYOUTS[:3], tuple(FORMATS), TARGETS, ("float32", "float64"),
 )  # fmt: skip
 Case = tuple[str, ...]
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call compares its result with the reference evaluator's."""
-    monkeypatch.setenv("OPENWORK_CHECK", "1")
 
 
 def types_of(kind: str, scalar: str) -> tuple[Any, Any]:
@@ -136,19 +129,7 @@ def run(case: Case) -> None:
     assert dense.layout == others
 
 
-def pairwise() -> Iterator[Case]:
-    """Cases in which every possible pair of choices occurs, each chosen for its new pairs."""
-    possible = [case for case in itertools.product(*CHOICES) if is_possible(case)]
-    cases = random.Random(0).sample(possible, 1000)  # enough to have every pair
-    pairs = [set(itertools.combinations(enumerate(case), 2)) for case in cases]
-    left = set[Any]().union(*pairs)
-    while left:
-        best = max(range(len(cases)), key=lambda n: len(pairs[n] & left))
-        left -= pairs[best]
-        yield cases[best]
-
-
-@pytest.mark.parametrize("case", list(pairwise()), ids="-".join)
+@pytest.mark.parametrize("case", in_pairs(*CHOICES, possible=is_possible), ids="-".join)
 def test_pairs_of_choices(case: Case) -> None:
     run(case)
 

@@ -118,6 +118,8 @@ def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Term:
                 )
             variables.append(node)
     if not variables:
+        if len(args) == 1 and is_tensor(args[0]):
+            raise _of_a_tensor(word)
         raise ParseError(
             f"{word} needs an index variable and an expression",
             code="E112",
@@ -128,6 +130,19 @@ def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Term:
         expr = Reduce(op, var, expr)
     _ = expr.kind
     return Term(expr)
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether `obj` is a whole tensor: it makes accesses, and is no term itself."""
+    return hasattr(obj, "__openwork_access__") and not isinstance(obj, Term)
+
+
+def _of_a_tensor(word: str) -> ParseError:
+    return ParseError(
+        f"ow.{word} runs over index variables, in expressions",
+        code="E112",
+        hint=f"of a whole tensor: A.{word}(), A.{word}(axis=0), or np.{word}(A)",
+    )
 
 
 def sum(*args: object) -> Term:
@@ -179,6 +194,8 @@ def max(*args: object) -> Term:
 def _extreme(op: Op, word: str, args: tuple[object, ...]) -> Term:
     if args and (isinstance(args[0], (tuple, list)) or as_variable(args[0]) is not None):
         return _reduction(op, word, args)
+    if len(args) == 1 and is_tensor(args[0]):
+        raise _of_a_tensor(word)
     if len(args) != 2:
         raise ParseError(f"{word} takes 2 arguments, got {len(args)}", code="E102")
     return elements(op, *args)

@@ -53,7 +53,7 @@ class Term(Overloaded):
         return str(self.node)
 
     def __repr__(self) -> str:
-        return f"<expression {show(self.node)}>"
+        return show(self.node)
 
 
 class Variable(Term):

@@ -87,9 +87,9 @@ class ByOne(Stmt):
 class Together(Stmt):
     """A reduction: every thread's `name`, combined by `op` and broadcast to all of them.
 
-    Over `lanes` adjacent threads, or over all `across` units of a block of `lanes` threads each,
-    where the threads of a unit hold the same value. Threads of several warps meet in the shared
-    memory `sums`.
+    Over `lanes` threads, each `stride` after the last, or over all `across` units of a block of
+    `lanes` threads each, where the threads of a unit hold the same value. Threads of several warps
+    meet in the shared memory `sums`. `whole`: the threads between those `stride` apart meet, too.
     """
 
     name: Name
@@ -98,6 +98,8 @@ class Together(Stmt):
     lanes: int
     across: int = 0
     sums: Array | None = None
+    stride: int = 1
+    whole: bool = True
 
 
 @dataclass(frozen=True, repr=False)

@@ -106,13 +106,19 @@ class Reduction(Node):
 
     In a parallel loop each thread has a private one, which starts at `identity`; after the loop
     they are combined into the outer one in thread order. With a `width`, `name` is an array of so
-    many elements in registers, which the code before the loop sets to `identity`.
+    many elements in registers, of this `role`, which the code before the loop sets to `identity`.
     """
 
     name: Name
     op: Op
     identity: Value
     width: int = 0
+    role: Role = Role.SCRATCH
+
+    @property
+    def array(self) -> Array:
+        """The array, with a `width`."""
+        return Array(self.name.name, self.name.type, self.role)
 
 
 @dataclass(frozen=True, repr=False)

@@ -50,6 +50,11 @@ def show_program(program: p.Program) -> str:
     return spoken("\n".join([*lines, "", *_lines(program.body)]), program.words)
 
 
+def show_expr(e: Expr) -> str:
+    """An expression as text."""
+    return _expr(e)
+
+
 def show_device(device: DeviceProgram) -> str:
     """`device` as text: the steps of the host, then each kernel."""
     lines = title(device.program.title, device.program.words)
@@ -184,8 +189,9 @@ def _simple(s: Stmt) -> str:
 def _collective(s: Stmt) -> str:
     """Collective and vector operations of GPU threads."""
     match s:
-        case Together(name=name, op=op, lanes=lanes, across=across):
+        case Together(name=name, op=op, lanes=lanes, across=across, stride=stride):
             who = f"{across} units" if across else f"{lanes} threads"
+            who += "" if stride == 1 else f", {stride} apart"
             return f"{name.name} = {op.name} of {name.name} of {who}"
         case Combine(array=array, index=index, value=value, op=op, group=group, reduction=kind):
             place = _at(array, index)

@@ -219,7 +219,7 @@ class Known:
 
     def _reduction(self, reduction: p.Reduction, loop: p.For) -> None:
         if reduction.width:
-            self.expression(p.Load(p.Array(reduction.name.name, reduction.name.type), p.Value(0)))
+            self.expression(p.Load(reduction.array, p.Value(0)))
             return
         self.expression(reduction)
         name = reduction.name

@@ -170,11 +170,30 @@ class Product:
                 if rows.alike and rows.reach * self._bytes <= gpu.caches.l2:
                     return Pick.of(sparse.spmm_rows, vector=1, unroll=8 if rows.mean >= 16 else 4)
             return self._few_columns()
+        at_once = self._at_once
+        if at_once > 1:
+            threads, resident = gpu.occupancy.small_block, gpu.occupancy.staged
+            more = {"threads": threads, "resident": resident, "at_once": at_once}
+            return Pick.of(sparse.spmm_rows, unroll=8, **more)
         if rows.even(self._bytes, self._batched) and not self._late:
             return self._along_rows()
         if self._bytes >= gpu.lengths.tiled_bytes and self._fills_tiles:
             return Pick.of(sparse.spmm_tiles)
         return self._along_positions()
+
+    @property
+    def _at_once(self) -> int:
+        """How many groups of threads share a row: with more than one, each has a batch of entries.
+
+        They fill warps, and columns fill the groups. Rows may differ in length, as long as the
+        longest ends well before a kernel along positions would.
+        """
+        rows = self.rows
+        lanes, rest = divmod(self._bytes, VECTOR)
+        if rest or lanes & (lanes - 1) or rows.mean < self._gpu.lengths.batched:
+            return 1
+        most = min(WARP // lanes if lanes <= WARP else 1, near(rows.mean / 8, 1, WARP))
+        return most if rows.ends_in_time(self._bytes, most) else 1
 
     @property
     def _late(self) -> bool:

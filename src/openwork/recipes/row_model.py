@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2
+from math import log2, sqrt
 
 from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.statistics import Rows
@@ -89,12 +89,21 @@ class RowModel:
         """
         if self.lopsided:
             return False
+        longest = self._longest(columns) * (self.gpu.times.batched if batched else 1)
+        return longest <= self._along_positions(columns)
+
+    def ends_in_time(self, columns: int, at_once: int) -> bool:
+        """The same where so many groups of threads share each row."""
+        part = self.gpu.times.batched / sqrt(at_once) * (1 if self.alike else 2)
+        return self._longest(columns) * part <= self._along_positions(columns)
+
+    def _longest(self, columns: int) -> float:
+        """The time of the longest row, with a group of threads."""
         times = self.gpu.times
         step, byte = times.step_many if self.entries >= self.gpu.load.many else times.step_few
         if self.alike:
             step, byte = times.step_alike
-        longest = self.longest * (step + columns * byte) * (times.batched if batched else 1)
-        return longest <= self._along_positions(columns)
+        return self.longest * (step + columns * byte)
 
     def _along_positions(self, columns: int) -> float:
         """The time of a kernel whose threads take equally many entries, across rows."""

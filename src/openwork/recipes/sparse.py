@@ -207,10 +207,13 @@ def spmm_rows(
     unroll: int | None = None,
     threads: int = THREADS,
     resident: int | None = None,
+    at_once: int = 1,
 ) -> S:
     """A group of threads per row, adjacent along the columns.
 
-    Of a tensor, all entries that add to one row of the result are one loop along positions.
+    Each loads `unroll` entries together, and then adds them. With `at_once`, so many such groups
+    share a row: each takes every so many-th entry, and their sums are combined at its end. Of a
+    tensor, all entries that add to one row of the result are one loop along positions.
     """
     parts = Parts(stmt)
     row, inner = parts.inside[0], list[IndexVar | str](parts.inside[1:])
@@ -223,18 +226,42 @@ def spmm_rows(
         tuned = H200.occupancy
         rows = min(rows, tuned.tensor_rows)
         unroll, resident = unroll or tuned.tensor_unroll, resident or tuned.tensor
+    turn: list[str] = []
+    if at_once > 1:
+        stmt, inner = _shared_row(stmt, parts, inner, lanes * at_once, at_once)
+        rows, turn = max(1, threads // (lanes * at_once)), ["turn"]
     stmt = stmt.split(row, "block", "warp", rows)
-    stmt = stmt.order("block", *strip, "warp", lane, *inner, part)
+    stmt = stmt.order("block", *strip, "warp", lane, *turn, *inner, part)
     stmt = stmt.precompute(product, part, "part_sum").unroll("part_sum").unroll(part)
     for loop in inner[-1:]:
         stmt = stmt.unroll(loop, unroll or 4)
     for tile in strip:
         stmt = stmt.parallelize(tile, "GPUBlock", "NoRaces")
-    return (
+    stmt = (
         stmt.parallelize("block", "GPUBlock", "NoRaces", resident=resident)
         .parallelize("warp", "GPUWarp", "NoRaces")
         .parallelize(lane, "GPUThread", "NoRaces")
     )
+    for groups_of_row in turn:
+        stmt = stmt.parallelize(groups_of_row, "GPUGroup", group_size=at_once)
+    return stmt
+
+
+def _shared_row(
+    stmt: S, parts: Parts, inner: list[IndexVar | str], threads: int, at_once: int
+) -> tuple[S, list[IndexVar | str]]:
+    """The loop along a row, split among groups that share it: `turn` is for each of them."""
+    if threads > WARP or len(inner) != 1 or not parts.one_row:
+        raise ScheduleError(
+            f"spmm_rows with {at_once} entries at once is for sums along the stored rows of a "
+            f"matrix, by {WARP} threads or fewer; here they are {threads}",
+            code="E316",
+            hint="at_once=1, or more columns for each thread",
+        )
+    (along,) = inner
+    if along != "place":
+        stmt = stmt.pos(along, "place", parts.sparse)
+    return stmt.split("place", "round", "turn", at_once), ["round"]
 
 
 def spmm_positions(

@@ -28,6 +28,7 @@ from openwork.tensor.elementwise import NUMBERS, elementwise, operation
 from openwork.tensor.exchange.elsewhere import ELSEWHERE
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.exchange.interop import Wish, storage_from
+from openwork.tensor.exchange.libraries import library_of
 from openwork.tensor.operand import Operand, auto_name
 from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as without_modes
 from openwork.tensor.rearrange.index import assign, select
@@ -687,4 +688,5 @@ def _is_array(obj: object) -> bool:
         or sparse.issparse(obj)
         or hasattr(obj, "__array_interface__")
         or hasattr(obj, "__dlpack__")
+        or library_of(obj) in ("pandas", "sparse")
     )

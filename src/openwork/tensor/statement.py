@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from openwork.algebra.operators import SEMIRINGS, Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
@@ -27,6 +27,7 @@ from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
 from openwork.tensor.buckets.buckets import BucketKernel, Buckets, bucketed
 from openwork.tensor.buckets.choice import BucketChoice
+from openwork.tensor.draw.html import statement_html
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.machine import this_cpu
@@ -290,6 +291,27 @@ class Statement(Schedulable):
 
     def __repr__(self) -> str:
         return f"<Statement {self}>"
+
+    def _repr_html_(self) -> str:
+        """The loops, a colour for each, for notebooks."""
+        return statement_html(str(self), str(self.loops), self.commands)
+
+    # Textbook wrong calls
+
+    def __call__(self, *args: object, **operands: object) -> NoReturn:
+        raise ParseError(
+            "a statement is not called: it says what to compute",
+            code="E112",
+            hint="stmt.compile()(...) computes it, ow.compute(text, A=A, ...) does both at once",
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("run", "compute", "evaluate", "to_numpy", "numpy", "result"):
+                more = ".to_numpy()" if "numpy" in name else ""
+                name += f"'; write 'stmt.compile()(){more}"
+            raise AttributeError(f"a Statement has no attribute '{name}'")
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from html import escape
 from math import prod
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
@@ -25,6 +26,7 @@ from openwork.tensor.arraylike import Arraylike
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import unpack
 from openwork.tensor.draw.cells import MOST_CELLS
+from openwork.tensor.draw.html import tensor_html
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
 from openwork.tensor.eager import assign
@@ -32,6 +34,7 @@ from openwork.tensor.elementwise import ARGUMENTS, elementwise, operation
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
+from openwork.tensor.exchange.libraries import to_networkx, to_pandas, to_pydata
 from openwork.tensor.exchange.records import contracted, expanded
 from openwork.tensor.operand import auto_name
 from openwork.tensor.statement import Statement
@@ -338,6 +341,18 @@ class Tensor(Arraylike):
         """
         return to_torch(self.storage, self._name, share)
 
+    def to_pydata(self) -> Any:
+        """The tensor as a `sparse.COO` of PyData/sparse, with its fill."""
+        return to_pydata(self._host)
+
+    def to_pandas(self) -> Any:
+        """A matrix as a pandas frame of sparse columns, a vector as a sparse series."""
+        return to_pandas(self._host, self._name)
+
+    def to_networkx(self, *, directed: bool = True) -> Any:
+        """A square matrix as a networkx graph: an edge for each entry, its value as weight."""
+        return to_networkx(self._host, self._name, directed)
+
     def rename(self, name: str | None = None) -> Self:
         """Rename the tensor, by default to a new name; returns the tensor."""
         self._name = auto_name() if name is None else name
@@ -434,6 +449,20 @@ class Tensor(Arraylike):
             return self._arrays, "no data"
         except UserError as error:
             return None, f"not computed: {error.code}: {error.message}"
+
+    def _repr_html_(self) -> str:
+        """Facts, a picture of the pattern, and how long rows are, for notebooks."""
+        storage, _ = self._seen
+        if storage is None:
+            return f"<code>{escape(repr(self))}</code>"
+        return tensor_html(storage, self.name, self._repr_svg_() or "")
+
+    def __call__(self, *indices: object) -> NoReturn:
+        raise ParseError(
+            f"{self.name} is not called",
+            code="E112",
+            hint=f"{self.name}[i, j] in Python; {self.name}(i,j) stands in text: ow.parse(...)",
+        )
 
     def _repr_svg_(self) -> str | None:
         """The drawing, for notebooks; None for tensors that are too large for one."""

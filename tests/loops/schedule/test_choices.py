@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -103,6 +104,25 @@ def test_statistics_choose_the_recipe(known: Statistics, recipe: Any) -> None:
     chosen = choose(SPMV._draft, {"A": known}, H200)
     assert chosen is not None
     assert [c.name for c in chosen.commands] == [c.name for c in recipe(SPMV)._commands]
+
+
+@pytest.mark.parametrize(
+    ("known", "groups"),
+    [
+        (Statistics(5_900_000, Rows(100_000, 980, 5e4)), 4),
+        (Statistics(1_600_000, Rows(4_096, 400, 4e3)), 4),
+        (Statistics(4_000_000, Rows(300_000, 12, 1e4)), 1),  # too short
+        (Statistics(860_000, Rows(200, 7_700, 3e4)), 1),  # the longest would end late
+    ],
+)
+def test_groups_share_rows_that_are_long_enough(known: Statistics, groups: int) -> None:
+    A, B = ow.placeholder("A", format=ow.CSR, order=2, dtype="float32"), np.ones((64, 32), "f")
+    C = ow.placeholder("C", order=2, dtype="float32")
+    stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", C=C, A=A, B=ow.tensor(B, name="B"))
+    chosen = choose(stmt._draft, {"A": known}, H200)
+    assert chosen is not None
+    found = re.findall(r"GPUGroup of (\d+)", str(chosen.plan.loops))
+    assert found == ([str(groups)] if groups > 1 else [])
 
 
 def test_the_machine_chooses_the_recipe() -> None:

@@ -110,6 +110,19 @@ def combined(op: Op, first: Array, values: Array, places: Array) -> Array:
     return result
 
 
+def every_type_agrees(
+    op: Op, programs: dict[str, p.Program], places: int, threads: int, count: int = 400
+) -> None:
+    """Compile the `programs`, one for each type, together; x is combined into `places` of y."""
+    library = load(render_all(programs), optimize="-O2")
+    crd = np.random.default_rng(2).integers(0, places, count).astype(np.int32)
+    for type, whole in programs.items():
+        x, y = elements(op, type, count), elements(op, type, places, seed=1)
+        expected = combined(op, y, x, crd)
+        assert run(whole, x, crd, y, threads, getattr(library, type)) == OK
+        np.testing.assert_array_equal(y, expected, err_msg=type)
+
+
 def value(number: float | bool | complex, type: str) -> p.Value:
     return p.Value(number, type)
 
@@ -131,13 +144,9 @@ def scatter(op: Op | None, type: str) -> p.Stmt:
 
 @every_count
 @every_op
-@every_type
-def test_atomic_updates(type: str, op: Op, threads: int) -> None:
-    x, y = elements(op, type, 400), elements(op, type, 3, seed=1)
-    crd = np.random.default_rng(2).integers(0, 3, 400).astype(np.int32)
-    expected = combined(op, y, x, crd)
-    assert run(program(shared(scatter(op, type)), type=type), x, crd, y, threads) == OK
-    np.testing.assert_array_equal(y, expected)
+def test_atomic_updates(op: Op, threads: int) -> None:
+    programs = {type: program(shared(scatter(op, type)), type=type) for type in TYPES}
+    every_type_agrees(op, programs, 3, threads)
 
 
 @every_type
@@ -256,13 +265,7 @@ def reduction(op: Op, type: str, kind: dict[str, Any], spelled: bool = False) ->
 @every_op
 def test_reductions(op: Op, kind: str, threads: int) -> None:
     programs = {type: reduction(op, type, KINDS[kind], spelled=op is BOTH) for type in TYPES}
-    library = load(render_all(programs), optimize="-O2")
-    for type, whole in programs.items():
-        x, y = elements(op, type, 300), elements(op, type, 1, seed=1)
-        expected = combined(op, y, x, np.zeros(300, int))
-        crd, function = np.zeros(1, np.int32), getattr(library, type)
-        assert run(whole, x, crd, y, threads, function) == OK
-        np.testing.assert_array_equal(y, expected, err_msg=type)
+    every_type_agrees(op, programs, 1, threads)
 
 
 def test_reductions_that_openmp_knows_are_vectorized() -> None:
@@ -333,14 +336,10 @@ def copying(op: Op, type: str, count: p.Expr = M, **more: Any) -> p.Program:
 
 @every_count
 @every_op
-@every_type
-def test_copies(type: str, op: Op, threads: int) -> None:
-    x, y = elements(op, type, 400), elements(op, type, 5, seed=1)
-    crd = np.random.default_rng(2).integers(0, 5, 400).astype(np.int32)
-    expected = combined(op, y, x, crd)
-    chunk = 16 if threads > 1 and type == "float64" else None
-    assert run(copying(op, type, chunk=chunk), x, crd, y, threads) == OK
-    np.testing.assert_array_equal(y, expected)
+def test_copies(op: Op, threads: int) -> None:
+    chunks = {type: 16 if threads > 1 and type == "float64" else None for type in TYPES}
+    programs = {type: copying(op, type, chunk=chunk) for type, chunk in chunks.items()}
+    every_type_agrees(op, programs, 5, threads)
 
 
 def test_copies_that_do_not_fit_in_memory() -> None:

@@ -69,6 +69,15 @@ void chunks(int count, long first, long limit, int *seen) {
 DECLARED = "int omp_get_thread_num(void), omp_get_num_threads(void);\n"
 
 
+def test_only_libraries_with_threads_bring_what_starts_them(toolchain: Toolchain) -> None:
+    alone = load("void f(int *x) {\n#pragma omp simd\n  for (int i = 0; i < 9; i++) x[i] = i;\n}\n")
+    assert not hasattr(alone, "openwork_run")
+    assert hasattr(load(DECLARED + PARTS), "openwork_run")
+    for line in ("#pragma omp atomic", "  #pragma omp critical (x)", '_Pragma("omp parallel for")'):
+        assert pool.has_threads(f"{{\n{line}\n}}"), line
+    assert not pool.has_threads("#pragma omp simd reduction(+ : sum)")
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 40])
 def test_a_loop_has_all_its_parts_whoever_runs_them(count: int, toolchain: Toolchain) -> None:
     run = load(DECLARED + PARTS).parts

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import sparse
+from tests.choices import in_turns
 from tests.random.generate import unusual_format
 
 from openwork.algebra.operators import MIN_PLUS
@@ -42,8 +43,10 @@ def operands(subscripts: str) -> list[Any]:
     return [numbers(*(same.get(c, EXTENT[c]) for c in term)) for term in terms]
 
 
-@pytest.mark.parametrize("subscripts", CASES)
-@pytest.mark.parametrize("storage", ["sparse", "dense", "mixed", "columns", "any"])
+@pytest.mark.parametrize(
+    ("subscripts", "storage"),
+    in_turns(list(CASES), ["sparse", "dense", "mixed", "columns", "any"], 3),
+)
 def test_numpys_einsum(subscripts: str, storage: str) -> None:
     """The format of the result follows from those of the operands, whatever they are."""
     arrays = operands(subscripts)

@@ -139,6 +139,7 @@ class Occupancy:
     resident: int  # all that fit
     strided: float  # times as many threads as fit, from which blocks stride over the rows
     fewest: int  # launch bounds for the most loads in flight
+    small_block: int  # threads of a block whose warps each have a row: they end at about one time
     staged: int  # ... where wide terms are staged in shared memory, or for many loads in flight
     tensor: int  # launch bounds for kernels along a tensor's rows
     tensor_rows: int  # rows of a tensor per block

@@ -97,7 +97,7 @@ def geometries_of(stmts: tuple[p.Stmt, ...]) -> tuple[Geometry, ...]:
         threads = [x for w, _ in warps for x in _shared_loops(w) if x[1].kind == "thread"]
     combines = any(loop.reductions or by.group for loop, by in threads)
     usual = _WARP if warps else _USUAL_THREADS
-    asked = max([by.count or by.most or usual for _, by in threads], default=1)
+    asked = max([_asked(loop, by, usual) for loop, by in threads], default=1)
     group = max([by.group for _, by in threads], default=0)
     lanes = asked
     if warps or (combines and lanes <= _WARP):
@@ -119,6 +119,18 @@ def geometries_of(stmts: tuple[p.Stmt, ...]) -> tuple[Geometry, ...]:
     if warps and exact.lanes != lanes and exact.threads <= MOST_THREADS and whole:
         return _with_bounds(exact, loops), _with_bounds(safe, loops)
     return (_with_bounds(safe, loops),)
+
+
+def _asked(loop: p.For, by: p.Unit, usual: int) -> int:
+    """The threads that a loop for threads has work for."""
+    own, beside = by.count or by.most or usual, _beside(loop)
+    return min(_power(own), _WARP // beside) * beside if beside else own
+
+
+def _beside(loop: p.For) -> int:
+    """The size of the groups that run inside of a loop for threads; 0 if there are none."""
+    inner = _shared_loops(loop.body) if loop.unit == "thread" else []
+    return max([by.group for _, by in inner if by.kind == "thread"], default=0)
 
 
 def _of_threads(given: int, lanes: int, in_warps: bool) -> Geometry:
@@ -184,6 +196,8 @@ class Distribution:
     owners: Ownership = field(default_factory=Ownership)
     blank: dict[Name, Value] = field(default_factory=dict)  # scalars that hold a constant
     unread: set[str] = field(default_factory=set)  # workspaces that nothing accesses
+    # Threads of the loop around groups that all run the same here, and whether all of a unit do.
+    apart: tuple[int, bool] = (0, True)
 
     def body(self, stmts: tuple[p.Stmt, ...]) -> p.Block:
         """The whole body."""
@@ -252,6 +266,10 @@ class Distribution:
         g = self.geometry
         return ("thread" in active or g.lanes == 1) and ("warp" in active or g.warps == 1)
 
+    def _repeats(self, active: tuple[str, ...]) -> bool:
+        """Whether several threads run the same here."""
+        return not self._alone(active) or self.apart[0] > 0
+
     def _barrier(self, active: tuple[str, ...]) -> Barrier:
         g = self.geometry
         alone = g.warps == 1 and not g.within_warps
@@ -267,7 +285,7 @@ class Distribution:
                 return self._clear(s, active)
             case p.For(simd=True) if not self._alone(active) and independent(s):
                 return self._unit(s, p.Unit("thread"), active)
-            case p.For(unrolled=True) if not self._alone(active) and self._only_stores(s.body):
+            case p.For(unrolled=True) if self._repeats(active) and self._only_stores(s.body):
                 return self._by_one(s, active)
             case p.For() | p.While():
                 inner = self._sequence((s.body,), active)
@@ -361,6 +379,8 @@ class Distribution:
         stores = {n.array.name for n in walk(s) if isinstance(n, p.Store)}
         if self.planes > 1 and active.count("block") == 1 and not stores <= own:
             first.append(compare("==", BLOCK_Y, 0))
+        if self.apart[0]:
+            first.append(compare("<", LANE, self.apart[0]))
         if self._alone(active):
             whether = p.every(first)
             return block(s if whether is None else p.If(whether, block(s)))
@@ -424,8 +444,10 @@ class Distribution:
             return block(*private, self._sequence(body.body, inside))
         if lasts is not None:
             loop = replace(loop, body=lasts.body)
-        own, loop = self._own_sums(loop, by.kind, beside="warp" not in active)
+        own, loop = self._own_sums(loop, by, of_block="warp" not in active)
+        around, self.apart = self.apart, self._apart(loop)
         body = self._sequence((loop.body,), inside)
+        self.apart = around
         if not self._alone(inside) and not once:
             # Iterations are independent of each other, but share the memory of their workspaces.
             memory = {s.array.name for s in self.shared} | {s.array.name for s in self.scratch}
@@ -498,23 +520,36 @@ class Distribution:
             return BLOCK_Y, GRID_Y, few and self.exact(loop)
         if by.kind == "warp":
             return WARP, Value(g.warps), (by.most or g.warps + 1) <= g.warps
+        if self.apart[0]:
+            return LANE / self.apart[0], Value(by.group), (by.most or by.group + 1) <= by.group
+        if lanes := self._apart(loop)[0]:
+            return LANE % lanes, Value(lanes), (by.most or lanes + 1) <= lanes
         if g.warps > 1 and "warp" not in active:
             # A thread loop outside of warp loops uses all threads of the block.
             return THREAD, Value(g.threads), (by.most or g.threads + 1) <= g.threads
         return LANE, Value(g.lanes), (by.most or g.lanes + 1) <= g.lanes
 
-    def _own_sums(self, loop: p.For, unit: str, beside: bool) -> tuple[Own, p.For]:
+    def _apart(self, loop: p.For) -> tuple[int, bool]:
+        """How far apart the threads of groups inside of `loop` are, and whether no thread between
+        them is idle; 0 if there are no groups."""
+        beside = _beside(loop)
+        lanes = self.geometry.lanes // beside if beside else 0
+        return lanes, (loop.begin, loop.end) == (Value(0), Value(lanes)) or not beside
+
+    def _own_sums(self, loop: p.For, by: p.Unit, of_block: bool) -> tuple[Own, p.For]:
         """A reduction: each thread has a private sum, and then all are combined.
 
-        `beside`: there is no warp loop around, so that a thread loop uses the whole block.
+        `of_block`: there is no warp loop around, so that a thread loop uses the whole block.
         """
         before: list[p.Stmt] = []
         after: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         g = self.geometry
-        lanes = g.lanes if unit == "thread" else 1
-        units = g.warps if unit == "warp" or beside else 1
-        alone = unit == "block" or lanes * units == 1
+        stride, whole = max(1, self.apart[0]), self.apart[1]
+        lanes = (g.lanes if stride == 1 else by.group) if by.kind == "thread" else 1
+        lanes = self._apart(loop)[0] or lanes
+        units = g.warps if by.kind == "warp" or of_block else 1
+        alone = by.kind == "block" or lanes * units == 1
         for r in loop.reductions if not alone else ():
             # A sum that has not begun is each thread's own: to combine it with 0 adds nothing.
             begins = not r.width and _same(self.blank.get(r.name), r.identity)
@@ -522,14 +557,14 @@ class Distribution:
             combined: list[p.Stmt] = []
             if lanes > 1:
                 sums = self._sums(own, g.threads // _WARP) if lanes > _WARP else None
-                combined.append(Together(own, r.op, r.identity, lanes, sums=sums))
+                group = Together(own, r.op, r.identity, lanes, 0, sums, stride, whole)
+                combined.append(group)
             if units > 1:
                 sums = self._sums(own, units)
                 combined.append(Together(own, r.op, r.identity, g.lanes, units, sums))
             if r.width:
                 at = Name(self._fresh(f"{r.name.name}_at"))
-                array = p.Array(r.name.name, r.name.type)
-                mine, back = p.Declare(own, p.Load(array, at)), p.Store(array, at, own)
+                mine, back = p.Declare(own, p.Load(r.array, at)), p.Store(r.array, at, own)
                 each = block(mine, *combined, back)
                 after.append(p.For(at, Value(0), Value(r.width), each, unrolled=True))
                 continue

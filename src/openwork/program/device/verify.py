@@ -88,8 +88,8 @@ class _Threads(Known):
                 self.expression(index)
                 self.array(array)
                 self.make(vector)
-            case Together(name=name, lanes=lanes, across=across, sums=sums):
-                if sums is None and (lanes > _WARP or across):
+            case Together(name=name, lanes=lanes, across=across, sums=sums, stride=stride):
+                if sums is None and (lanes * stride > _WARP or across):
                     raise InternalError(f"{name.name} has no memory where warps combine it")
                 self.expression(node)
             case StoreVector() | Combine() | Barrier():

@@ -222,11 +222,12 @@ class CudaWriter(Writer):
         args = ", ".join([*map(self.text, given), mask])
         return f"{self.use(call.name, '')}<{lanes}>({args})"
 
-    def _mask(self, lanes: int) -> str:
-        """The mask of the lanes in this thread's unit."""
+    def _mask(self, lanes: int, stride: int = 1) -> str:
+        """The mask of the lanes in this thread's unit, or of those `stride` apart from it."""
         if lanes == 32:
             return "0xffffffffu"
-        return f"{(1 << lanes) - 1:#x}u << (threadIdx.x & {32 - lanes})"
+        bits = sum(1 << n * stride for n in range(lanes))
+        return f"{bits:#x}u << (threadIdx.x & {32 - lanes * stride + stride - 1})"
 
     def _lambda(self, op: Op, type: str) -> str:
         """The operator, as a function of two elements."""
@@ -250,6 +251,10 @@ class CudaWriter(Writer):
         if s.across:
             call = self.use("across_units", "")
             return [f"{name} = {call}<{op}, {s.across}, {s.lanes}>({name}, {sums});"]
+        if s.stride > 1:
+            call, lanes = self.use("of_lanes_apart", ""), s.lanes * s.stride
+            mask = self._mask(lanes) if s.whole else self._mask(s.lanes, s.stride)
+            return [f"{name} = {call}<{op}, {s.lanes}, {s.stride}>({name}, {mask});"]
         if s.lanes <= 32:
             call = self.use("of_lanes", "")
             return [f"{name} = {call}<{op}, {s.lanes}>({name}, {self._mask(s.lanes)});"]

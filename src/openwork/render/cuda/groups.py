@@ -35,6 +35,17 @@ static __device__ inline T of_lanes(T value, unsigned mask) {
 }
 """
 
+_LANES_APART = """\
+// The values of N lanes combined, each S after the last, for all of them.
+template <typename Op, int N, int S, typename T>
+static __device__ inline T of_lanes_apart(T value, unsigned mask) {
+#pragma unroll
+  for (int bits = N / 2; bits > 0; bits /= 2)
+    value = Op::of(value, words(value, MoveXor{mask, bits * S, N * S}));
+  return value;
+}
+"""
+
 _SYNC_UNIT = """\
 // A barrier for the unit of N adjacent threads, whole warps, that this thread is in.
 template <int N> static __device__ inline void sync_unit() {
@@ -232,6 +243,7 @@ GROUP_HELPERS = {
     "add_vector": _ADD_VECTOR,
     "shuffle": _SHUFFLE,
     "of_lanes": _LANES,
+    "of_lanes_apart": _LANES_APART,
     "sync_unit": _SYNC_UNIT,
     "of_unit": _UNIT,
     "of_block": _BLOCK,
@@ -246,6 +258,7 @@ GROUP_HELPERS = {
 GROUP_NEEDS = {
     "add_vector": "vector",
     "of_lanes": "shuffle",
+    "of_lanes_apart": "shuffle",
     "of_unit": "of_lanes",
     "of_block": "of_lanes",
     "of_parallel": "of_lanes",

@@ -69,7 +69,7 @@ def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
     library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
-    return _connected(toolchain, library)
+    return _connected(toolchain, source, library)
 
 
 def compiled_anew(toolchain: Toolchain, source: str, folder: Path) -> ctypes.CDLL:
@@ -81,20 +81,23 @@ def compiled_anew(toolchain: Toolchain, source: str, folder: Path) -> ctypes.CDL
     """
     (folder / cache.SOURCE).write_text(_whole(toolchain, source))
     toolchain.compile(folder, toolchain.flags())
-    return _connected(toolchain, ctypes.CDLL(str(folder / cache.LIBRARY)))
+    return _connected(toolchain, source, ctypes.CDLL(str(folder / cache.LIBRARY)))
 
 
 def _whole(toolchain: Toolchain, source: str) -> str:
     """`source`, with what its parallel loops call."""
-    return f"{source}{pool.parallel_source()}" if toolchain.pooled else source
+    if toolchain.pooled and pool.has_threads(source):
+        return f"{source}{pool.parallel_source()}"
+    return source
 
 
-def _connected(toolchain: Toolchain, library: ctypes.CDLL) -> ctypes.CDLL:
-    """`library`, whose parallel loops have threads."""
-    if toolchain.pooled:
-        pool.connect(library, _pool(toolchain))
-    elif toolchain.openmp:
-        threads.leave_to_the_compiler()
+def _connected(toolchain: Toolchain, source: str, library: ctypes.CDLL) -> ctypes.CDLL:
+    """`library`, compiled from `source`, whose parallel loops have threads."""
+    if pool.has_threads(source):
+        if toolchain.pooled:
+            pool.connect(library, _pool(toolchain))
+        elif toolchain.openmp:
+            threads.leave_to_the_compiler()
     return library
 
 

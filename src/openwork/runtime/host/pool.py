@@ -13,16 +13,25 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
 from functools import cache
 from pathlib import Path
 
 LIBRARIES = ("-lpthread", "-lc")  # that the pool needs besides the compiler's own
+
+# Vector loops (`omp simd`) call nothing.
+_CALLS = re.compile(r'(?:#pragma |_Pragma\(")omp (?:parallel|atomic|critical)\b')
 
 
 @cache
 def pool_source() -> str:
     """The pool, a library of its own."""
     return Path(__file__).with_name("pool.c").read_text()
+
+
+def has_threads(source: str) -> bool:
+    """Whether `source` calls OpenMP's library: for threads, or for what only one of them may do."""
+    return _CALLS.search(source) is not None
 
 
 @cache

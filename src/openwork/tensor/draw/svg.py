@@ -37,6 +37,17 @@ def _hex(hue: float, light: float, full: float) -> str:
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 
+def colours(selector: str, what: str, count: int) -> str:
+    """Rules that give so many classes the colours of runs, in light and in dark pages."""
+    light, dark = (
+        "".join(
+            f"{selector}{n}{{{what}:{_hex(hue, *edge)}}}" for n, hue in enumerate(_HUES[:count])
+        )
+        for edge in (_LIGHT[-1], _DARK[-1])
+    )
+    return f"{light}\n@media(prefers-color-scheme:dark){{{dark}}}"
+
+
 _STYLE = f"""\
 .ow{{font:12px ui-monospace,Menlo,Consolas,monospace}}
 .ow .pad{{stroke-dasharray:2 3}}.ow .arrow{{fill:none;stroke-width:1.2}}

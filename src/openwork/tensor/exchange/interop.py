@@ -28,6 +28,7 @@ from openwork.tensor.convert.pack import (
 )
 from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.gpu import from_gpu, is_gpu_object
+from openwork.tensor.exchange.libraries import library_of, plain
 from openwork.tensor.exchange.records import as_records, blocks_of
 from openwork.tensor.exchange.scipy import (
     admit_in_order,
@@ -296,6 +297,18 @@ def _from_torch(obj: Any, wish: Wish) -> Storage:
     return from_scipy(known, wish) if sparse.issparse(known) else from_numpy(known, wish)
 
 
+def _from_library(obj: Any, wish: Wish) -> Storage:
+    known = plain(obj)
+    if isinstance(known, tuple):
+        coords, values, fill = known
+        number = fill.item() if isinstance(fill, np.generic) else fill
+        own = number if wish.fill is None else wish.fill
+        return from_coo(coords, values, replace(wish, shape=tuple(obj.shape), fill=own))
+    if known is None:
+        raise _no_tensor(obj, f"of {library_of(obj)}, arrays, frames and graphs can")
+    return storage_from(known, replace(wish, shape=None))
+
+
 _READERS: tuple[tuple[Callable[[Any, Wish], bool], Callable[[Any, Wish], Storage]], ...] = (
     (_holds_storage, _from_storage),
     (lambda obj, wish: is_gpu_object(obj), _from_gpu),
@@ -303,6 +316,7 @@ _READERS: tuple[tuple[Callable[[Any, Wish], bool], Callable[[Any, Wish], Storage
     (lambda obj, wish: isinstance(obj, np.ndarray) and type(obj) is np.ndarray, from_numpy),
     (lambda obj, wish: sparse.issparse(obj), from_scipy),
     (lambda obj, wish: isinstance(obj, numbers.Number | np.generic), _from_number),
+    (lambda obj, wish: library_of(obj) is not None, _from_library),
     (_is_coo, lambda obj, wish: from_coo(obj[0], obj[1], wish)),
     (lambda obj, wish: isinstance(obj, list | tuple | range), _from_sequence),
     (lambda obj, wish: hasattr(obj, "to_scipy"), lambda obj, w: from_scipy(obj.to_scipy(), w)),

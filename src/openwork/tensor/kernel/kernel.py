@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan
 from openwork.loops.plan.symbolic import known_pattern, narrows
 from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.schedulable import Schedulable
 from openwork.runtime.reference import evaluate, masked_to_coo, to_masked
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import pack
+from openwork.tensor.draw.html import kernel_html
 from openwork.tensor.kernel.binding import Shape
 from openwork.tensor.kernel.result_size import is_full
 from openwork.tensor.kernel.symbolic import Computes, SymbolicPlan
@@ -115,7 +117,24 @@ class Kernel:
 
     # -- calling --------------------------------------------------------------------------------
 
-    def __call__(self, /, *, out: Any = None, **operands: Any) -> Any:
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(Schedulable, name):
+                name += (
+                    f"'; schedule the statement before it is compiled: 'stmt.{name}(...).compile()"
+                )
+            elif name in ("run", "to_numpy", "numpy"):
+                name += f"'; call the kernel: 'kernel(){'.to_numpy()' if 'numpy' in name else ''}"
+            raise AttributeError(f"a Kernel has no attribute '{name}'")
+
+    def _repr_html_(self) -> str:
+        """The statement, its loops, what was decided, and the source, for notebooks."""
+        plan = self._plan
+        text = show(plan.assignment)
+        return kernel_html(text, str(plan.loops), self._trace.decisions, self.source)
+
+    def __call__(self, /, *positional: Any, out: Any = None, **operands: Any) -> Any:
         """Compute the result.
 
         Args:
@@ -126,6 +145,11 @@ class Kernel:
             ShapeError: E202 if an argument does not fit what was compiled, E203 if one is missing
                 or unknown, E201 if extents disagree.
         """
+        if positional:
+            names = ", ".join(f"{name}={name}" for name in self._templates)
+            raise ShapeError(
+                "operands of a kernel go by name", code="E203", hint=f"write kernel({names})"
+            )
         warm = self._warm if out is None else None
         if warm is not None:
             result = warm.with_others(operands) if operands else warm.again()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 from tests.random.interpreted import Interpreted, interpreting
 from tests.random.unguarded import unguarded_updates
 
@@ -60,9 +61,7 @@ def _mttkrp(order: int, width: int, format: ow.Format, dtype: str = "float64") -
     return text, tensors, np.einsum(f"{subscripts}->ij", x, *factors)
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("order", FUSED)
+@pytest.mark.parametrize(("order", "width", "end"), in_pairs(list(FUSED), WIDTHS, list(ENDS)))
 def test_rows_of_columns(order: int, width: int, end: str) -> None:
     for format in (ow.CSF(order), ow.Format([ow.Dense] * (order - 1) + [ow.Compressed])):
         text, tensors, want = _mttkrp(order, width, format)
@@ -215,9 +214,9 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.parametrize("density", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize(
+    ("name", "cut", "density"), in_pairs(list(SPARSE), list(CUTS), [0.0, 0.1, 0.6])
+)
 def test_threads_take_pieces_of_a_sparse_result(name: str, cut: str, density: float) -> None:
     text, operand, result = SPARSE[name]
     a, b = _random((23, 9), density), _random((23, 9), 0.5)[::-1]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.choices import in_pairs
 from tests.gpu import tiers
 from tests.gpu.batch import Batch
 from tests.gpu.nvrtc import compile_text, library, registers
@@ -144,9 +145,7 @@ def test_one_thread_appends_where_the_schedule_has_it_so() -> None:
 TABLES = [name for name, (text, _) in CASES.items() if "k" in text and "product" in name]
 
 
-@pytest.mark.parametrize("exact", [False, True], ids=["atomic", "exact"])
-@pytest.mark.parametrize("tier", tiers.TIERS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("name", "tier", "exact"), in_pairs(TABLES, tiers.TIERS, [False, True]))
 def test_rows_that_no_near_table_holds(
     name: str, tier: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

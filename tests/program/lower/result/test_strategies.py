@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -102,6 +103,13 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     set_num_threads(None)
 
 
+@cache
+def kernel_of(name: str, strategy: str = "") -> ow.Kernel:
+    """The kernel of a case, for all counts of threads."""
+    stmt = statement(name)
+    return (legal(stmt, strategy) if strategy else stmt).compile()
+
+
 def legal(stmt: ow.Statement, strategy: str) -> ow.Statement:
     """`stmt` assembled so, or a skipped test where its outermost loop cannot be cut."""
     try:
@@ -114,10 +122,9 @@ def legal(stmt: ow.Statement, strategy: str) -> ow.Statement:
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("name", CASES)
 def test_every_strategy_gives_the_same_bits(name: str, threads: int) -> None:
-    stmt = statement(name)
-    expected = legal(stmt, "serial").compile()().storage
+    expected = kernel_of(name, "serial")().storage
     for strategy in ("", *STRATEGIES):
-        made = (legal(stmt, strategy) if strategy else stmt).compile()().storage
+        made = kernel_of(name, strategy)().storage
         validate(made, "the result")
         for ours, theirs in zip(made.levels, expected.levels, strict=True):
             for array in theirs:
@@ -129,9 +136,9 @@ def test_every_strategy_gives_the_same_bits(name: str, threads: int) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_agrees_with_the_reference(
-    name: str, strategy: str, threads: int, monkeypatch: pytest.MonkeyPatch
+    name: str, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = legal(statement(name, seed=threads), strategy).compile()
+    kernel = kernel_of(name, strategy)
     made = to_masked(kernel().storage)
     monkeypatch.setattr(kernel._launcher, "missing", "a compiler")
     expected = to_masked(kernel().storage)
@@ -150,8 +157,7 @@ def test_pieces_do_not_race(name: str, strategy: str) -> None:
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("name", CASES)
 def test_a_symbolic_plan_computes_the_values(name: str, threads: int) -> None:
-    stmt = statement(name)
-    kernel = stmt.compile()
+    kernel = kernel_of(name)
     plan = kernel.symbolic()
     expected, made = kernel().storage, plan().storage
     assert (plan.result_nnz, plan.shape) == (expected.nnz, expected.shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 
 import openwork as ow
 from openwork.tensor.kernel import machine
@@ -61,9 +62,9 @@ def _forgotten() -> Iterator[None]:
     machine.this_cpu.cache_clear()
 
 
-@pytest.mark.parametrize("selects", [False, True])
-@pytest.mark.parametrize("formats", FORMATS)
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    ("name", "formats", "selects"), in_pairs(list(PAIRS), list(FORMATS), [False, True])
+)
 def test_whatever_the_last_runs_are(
     name: str, formats: str, selects: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_turns
 
 import openwork as ow
 
@@ -38,16 +39,18 @@ def test_products_by_default(format: ow.Format, shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(kernel().to_numpy(), A @ x)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int16", "complex128", "bool"])
-@pytest.mark.parametrize("format", FORMATS, ids=repr)
+@pytest.mark.parametrize(
+    ("format", "dtype"), in_turns(FORMATS, ["float32", "int16", "complex128", "bool"], 2), ids=repr
+)
 def test_other_elements(format: ow.Format, dtype: str) -> None:
     A, x = ragged((70, 30), dtype), np.ones(30, dtype)
     kernel = product(A, x, format, dtype).compile()
     np.testing.assert_array_equal(kernel().to_numpy(), A @ x)
 
 
-@pytest.mark.parametrize("lanes", [2, 3, 4, 8, 64])
-@pytest.mark.parametrize("format", [*FORMATS, ow.CSR], ids=repr)
+@pytest.mark.parametrize(
+    ("format", "lanes"), in_turns([*FORMATS, ow.CSR], [2, 3, 4, 8, 64], 2), ids=repr
+)
 def test_any_number_of_lanes(format: ow.Format, lanes: int) -> None:
     A, x = ragged((131, 77)), np.arange(77.0)
     stmt = product(A, x, format).schedule(ROWS.format(lanes))

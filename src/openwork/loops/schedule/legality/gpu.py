@@ -41,12 +41,15 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
         blocks = _blocks(on_gpu)
         if mine < below or (mine == below == 0 and len(blocks) <= _MOST_BLOCK_LOOPS):
             continue
+        if mine == below and _unit(outer) == "GPUThread" and _unit(inner) == "GPUGroup":
+            _check_beside(outer, inner, path)
+            continue
         raise ScheduleError(
             f"{inner.var} is inside of {outer.var}, but {_unit(inner)} is not inside of "
             f"{_unit(outer)}",
             code="E315",
-            hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, and one "
-            "for GPUThread or GPUGroup",
+            hint="from the outside in: at most two loops for GPUBlock, one for GPUWarp, one for "
+            "GPUThread, and one for GPUGroup",
         )
     chunked = [loop for loop in _blocks(on_gpu) if loop.tag is not None and loop.tag.chunk]
     if chunked and len(_blocks(on_gpu)) > 1:
@@ -59,6 +62,24 @@ def check_gpu(path: Path, provenance: Provenance) -> None:
         _check_combined(loop, path, provenance)
         if _depth(loop) == 0:
             _check_workspaces(loop)
+
+
+def _check_beside(outer: Forall, inner: Forall, path: Path) -> None:
+    """Groups beside a loop for threads: what they sum is a workspace of each of its threads."""
+    sums = [
+        n
+        for n in walk(outer.body)
+        if isinstance(n, Where) and n.temporary == path.assign.lhs.tensor and n.producer == inner
+    ]
+    in_warps = any(_unit(loop) == "GPUWarp" for loop in path.loops)
+    if not sums or not in_warps or inner.tag is None or inner.tag.reduction != "parallel":
+        raise ScheduleError(
+            f"{inner.var} is inside of {outer.var}, where groups of threads can only sum into a "
+            f"workspace of each thread over {outer.var}, within a loop for GPUWarp",
+            code="E315",
+            hint="reduction=parallel, and precompute the sum within that loop, by loops of which "
+            f"{inner.var} is the outermost",
+        )
 
 
 def _blocks(loops: list[Forall]) -> list[Forall]:

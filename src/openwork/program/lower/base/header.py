@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from openwork.algebra.operators import OR
-from openwork.errors import InternalError
+from openwork.algebra.operators import OR, Op
+from openwork.errors import InternalError, ScheduleError
 from openwork.index.nodes import Access, TensorVar
 from openwork.loops.nodes import (
     Assign,
@@ -70,7 +70,9 @@ class Header:
             scope = replace(scope, sharing=sharing)
         if loop.tag.unit.on_gpu:
             racing = scope.sharing.racing | ignored(ctx, loop, scope)
-            scope = replace(scope, sharing=Sharing(True, scope.sharing.atomic | atomic, racing))
+            within = scope.sharing.thread or _UNITS[loop.tag.unit] == "thread"
+            atomic |= scope.sharing.atomic
+            scope = replace(scope, sharing=Sharing(True, atomic, racing, thread=within))
         before, ctx.inside = tuple(ctx.inside), []
         return Header(ctx, loop, counter, range, scope, reductions, copies, before)
 
@@ -278,6 +280,9 @@ def _races(
             reductions[place] = p.Reduction(place, op, identity)
         elif tag.race is OutputRaceStrategy.Atomics and lhs.tensor in scope.sharing.racing:
             atomic.add(lhs.tensor)
+        elif tag.unit is ParallelUnit.GPUGroup and scope.sharing.thread:
+            found = _in_registers(ctx, loop, lhs, op)
+            reductions[found.name] = found
         elif not separates(ctx, loop, lhs, scope):
             if tag.race is OutputRaceStrategy.Atomics:
                 atomic.add(lhs.tensor)
@@ -285,6 +290,20 @@ def _races(
                 array, count = ctx.names.values(lhs.tensor), ctx.elements(lhs)
                 copies[lhs.tensor] = p.Copy(array, count, op, identity)
     return tuple(reductions.values()), tuple(copies.values()), frozenset(atomic)
+
+
+def _in_registers(ctx: Context, loop: Forall, lhs: Access, op: Op) -> p.Reduction:
+    """The sum of the threads of a group, in a workspace of each."""
+    sums, count = ctx.names.values(lhs.tensor), ctx.elements(lhs)
+    if not isinstance(count, Value):
+        raise ScheduleError(
+            f"threads over {loop.var} sum into {lhs.tensor}, whose size is not known beforehand",
+            code="E315",
+            hint="bound the loop that fills it, or split it by a constant",
+        )
+    identity = Value(op.identity_of(lhs.dtype), lhs.dtype.name)
+    name = Name(sums.name, sums.type)
+    return p.Reduction(name, op, identity, int(count.value.real), sums.role)
 
 
 def written_outside(body: Stmt) -> Iterator[Assign]:

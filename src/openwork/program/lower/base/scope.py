@@ -79,7 +79,8 @@ class Sharing:
     `parallel`: it is inside a parallel loop. `atomic`: tensors that other threads write as well;
     `racing`: those for which a GPU schedule leaves atomics to inner loops. `owned`: when an
     accumulated entry of an atomic tensor is written by this thread alone. `last`: what is written
-    here ends the run of a GPU thread, whose neighbour may go on with the same entry.
+    here ends the run of a GPU thread, whose neighbour may go on with the same entry. `thread`: a
+    GPU thread runs this, with memory of its own.
     """
 
     parallel: bool = False
@@ -87,6 +88,7 @@ class Sharing:
     racing: frozenset[TensorVar] = frozenset()
     owned: Expr | None = None
     last: bool = False
+    thread: bool = False
 
     def alone(self, tensor: TensorVar) -> Sharing:
         """Where no other thread writes `tensor`."""

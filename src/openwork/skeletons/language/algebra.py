@@ -1,0 +1,214 @@
+"""The algebra of naturals: closed forms of sums, the refinement of offsets, and what can be proved.
+
+A sum telescopes where its terms come in pairs `f(i+1) - f(i)`; constant, linear, quadratic and
+cubic terms have the well-known formulas; the lengths of the pieces of a split add up to what was
+split. What is left stays a sum, each of one term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from openwork.skeletons.language.nodes import (
+    At,
+    Choice,
+    Monomial,
+    Named,
+    Nat,
+    OfNat,
+    Sum,
+    ToNat,
+    Var,
+    atom,
+    changed,
+    divided,
+    lesser,
+    nat,
+    substituted,
+    summed,
+    walk_all,
+)
+from openwork.tree import Node
+
+
+def mentions(node: Node, name: str) -> bool:
+    """Whether a natural variable occurs in a node."""
+    return any(isinstance(n, Named) and n.name == name for n in walk_all(node))
+
+
+def closed(value: Nat) -> Nat:
+    """A natural whose sums have closed forms, as far as there are any."""
+
+    def change(node: Node) -> Node:
+        new = changed(node, change)
+        if isinstance(new, Sum):
+            return closed_sum(new)
+        return new
+
+    done = change(value)
+    assert isinstance(done, Nat)  # noqa: S101 - naturals become naturals
+    return done
+
+
+def closed_sum(s: Sum) -> Nat:
+    """The closed form of one sum."""
+    known = _pieces(s)
+    if known is not None:
+        return known
+    total, left = nat(0), dict[Monomial, int]()
+    for monomial, times in s.body.terms:
+        inner = tuple(a for a in monomial if mentions(a, s.var))
+        free = Nat(((tuple(a for a in monomial if a not in inner), times),))
+        if all(a == Named(s.var) for a in inner) and len(inner) < len(_POWERS):
+            form = _POWERS[len(inner)]
+            total += free * (form(s.high) - form(s.low))
+        else:
+            left[monomial] = times
+    total += _telescoped(s, left)
+    for monomial, times in left.items():
+        inner = tuple(a for a in monomial if mentions(a, s.var))
+        free = Nat(((tuple(a for a in monomial if a not in inner), times),))
+        body = Nat(((inner, 1),))
+        total += free * _renamed(s, body)
+    return total
+
+
+def _renamed(s: Sum, body: Nat) -> Nat:
+    return summed(s.low, s.high, lambda k: _at(body, s.var, k))
+
+
+def _at(value: Nat, var: str, index: Nat) -> Nat:
+    made = substituted(value, {var: index})
+    assert isinstance(made, Nat)  # noqa: S101 - naturals become naturals
+    return made
+
+
+_POWERS = (
+    lambda n: n,
+    lambda n: divided(n * n - n, nat(2)),
+    lambda n: divided(n * (n - 1) * (2 * n - 1), nat(6)),
+    lambda n: divided(n * n * (n - 1) * (n - 1), nat(4)),
+)
+
+
+def _telescoped(s: Sum, left: dict[Monomial, int]) -> Nat:
+    """Pairs `f(i+1) - f(i)` of the terms in `left`, which are taken out: `f(high) - f(low)`."""
+    total = nat(0)
+    for monomial in list(left):
+        here = Nat(((monomial, 1),))
+        after = _at(here, s.var, atom(Named(s.var)) + 1)
+        if len(after.terms) != 1 or after.terms[0][1] != 1:
+            continue
+        other = after.terms[0][0]
+        if other not in left or monomial not in left or left[other] * left[monomial] >= 0:
+            continue
+        sign = 1 if left[other] > 0 else -1
+        times = sign * min(abs(left[other]), abs(left[monomial]))
+        total += (_at(here, s.var, s.high) - _at(here, s.var, s.low)) * times
+        for each, change in ((other, -times), (monomial, times)):
+            left[each] += change
+            if not left[each]:
+                del left[each]
+    return total
+
+
+def pieces_before(value: Nat) -> Nat | None:
+    """A sum of the lengths of the pieces of a split, if this is one: what lies before a piece."""
+    match value.terms:
+        case (((Sum() as s,), 1),):
+            return _pieces(s)
+    return None
+
+
+def _pieces(s: Sum) -> Nat | None:
+    match s.body.terms:
+        case (((Choice(condition=c, then=size, otherwise=rest),), 1),):
+            whole = rest + size * atom(Named(s.var))
+            if c.sign != "<=" or (c.left, c.right) != (size, rest) or mentions(whole, s.var):
+                return None
+            if s.low.terms or mentions(size, s.var):
+                return None
+            if s.high == divided(whole + size - 1, size):
+                return whole
+            single = len(s.high.atoms) == 1 and s.high.terms == (((s.high.atoms[0],), 1),)
+            return s.high * size if single else lesser(s.high * size, whole)
+    return None
+
+
+def refined(value: Nat, offsets: Sequence[str]) -> Nat:
+    """A natural without the first element of arrays of `offsets`, which is 0."""
+
+    def change(node: Node) -> Node:
+        match node:
+            case ToNat(expr=At(array=Var(name=name), index=OfNat(nat=index))) if (
+                name in offsets and not index.terms
+            ):
+                return nat(0)
+        return changed(node, change)
+
+    done = change(value)
+    assert isinstance(done, Nat)  # noqa: S101 - naturals become naturals
+    return done
+
+
+def offsets_in(value: Nat) -> set[str]:
+    """The arrays whose first element occurs in a natural: assumed to be 0."""
+    return {
+        n.expr.array.name
+        for n in walk_all(value)
+        if isinstance(n, ToNat)
+        and isinstance(n.expr, At)
+        and isinstance(n.expr.array, Var)
+        and n.expr.index == OfNat(nat(0))
+    }
+
+
+def proves(
+    low: Nat, high: Nat, bounds: Mapping[str, Nat], facts: Sequence[Nat] = (), tries: int = 12
+) -> bool:
+    """Whether `low <= high` holds, where each variable is below its bound and nothing negative.
+
+    `facts`: naturals known not to be negative.
+    """
+    apart = closed(high - low)
+    for given in (nat(0), *facts):
+        if all(times >= 0 for _, times in (apart - given).terms):
+            return True
+    if not tries:
+        return False
+    for a in apart.atoms:
+        if isinstance(a, Choice):
+            gap = a.condition.right - a.condition.left
+            strict = 1 if a.condition.sign == "<" else 0
+            cases = ((a.then, gap - strict), (a.otherwise, gap * -1 - (1 - strict)))
+            if a.condition.sign == "==":
+                cases = ((a.then, nat(0)), (a.otherwise, nat(0)))
+            return all(
+                proves(nat(0), _for(apart, a, value), bounds, (*facts, fact), tries - 1)
+                for value, fact in cases
+            )
+    for name, bound in bounds.items():
+        for each in (bound - 1, nat(0)):
+            if mentions(apart, name) and all(a == Named(name) or not mentions(a, name)
+                                             for a in apart.atoms):  # fmt: skip
+                rising = [t > 0 for m, t in apart.terms if Named(name) in m]
+                if any(rising) == (each.terms == ()) or not any(rising):
+                    at = _at(apart, name, each)
+                    if proves(nat(0), at, bounds, facts, tries - 1):
+                        return True
+    return False
+
+
+def _for(value: Nat, old: Choice, new: Nat) -> Nat:
+    total = nat(0)
+    for monomial, times in value.terms:
+        made = nat(times)
+        for a in monomial:
+            made *= new if a == old else atom(a)
+        total += made
+    return total
+
+
+def difference(one: Nat, other: Nat) -> Nat:
+    """What tells two lengths apart, after simplification; 0 if they are equal."""
+    return closed(one - other)

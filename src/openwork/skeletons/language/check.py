@@ -1,0 +1,456 @@
+"""The type checker: types with dependent lengths, and holes for lengths that nobody wrote.
+
+Types flow from arguments into functions, so that no parameter of a function needs one. Lengths are
+compared as polynomials after their sums are closed. A length that was left out is a hole, which the
+first comparison fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from openwork.algebra.types import SUPPORTED, Kind
+from openwork.errors import OpenworkError, PatternError, Span
+from openwork.skeletons.language import nodes as n
+from openwork.skeletons.language.algebra import closed, difference, mentions, proves
+from openwork.skeletons.language.nodes import (
+    ArrayType,
+    Expr,
+    Fn,
+    Nat,
+    PairType,
+    Scalar,
+    Signature,
+    Type,
+)
+from openwork.tree import Node
+
+HOLE = "?"
+_WEAK: dict[str, type] = {"~int": int, "~float": float}
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Where two types part, and why."""
+
+    place: str
+    reason: str
+
+
+def kind_of(type: Scalar) -> Kind:
+    """The element type, as operators ask for it."""
+    return _WEAK.get(type.name) or SUPPORTED[type.name]
+
+
+def settled(type: Type) -> Type:
+    """A type without Python numbers: they become int64 and float64."""
+    match type:
+        case Scalar(name="~int"):
+            return Scalar("int64")
+        case Scalar(name="~float"):
+            return Scalar("float64")
+        case PairType(first=first, second=second):
+            return PairType(settled(first), settled(second))
+        case ArrayType(element=element, length=length, var=var):
+            return ArrayType(settled(element), length, var)
+    return type
+
+
+def pieces_of(length: Nat, var: str) -> tuple[Nat, Nat] | None:
+    """The size of the pieces, and how many elements there are, if this is the length of piece
+    `var` of a split that leaves a rest."""
+    match length.terms:
+        case (((n.Choice(condition=c, then=size, otherwise=rest),), 1),):
+            whole = rest + size * n.named(var)
+            fits = (c.sign, c.left, c.right) == ("<=", size, rest)
+            if fits and not mentions(whole, var) and not mentions(size, var):
+                return size, whole
+    return None
+
+
+class Checker:
+    """Checks one program."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.solved: dict[str, Nat] = {}
+        self.bounds: dict[str, Nat] = {}
+        self.known = set(signature.nats)
+        self.text = ""
+        self._count = 0
+
+    def program(self) -> Type:
+        """The type of the body."""
+        s = self.signature
+        self.text = str(s)
+        env = dict(zip(s.params, s.types, strict=True))
+        for name, type in env.items():
+            self.well_formed(type, env, name)
+        return settled(self.filled(self.infer(s.body, env)))
+
+    # -- errors ---------------------------------------------------------------------------------
+
+    def refuse(self, message: str, code: str, at: Node | str, hint: str | None = None) -> None:
+        """Raise the error, with the place of a node in the program's text."""
+        piece = at if isinstance(at, str) else str(at)
+        start = self.text.find(piece)
+        span = Span(self.text, start, start + len(piece)) if start >= 0 else None
+        raise PatternError(message, code=code, span=span, hint=hint)
+
+    def expect(self, one: Type, other: Type, what: str, at: Node) -> None:
+        """Two types must agree."""
+        parted = self.parted(one, other, "")
+        if parted is not None:
+            one, other = self.filled(one), self.filled(other)
+            lengths = "length" in parted.place
+            self.refuse(
+                f"{what}: {one} and {other}; they part at {parted.place}: {parted.reason}",
+                "E704" if lengths else "E703",
+                at,
+                "split, join or slide until the lengths agree, or annotate the one that is meant"
+                if lengths
+                else None,
+            )
+
+    def parted(self, one: Type, other: Type, place: str) -> Parted | None:
+        """Where two types part; None if they agree."""
+        where = f" of {place}" if place else ""
+        match one, other:
+            case Scalar(name=a), Scalar(name=b):
+                if a == b:
+                    return None
+                if a in _WEAK or b in _WEAK:
+                    weak, strong = (a, b) if a in _WEAK else (b, a)
+                    whole = weak == "~int" and strong != "bool"
+                    if whole or (weak == "~float" and strong.startswith(("float", "~float"))):
+                        return None
+                return Parted(f"the number{where}", f"{one} is not {other}")
+            case PairType(), PairType():
+                return self.parted(one.first, other.first, f"part 1{where}") or self.parted(
+                    one.second, other.second, f"part 2{where}"
+                )
+            case ArrayType(), ArrayType():
+                if not self.same(one.length, other.length):
+                    x, y = self.nat(one.length), self.nat(other.length)
+                    apart = difference(x, y)
+                    return Parted(f"the length{where}", f"{x} is not {y}, they differ by {apart}")
+                var = n.named(self.fresh("i"))
+                return self.parted(one.at(var), other.at(var), f"the element{where}")
+        kinds = {Scalar: "a number", PairType: "a pair", ArrayType: "an array"}
+        return Parted(
+            f"the type{where}" if place else "the outermost type",
+            f"{kinds[type(one)]} is not {kinds[type(other)]}",
+        )
+
+    # -- lengths --------------------------------------------------------------------------------
+
+    def fresh(self, base: str) -> str:
+        """A name that no program has."""
+        self._count += 1
+        return f"{base}.{self._count}"
+
+    def nat(self, value: Nat) -> Nat:
+        """A natural with what is known of its holes."""
+        while any(isinstance(a, n.Named) and a.name in self.solved for a in n.walk_all(value)):
+            value = cast(Nat, n.substituted(value, self.solved))
+        return closed(value)
+
+    def filled(self, type: Type) -> Type:
+        """A type with what is known of its holes."""
+        match type:
+            case PairType(first=first, second=second):
+                return PairType(self.filled(first), self.filled(second))
+            case ArrayType(element=element, length=length, var=var):
+                return n.array_type(self.filled(element), self.nat(length), var)
+        return type
+
+    def same(self, one: Nat, other: Nat) -> bool:
+        """Whether two lengths are equal; a hole becomes what makes them so."""
+        apart = difference(self.nat(one), self.nat(other))
+        if not apart.terms:
+            return True
+        for monomial, times in apart.terms:
+            match monomial:
+                case (n.Named(name=name),) if name.startswith(HOLE) and abs(times) == 1:
+                    rest = (apart - Nat(((monomial, times),))) * -times
+                    if not mentions(rest, name) and not self._escapes(rest):
+                        self.solved[name] = rest
+                        return True
+        return False
+
+    def _escapes(self, value: Nat) -> bool:
+        return any(mentions(value, bound) for bound in self.bounds)
+
+    def well_formed(self, type: Type, env: Mapping[str, Type], name: str) -> None:
+        """The lengths of a parameter's type must be known, and made of integers in range."""
+        match type:
+            case PairType(first=first, second=second):
+                self.well_formed(first, env, name)
+                self.well_formed(second, env, name)
+            case ArrayType(length=length):
+                self.natural(length, env, name)
+                var = self.fresh("i")
+                self.bounds[var] = length
+                self.well_formed(type.at(n.named(var)), env, name)
+
+    def natural(self, value: Nat, env: Mapping[str, Type], name: str) -> None:
+        """A natural whose variables are known."""
+        for node in n.walk_all(value):
+            if isinstance(node, n.Named):
+                bound = node.name in self.bounds or {*".'"} & {*node.name} or node.name[0] in "?$"
+                if node.name not in self.known and not bound:
+                    self.refuse(
+                        f"{node.name} is no natural of this program, in the type of {name}",
+                        "E702", str(value), f"nFun {node.name}. ..., or sk.nats",
+                    )  # fmt: skip
+            elif isinstance(node, n.ToNat):
+                found = self.infer(node.expr, env)
+                if not (isinstance(found, Scalar) and found.name in ("int32", "int64", "~int")):
+                    self.refuse(f"toNat needs an integer, not {found}", "E707", str(node))
+        if (value.constant or 0) < 0:
+            self.refuse(f"{value} is no natural, in the type of {name}", "E707", str(value))
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def infer(self, e: Expr, env: Mapping[str, Type]) -> Type:
+        """The type of an expression."""
+        match e:
+            case n.Var(name=name):
+                if name not in env:
+                    self.refuse(
+                        f"{name} is not defined", "E702", e,
+                        f"defined are: {', '.join(k for k in env if k[0] != '?') or 'nothing'}",
+                    )  # fmt: skip
+                return env[name]
+            case n.Literal(value=value, type=type):
+                weak = "bool" if isinstance(value, bool) else f"~{_python(value)}"
+                return Scalar(type or weak)
+            case n.OfNat(nat=value):
+                self.natural(value, env, "a number")
+                return Scalar("~int")
+            case n.Pair(first=first, second=second):
+                return PairType(self.infer(first, env), self.infer(second, env))
+            case n.Part(pair=pair, which=which):
+                found = self.infer(pair, env)
+                if not isinstance(found, PairType):
+                    self.refuse(f"{found} has no part .{which}: it is no pair", "E703", e)
+                pairs = cast(PairType, found)
+                return pairs.first if which == 1 else pairs.second
+            case n.Apply(op=op, args=args):
+                return self.scalar(op, [self.infer(a, env) for a in args], e)
+            case n.At():
+                return self._at(e, env)
+            case n.Zip(first=first, second=second):
+                return self._zip(e, self.infer(first, env), self.infer(second, env))
+            case n.Generate(length=length, fn=fn):
+                self.natural(length, env, "generate")
+                var = self.fresh("i")
+                self.bounds[var] = length
+                body = cast(Expr, n.substituted(fn.body, {fn.param: n.named(var)}))
+                return n.array_type(self.infer(body, env), length, var)
+            case n.Noted(expr=inner, type=type):
+                found = self.infer(inner, env)
+                self.expect(found, type, "an annotation does not fit", e)
+                return type
+            case n.Call(fn=fn, arg=arg):
+                return self.applied(fn, self.infer(arg, env), env, e)
+        raise PatternError(f"{e} is a function where a value is needed", code="E706")
+
+    def scalar(self, op: n.Op, types: list[Type], at: Node) -> Type:
+        """The type of an operator's result."""
+        for each in types:
+            if not isinstance(each, Scalar):
+                self.refuse(
+                    f"{op} needs numbers, not {self.filled(each)}", "E703", at,
+                    "map it over the array" if isinstance(each, ArrayType) else "take .1 or .2",
+                )  # fmt: skip
+        if len(types) != op.arity:
+            self.refuse(f"{op} takes {op.arity} arguments, not {len(types)}", "E706", at)
+        kinds = [kind_of(cast(Scalar, t)) for t in types]
+        if all(isinstance(k, type) for k in kinds):
+            weak = op.result([SUPPORTED["float64" if k is float else "int64"] for k in kinds])
+            return Scalar({"int64": "~int", "float64": "~float"}.get(str(weak), str(weak)))
+        try:
+            return Scalar(str(op.result(kinds)))
+        except OpenworkError as error:
+            self.refuse(error.message, "E703", at, error.hint)
+            raise
+
+    def _at(self, e: n.At, env: Mapping[str, Type]) -> Type:
+        found = self.infer(e.array, env)
+        if not isinstance(found, ArrayType):
+            self.refuse(f"{found} has no elements: it is no array", "E703", e)
+        array = cast(ArrayType, found)
+        if n.is_natural(e.index):
+            index = n.to_nat(e.index)
+            self.natural(index, env, "an index")
+            one = self.nat(index + 1)
+            if not proves(one, self.nat(array.length), self.bounds):
+                self.refuse(
+                    f"cannot show that index {index} is below the length {self.nat(array.length)}",
+                    "E705", e, "take an index below the length, or split or slide the array",
+                )  # fmt: skip
+            low = self.nat(index)
+            if not proves(n.nat(0), low, self.bounds):
+                self.refuse(f"cannot show that index {index} is not negative", "E705", e)
+            return array.at(index)
+        kind = self.infer(e.index, env)
+        if not (isinstance(kind, Scalar) and kind.name in ("int32", "int64")):
+            self.refuse(f"an index is an integer, not {self.filled(kind)}", "E703", e)
+        return array.at(n.to_nat(e.index))
+
+    def _zip(self, e: n.Zip, one: Type, other: Type) -> Type:
+        for each in (one, other):
+            if not isinstance(each, ArrayType):
+                self.refuse(f"zip needs arrays, not {self.filled(each)}", "E703", e)
+        a, b = cast(ArrayType, one), cast(ArrayType, other)
+        if not self.same(a.length, b.length):
+            x, y = self.nat(a.length), self.nat(b.length)
+            self.refuse(
+                f"zip needs arrays of one length: {self.filled(a)} and {self.filled(b)}; they part "
+                f"at the length: {x} is not {y}, they differ by {difference(x, y)}",
+                "E704", e, "split, join or slide until the lengths agree",
+            )  # fmt: skip
+        var = self.fresh("i")
+        i = n.named(var)
+        return n.array_type(PairType(a.at(i), b.at(i)), a.length, var)
+
+    # -- functions ------------------------------------------------------------------------------
+
+    def applied(self, fn: Fn, arg: Type, env: Mapping[str, Type], at: Node) -> Type:
+        """The type of `fn(arg)`."""
+        match fn:
+            case n.Fun(param=param, body=body, type=type):
+                if type is not None:
+                    self.expect(arg, type, f"{param} is annotated otherwise", at)
+                    arg = type
+                if isinstance(body, Fn):
+                    self.refuse(f"{fn} needs another argument", "E706", at)
+                return self.infer(cast(Expr, body), {**env, param: arg})
+            case n.Operator(op=op):
+                if op.arity == 2 and isinstance(arg, PairType):
+                    return self.scalar(op, [arg.first, arg.second], at)
+                return self.scalar(op, [arg], at)
+            case n.Compose(fns=fns):
+                for each in fns:
+                    arg = self.applied(each, arg, env, at)
+                return arg
+            case n.NFun():
+                self.refuse(f"{fn} takes a natural, not a value", "E706", at)
+        if not isinstance(arg, ArrayType):
+            name = str(fn).split("(")[0]
+            self.refuse(f"{name} needs an array, not {self.filled(arg)}", "E703", at)
+        return self._pattern(fn, cast(ArrayType, arg), env, at)
+
+    def _pattern(self, fn: Fn, arg: ArrayType, env: Mapping[str, Type], at: Node) -> Type:
+        var = self.fresh("i")
+        i = n.named(var)
+        match fn:
+            case n.Map(fn=inner):
+                self.bounds[var] = self.nat(arg.length)
+                return n.array_type(
+                    self.applied(inner, arg.at(i), env, at), self.nat(arg.length), var
+                )
+            case n.Reduce():
+                return self._reduce(fn, arg, env, at)
+            case n.Split(size=size):
+                return self._split(size, arg, at)
+            case n.Join():
+                return self._join(arg, at)
+            case n.Transpose():
+                return self._transpose(arg, at)
+            case n.Slide(size=size, step=step):
+                if arg.var or (step.constant or 0) < 1 or (size.constant or 0) < 1:
+                    self.refuse("slide needs windows and steps of 1 or more elements", "E707", at)
+                length = self.nat(arg.length)
+                count = n.chosen(length < size, 0, n.divided(length - size, step) + 1)
+                return ArrayType(ArrayType(arg.element, size), count)
+        raise PatternError(f"{fn} is no function", code="E706")
+
+    def _reduce(self, fn: n.Reduce, arg: ArrayType, env: Mapping[str, Type], at: Node) -> Type:
+        if arg.var:
+            self.refuse(
+                f"reduce needs elements of one type, and those of {self.filled(arg)} depend on "
+                "their position", "E703", at, "reduce each element first: map(reduce(...))",
+            )  # fmt: skip
+        element = settled(arg.element)
+        init = self.infer(fn.init, env)
+        held = element if self.parted(init, element, "") is None else settled(init)
+        if isinstance(held, ArrayType) or isinstance(element, ArrayType):
+            self.refuse(
+                f"reduce combines numbers and pairs of them, not {self.filled(element)}", "E710",
+                at, "transpose, and reduce each column",
+            )  # fmt: skip
+        if fn.how != "Seq":
+            self.expect(init, element, "reduce starts from another type than it combines", at)
+        found = self.both(fn.fn, held, element, env, at)
+        self.expect(found, held, "the function of reduce gives another type than it takes", at)
+        return held
+
+    def both(self, fn: Fn, one: Type, other: Type, env: Mapping[str, Type], at: Node) -> Type:
+        """The type of a function of two arguments."""
+        match fn:
+            case n.Fun(param=param, body=n.Fun() as inner, type=type):
+                if type is not None:
+                    self.expect(one, type, f"{param} is annotated otherwise", at)
+                return self.applied(inner, other, {**env, param: one}, at)
+            case n.Operator(op=op) if op.arity == 2:
+                return self.scalar(op, [one, other], at)
+        return self.applied(fn, PairType(one, other), env, at)
+
+    def _split(self, size: Nat, arg: ArrayType, at: Node) -> Type:
+        self.natural(size, {}, "split")
+        if size.constant is not None and size.constant < 1:
+            self.refuse(f"split makes pieces of {size} elements, which is not positive", "E707", at)
+        length, i, j = self.nat(arg.length), self.fresh("i"), self.fresh("j")
+        element = arg.at(n.named(i) * size + n.named(j))
+        rest = n.remainder(length, size)
+        if not rest.terms:
+            whole = n.divided(length, size)
+            return n.array_type(n.array_type(element, size, j), whole, i)
+        inner = n.lesser(size, length - n.named(i) * size)
+        return n.array_type(n.array_type(element, inner, j), n.divided(length + size - 1, size), i)
+
+    def _join(self, arg: ArrayType, at: Node) -> Type:
+        i, j = self.fresh("i"), self.fresh("j")
+        inner = arg.at(n.named(i))
+        if not isinstance(inner, ArrayType):
+            self.refuse(f"join needs an array of arrays, not {self.filled(arg)}", "E703", at)
+        rows = cast(ArrayType, inner)
+        element = rows.at(n.named(j))
+        if mentions(element, i) or mentions(element, j):
+            self.refuse(
+                f"join needs elements of one type, and those of {self.filled(arg)} depend on "
+                "their position", "E703", at, "join the inner arrays first: map(join)",
+            )  # fmt: skip
+        length = self.nat(rows.length)
+        whole = n.summed(
+            n.nat(0), self.nat(arg.length), lambda k: cast(Nat, n.substituted(length, {i: k}))
+        )
+        return ArrayType(element, closed(whole))
+
+    def _transpose(self, arg: ArrayType, at: Node) -> Type:
+        i, j = self.fresh("i"), self.fresh("j")
+        inner = arg.at(n.named(i))
+        if not isinstance(inner, ArrayType):
+            self.refuse(f"transpose needs an array of arrays, not {self.filled(arg)}", "E703", at)
+        rows = cast(ArrayType, inner)
+        length = self.nat(rows.length)
+        if mentions(length, i):
+            known = pieces_of(length, i)
+            if known is None or rows.var:
+                self.refuse(
+                    f"transpose needs rows of one length, and those of {self.filled(arg)} differ",
+                    "E704", at,
+                )  # fmt: skip
+            size, whole = cast(tuple[Nat, Nat], known)
+            each = n.divided(whole - n.named(j) + size - 1, size)
+            return n.array_type(ArrayType(rows.element, each), size, j)
+        element = rows.at(n.named(j))
+        return n.array_type(n.array_type(element, self.nat(arg.length), i), length, j)
+
+
+def _python(value: object) -> str:
+    return "float" if isinstance(value, float) else "int"

@@ -1,0 +1,333 @@
+"""Naturals: polynomials over atoms, so that equal ones are equal trees wherever algebra can tell.
+
+    n ::= number | name | n + n | n * n | sum(k, n, n, n) | (n < n ? n : n) | n / n | n % n
+        | toNat(e)
+
+`toNat` of a sum is the sum of its parts: lengths are checked where data comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from openwork.tree import Node, children, map_children
+
+Monomial = tuple["Atom", ...]
+
+
+class Atom(Node):
+    """What polynomials are made of."""
+
+    @property
+    def key(self) -> str:
+        """Its text, by which the factors and terms of a polynomial are sorted."""
+        known: str | None = self.__dict__.get("_key")
+        if known is None:
+            known = self.__dict__["_key"] = str(self)
+        return known
+
+
+@dataclass(frozen=True, repr=False)
+class Nat(Node):
+    """A natural number: a polynomial, as sorted monomials with their coefficients."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Nat | int) -> Nat:
+        if not isinstance(other, Nat | int):
+            return NotImplemented
+        return _gathered([*self.terms, *nat(other).terms])
+
+    def __mul__(self, other: Nat | int) -> Nat:
+        if not isinstance(other, Nat | int):
+            return NotImplemented
+        pairs = [(a, m, b, n) for a, m in self.terms for b, n in nat(other).terms]
+        return _gathered([(_product(a, b), m * n) for a, m, b, n in pairs])
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Nat | int) -> Nat:
+        if not isinstance(other, Nat | int):
+            return NotImplemented
+        return self + nat(other) * -1
+
+    def __rsub__(self, other: Nat | int) -> Nat:
+        return nat(other) - self
+
+    def __floordiv__(self, other: Nat | int) -> Nat:
+        return divided(self, nat(other))
+
+    def __mod__(self, other: Nat | int) -> Nat:
+        return remainder(self, nat(other))
+
+    def __lt__(self, other: Nat | int) -> Condition:
+        return Condition("<", self, nat(other))
+
+    def __le__(self, other: Nat | int) -> Condition:
+        return Condition("<=", self, nat(other))
+
+    def __gt__(self, other: Nat | int) -> Condition:
+        return Condition("<", nat(other), self)
+
+    def __ge__(self, other: Nat | int) -> Condition:
+        return Condition("<=", nat(other), self)
+
+    @property
+    def constant(self) -> int | None:
+        """Its value, if it is a number."""
+        match self.terms:
+            case ():
+                return 0
+            case (((), number),):
+                return number
+        return None
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The atoms of all monomials, each once."""
+        return tuple(dict.fromkeys(a for monomial, _ in self.terms for a in monomial))
+
+    def __str__(self) -> str:
+        first = sorted(self.terms, key=lambda term: (term[1] < 0, not term[0]))
+        text = ""
+        for monomial, times in first:
+            factors = [a.key for a in monomial]
+            if abs(times) != 1 or not factors:
+                factors.insert(0, str(abs(times)))
+            sign = "-" if times < 0 else "+"
+            text += f" {sign} {'*'.join(factors)}" if text or times < 0 else "*".join(factors)
+        return text.removeprefix(" ") or "0"
+
+
+@dataclass(frozen=True, repr=False)
+class Named(Atom):
+    """A variable over naturals."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, repr=False)
+class ToNat(Atom):
+    """The value of an integer expression, as a natural."""
+
+    expr: Any
+
+    def __str__(self) -> str:
+        return f"toNat({self.expr})"
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Atom):
+    """The sum of `body` for `var` from `low` up to `high`, which is excluded."""
+
+    var: str
+    low: Nat
+    high: Nat
+    body: Nat
+
+    def __str__(self) -> str:
+        return f"sum({self.var}, {self.low}, {self.high}, {self.body})"
+
+
+@dataclass(frozen=True, repr=False)
+class Condition(Node):
+    """A comparison of two naturals: `<`, `<=` or `==`."""
+
+    sign: str
+    left: Nat
+    right: Nat
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+
+@dataclass(frozen=True, repr=False)
+class Choice(Atom):
+    """One natural or another."""
+
+    condition: Condition
+    then: Nat
+    otherwise: Nat
+
+    def __str__(self) -> str:
+        return f"({self.condition} ? {self.then} : {self.otherwise})"
+
+
+@dataclass(frozen=True, repr=False)
+class Quotient(Atom):
+    """A quotient rounded down (`/`), or its remainder (`%`)."""
+
+    sign: str
+    left: Nat
+    right: Nat
+
+    def __str__(self) -> str:
+        return f"(({self.left}) {self.sign} ({self.right}))"
+
+
+def nat(value: Nat | int) -> Nat:
+    """A number or a natural, as a natural."""
+    if isinstance(value, Nat):
+        return value
+    return Nat(((((), int(value)),)) if value else ())
+
+
+def atom(value: Atom) -> Nat:
+    """A natural of one atom."""
+    return Nat((((value,), 1),))
+
+
+def named(name: str) -> Nat:
+    """A variable as a natural."""
+    return atom(Named(name))
+
+
+def _product(one: Monomial, other: Monomial) -> Monomial:
+    return tuple(sorted((*one, *other), key=lambda a: a.key))
+
+
+def _gathered(terms: Iterable[tuple[Monomial, int]]) -> Nat:
+    found: dict[Monomial, int] = {}
+    for monomial, times in terms:
+        found[monomial] = found.get(monomial, 0) + times
+    left = [(m, n) for m, n in found.items() if n]
+    return Nat(tuple(sorted(left, key=lambda term: [a.key for a in term[0]])))
+
+
+def _whole(value: Nat, by: Nat) -> Nat | None:
+    """`value / by`, if every term of it is a multiple of the single term `by`."""
+    if len(by.terms) != 1:
+        return None
+    (factors, times), *_ = by.terms
+    done = []
+    for monomial, number in value.terms:
+        left = list(monomial)
+        for factor in factors:
+            if factor not in left:
+                return None
+            left.remove(factor)
+        if number % times:
+            return None
+        done.append((tuple(left), number // times))
+    return _gathered(done)
+
+
+def _parted(value: Nat, by: Nat) -> tuple[Nat, Nat]:
+    """The terms of `value` that `by` divides, divided, and the others."""
+    whole, rest = nat(0), nat(0)
+    for term in value.terms:
+        one = Nat((term,))
+        quotient = _whole(one, by)
+        if quotient is None:
+            rest += one
+        else:
+            whole += quotient
+    return whole, rest
+
+
+def _reduced(value: Nat, by: int) -> tuple[Nat, Nat]:
+    """Multiples of `by`, and a rest with coefficients below it; slightly negative ones stay."""
+    rest = [(m, n if -by < 2 * n < 0 else n % by) for m, n in value.terms]
+    whole = [(m, (n - r) // by) for (m, n), (_, r) in zip(value.terms, rest, strict=True)]
+    return _gathered(whole), _gathered(rest)
+
+
+def divided(value: Nat, by: Nat) -> Nat:
+    """The quotient, rounded down."""
+    one, other = value.constant, by.constant
+    if one is not None and other:
+        return nat(one // other)
+    whole, rest = _parted(value, by)
+    if other is not None and other > 0:
+        more, rest = _reduced(rest, other)
+        whole += more
+    small = rest.constant is not None and other is not None and 0 <= rest.constant < other
+    if not rest.terms or small:
+        return whole
+    return whole + atom(Quotient("/", rest, by))
+
+
+def remainder(value: Nat, by: Nat) -> Nat:
+    """The remainder of the quotient."""
+    one, other = value.constant, by.constant
+    if one is not None and other:
+        return nat(one % other)
+    _, rest = _parted(value, by)
+    if other is not None and other > 0:
+        rest = _reduced(rest, other)[1]
+    if not rest.terms:
+        return rest
+    if rest.constant is not None and other is not None and 0 <= rest.constant < other:
+        return rest
+    return atom(Quotient("%", rest, by))
+
+
+def chosen(condition: Condition, then: Nat | int, otherwise: Nat | int) -> Nat:
+    """`then` if the condition holds, else `otherwise`; decided here where both are numbers."""
+    then, otherwise = nat(then), nat(otherwise)
+    apart = (condition.right - condition.left).constant
+    if then == otherwise:
+        return then
+    if apart is not None:
+        holds = {"<": apart > 0, "<=": apart >= 0, "==": apart == 0}[condition.sign]
+        return then if holds else otherwise
+    return atom(Choice(condition, then, otherwise))
+
+
+def lesser(one: Nat | int, other: Nat | int) -> Nat:
+    """The smaller of two naturals."""
+    return chosen(nat(one) <= nat(other), one, other)
+
+
+def summed(low: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
+    """A sum as it stands, whose variable has a name that follows from its depth."""
+    inner = body(named("$"))
+    depth = max((n.var.count("'") for n in walk_all(inner) if isinstance(n, Sum)), default=0)
+    var = "k'" + "'" * depth  # which no user writes
+    return atom(Sum(var, low, high, body(named(var)))) if inner.terms else inner
+
+
+def walk_all(node: Node) -> Iterable[Node]:
+    """`node` and everything below it, polynomials included."""
+    yield node
+    below = node.atoms if isinstance(node, Nat) else children(node)
+    for child in below:
+        yield from walk_all(child)
+
+
+def changed(node: Node, change: Callable[[Node], Node]) -> Node:
+    """`node` with `change` applied to each child; polynomials and `toNat` are computed anew."""
+    if isinstance(node, Nat):
+        table = {a: change(a) for a in node.atoms}
+        if all(table[a] is a for a in table):
+            return node
+        total = nat(0)
+        for monomial, times in node.terms:
+            made = nat(times)
+            for a in monomial:
+                new = table[a]
+                made *= new if isinstance(new, Nat) else atom(new)  # type: ignore[arg-type]
+            total += made
+        return total
+    new = map_children(node, change)
+    if new is node:
+        return node
+    match new:
+        case ToNat(expr=expr):
+            return expr.as_nat()  # type: ignore[no-any-return]
+        case Choice(condition=condition, then=then, otherwise=otherwise):
+            return chosen(condition, then, otherwise)
+        case Quotient(sign=sign, left=left, right=right):
+            return divided(left, right) if sign == "/" else remainder(left, right)
+    return new
+
+
+def names_of(node: Node) -> set[str]:
+    """The natural variables in a node."""
+    return {a.name for a in walk_all(node) if isinstance(a, Named)}

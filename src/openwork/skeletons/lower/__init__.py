@@ -1,0 +1,1 @@
+"""From patterns to loops of the program representation"""

@@ -1,0 +1,45 @@
+"""What lowering gives: a program of loops, and what the host has to compute and to check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openwork.program import nodes as p
+from openwork.skeletons.language.nodes import Nat
+from openwork.skeletons.lower.memory import Buffer, Path
+
+TERM = "k."  # the variable of a sum that is being removed
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The running sums of `body` for `k` from 0 to `count`, which the host computes once."""
+
+    array: p.Array
+    body: Nat  # over the variable TERM
+    count: Nat
+
+
+@dataclass(frozen=True)
+class InRange:
+    """Data that is used as an index: all of a field must be below `bound`."""
+
+    buffer: str
+    owner: str
+    field: Path
+    bound: Nat
+
+
+@dataclass
+class Lowered:
+    """A program of loops, and what the host has to know to call it."""
+
+    body: p.Block
+    sizes: tuple[p.Name, ...]
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    prefixes: list[Prefix]
+    offsets: set[str]
+    indices: list[InRange]
+    notes: list[str]
+    guarded: bool

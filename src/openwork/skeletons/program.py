@@ -1,0 +1,208 @@
+"""Programs of patterns as users hold them: checked, shown, compiled and called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from openwork.errors import PatternError
+from openwork.pipeline import to_c
+from openwork.program import nodes as p
+from openwork.program.show import show_program
+from openwork.program.verify import verify
+from openwork.skeletons.language import nodes as n
+from openwork.skeletons.language.check import HOLE, Checker
+from openwork.skeletons.language.names import tidied
+from openwork.skeletons.language.nodes import Signature, Type
+from openwork.skeletons.lower.lower import Lowering
+from openwork.skeletons.lower.lowered import Lowered
+from openwork.skeletons.lower.units import nests
+from openwork.skeletons.rules import RULES, for_gpu, rewritten
+from openwork.skeletons.run.gpu import GpuKernel
+from openwork.skeletons.run.kernel import CpuKernel, Kernel
+from openwork.trace import Trace
+
+SUMS = ("closed", "prefix", "loop")
+_SPELLED = (("loops", "nested"), ("flat", "sums"), ("closed", "closed"), ("refined", "refined"))
+TARGETS = ("cpu", "cuda", "cuda-emulated")
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One step: the rule, what it replaces and by what, and the program after it."""
+
+    rule: str
+    before: str
+    after: str
+    program: Program
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.before} => {self.after}"
+
+
+class Program:
+    """A program of patterns, whose types have been checked.
+
+    Make one with `sk.program` or `sk.parse`.
+    """
+
+    def __init__(self, signature: Signature) -> None:
+        checker = Checker(signature)
+        result = checker.program()
+        self.signature, self.result = _without_holes(signature, result, checker)
+
+    @property
+    def text(self) -> str:
+        """The program in the paper's text, which `sk.parse` reads."""
+        return str(self.signature)
+
+    @property
+    def type(self) -> str:
+        """The type: naturals, then parameters, then the result."""
+        s = self.signature
+        arrows = [f"nFun {name}." for name in s.nats]
+        params = [f"({k}: {t}) ->" for k, t in zip(s.params, s.types, strict=True)]
+        return " ".join([*arrows, *params, str(self.result)])
+
+    def __repr__(self) -> str:
+        return f"<program of patterns: {self.type}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self.signature == other.signature
+
+    def __hash__(self) -> int:
+        return hash(self.signature)
+
+    def compile(self, target: str = "cpu", sums: str = "closed") -> Kernel:
+        """A kernel.
+
+        Args:
+            target: "cpu", "cuda", or "cuda-emulated".
+            sums: how sums of lengths are removed: "closed" forms where there are any, "prefix" sums
+                that the host computes, or a "loop" wherever one is needed. What has no closed form
+                gets prefix sums, and what these cannot express a loop.
+
+        Raises:
+            PatternError: E708 if parallel maps do not suit the target, E710 if a pattern has no
+                loop.
+        """
+        _known(target, TARGETS, "target")
+        _known(sums, SUMS, "sums")
+        trace = Trace()
+        for name, text in self._texts(sums, target):
+            trace.run(name, lambda text=text: text)  # type: ignore[misc]
+        lowered = self._lowered(sums, target)
+        program = self._program(lowered)
+        verify(program)
+        trace.run("lowered.c", lambda: program, show_program)
+        for note in lowered.notes:
+            trace.decide(note)
+        if target != "cpu":
+            return GpuKernel(self.signature, self.result, lowered, program, target, trace)
+        return CpuKernel(self.signature, self.result, lowered, *to_c(program, trace), trace)
+
+    def __call__(self, **data: Any) -> Any:
+        """The result for this data, on the CPU."""
+        return self._own(**data)
+
+    @cached_property
+    def _own(self) -> Kernel:
+        return self.compile()
+
+    def stages(self, target: str = "cpu", sums: str = "closed") -> dict[str, str]:
+        """The text of every stage from patterns to the program that is rendered.
+
+        In order: the patterns, loops over nested arrays, flat accesses with sums, the sums closed,
+        offsets refined, and `toNat` inlined, which is the program.
+        """
+        lowered = self._lowered(sums, target)
+        program = self._program(lowered)
+        return dict(self._texts(sums, target)) | {"program": show_program(program)}
+
+    def _texts(self, sums: str, target: str) -> list[tuple[str, str]]:
+        stages = [("patterns", self.text)]
+        for name, spelled in _SPELLED if sums == "closed" else _SPELLED[:2]:
+            shown = self._lowered(sums, target, spelled)
+            stages.append((name, show_program(self._program(shown))))
+        return stages
+
+    def rewrites(self, size: int = 4) -> list[Rewrite]:
+        """Every single step of the rules that applies: what it replaces, and the program after it.
+
+        Args:
+            size: of the pieces that rules make.
+        """
+        found: list[Rewrite] = []
+        for rule in RULES:
+            for old, new, body in rewritten(self.signature.body, rule, n.nat(size)):
+                try:
+                    made = Program(tidied(replace(self.signature, body=cast(n.Expr, body))))
+                except PatternError:
+                    continue
+                if made.result == self.result and nests(made.signature.body):
+                    before = " :>> ".join(str(f) for f in old)
+                    after = " :>> ".join(str(f) for f in new).replace("#0", "")
+                    found.append(Rewrite(rule.name, before, after, made))
+        return found
+
+    def _lowered(self, sums: str, target: str, spelled: str = "") -> Lowered:
+        gpu = target != "cpu"
+        signature = self._for_gpu() if gpu else self.signature
+        work = Lowering(signature, self.result, sums, gpu, spelled)
+        return work.lowered()
+
+    def _for_gpu(self) -> Signature:
+        """The program with units, if it has none."""
+        made = tidied(replace(self.signature, body=for_gpu(self.signature.body)))
+        try:
+            return made if Checker(made).program() == self.result else self.signature
+        except PatternError:
+            return self.signature
+
+    def _program(self, lowered: Lowered) -> p.Program:
+        arguments = [
+            p.Argument(f.array, b.owner, -1, "values", role)
+            for role, buffers in (("operand", lowered.inputs), ("result", lowered.outputs))
+            for b in buffers
+            for f in b.fields.values()
+        ]
+        prefixes = [
+            p.Argument(x.array, x.array.name, -1, "values", "operand") for x in lowered.prefixes
+        ]
+        return p.Program((*prefixes, *arguments), lowered.sizes, lowered.body, "patterns")
+
+
+def _known(value: str, known: tuple[str, ...], what: str) -> None:
+    if value not in known:
+        raise PatternError(
+            f"there is no {what} {value!r}", code="E706", hint=f"there are {', '.join(known)}"
+        )
+
+
+def _without_holes(signature: Signature, result: Type, checker: Checker) -> tuple[Signature, Type]:
+    """The lengths that were left out: what they must be, or naturals of their own."""
+    types = [checker.filled(t) for t in signature.types]
+    holes = {
+        a.name
+        for t in (*types, result)
+        for a in n.walk_all(t)
+        if isinstance(a, n.Named) and a.name.startswith(HOLE)
+    }
+    names = list(signature.nats)
+    table: dict[str, n.Nat] = dict(checker.solved)
+    for hole in sorted(holes):
+        name = next(f"L{k}" for k in range(1, 99) if f"L{k}" not in (*names, *signature.params))
+        names.append(name)
+        table[hole] = n.named(name)
+
+    def fill(node: n.Node) -> Any:
+        for _ in range(len(table) + 1):
+            node = n.substituted(node, table)
+        return node
+
+    if not table:
+        return replace(signature, types=tuple(types)), result
+    body = fill(signature.body)
+    done = Signature(tuple(names), signature.params, tuple(map(fill, types)), body)
+    return done, cast(Type, fill(result))

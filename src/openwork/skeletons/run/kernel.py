@@ -1,0 +1,206 @@
+"""Compiled programs of patterns: arguments are checked, then the kernel is called."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from openwork.errors import DataError, ShapeError
+from openwork.program.nodes import Program
+from openwork.render.c.c import render
+from openwork.runtime.host.launch import BoundBroken, Executable
+from openwork.runtime.host.library import load
+from openwork.runtime.memory import address, allocate
+from openwork.skeletons.language.algebra import closed
+from openwork.skeletons.language.nodes import Nat, Signature, Type, nat, summed
+from openwork.skeletons.lower.lowered import Lowered
+from openwork.skeletons.lower.memory import Buffer, size
+from openwork.skeletons.run.data import Array, as_buffers, leading, solved, wrong_count
+from openwork.skeletons.run.host import Host
+from openwork.skeletons.run.tensors import unpacked
+from openwork.trace import Trace
+
+
+class Bound:
+    """A kernel with its data, checked and kept: calls cost microseconds.
+
+    Integer arrays that lengths or indices depend on are copied, so that nobody can change what was
+    checked; other arrays may change between calls.
+    """
+
+    def __init__(self, kernel: Kernel, inputs: list[Array], host: Host, extra: list[Array]) -> None:
+        self.kernel, self.inputs, self.host, self.extra = kernel, inputs, host, extra
+        self.sizes = [int(host.sizes[name]) for name in kernel.signature.nats]
+        self.counts = [kernel.count(b, host) for b in kernel.lowered.outputs]
+        self.ready = kernel.prepared(self)
+
+    def __call__(self) -> Any:
+        """The result."""
+        return self.kernel.run(self)
+
+
+class Kernel(ABC):
+    """A compiled program of patterns."""
+
+    def __init__(
+        self, signature: Signature, result: Type, lowered: Lowered, source: str, trace: Trace
+    ) -> None:
+        self.signature, self.result, self.lowered = signature, result, lowered
+        self.source, self._trace = source, trace
+
+    def __call__(self, **data: Any) -> Any:
+        """The result for these arguments, by name; naturals follow from the shapes of arrays.
+
+        Rows of different lengths are given one after the other in a flat array, or as a tensor;
+        arrays of pairs as structured arrays (`sk.pairs`), or as tensors in a packed layout.
+
+        Raises:
+            ShapeError: E202 to E204 if arguments do not fit their types.
+            DataError: E516 if data breaks what the types assume.
+        """
+        return self.bind(_keep=False, **data)()
+
+    def bind(self, *, _keep: bool = True, **data: Any) -> Bound:
+        """The kernel with its data, which is checked once; call it without arguments."""
+        inputs, host = self._checked(data, _keep)
+        extra = [host.prefix(prefix) for prefix in self.lowered.prefixes]
+        return Bound(self, inputs, host, extra)
+
+    def explain(self) -> str:
+        """The decisions that were made, in order."""
+        return "\n".join(["decisions:", *(f"  {each}" for each in self._trace.decisions)])
+
+    def _checked(self, data: Mapping[str, Any], keep: bool) -> tuple[list[Array], Host]:
+        s, names = self.signature, (*self.signature.params, *self.signature.nats)
+        for name in data:
+            if name not in names:
+                raise ShapeError(
+                    f"there is no parameter {name}", code="E203",
+                    hint=f"there are {', '.join(names)}",
+                )  # fmt: skip
+        given = unpacked(s, {k: v for k, v in data.items() if k in s.params})
+        inputs: list[Array] = []
+        equations: list[tuple[str, Nat, int]] = []
+        for name, type in zip(s.params, s.types, strict=True):
+            if name not in given:
+                raise ShapeError(f"the argument {name} is missing", code="E203")
+            mine = [b for b in self.lowered.inputs if b.owner == name]
+            arrays, facts = as_buffers(name, given[name], type, mine)
+            for buffer, array in zip(mine, arrays, strict=True):
+                lengths, _ = leading(type, buffer.path)
+                if len(lengths) == 1 and not facts:
+                    facts.append((name, lengths[0], array.size))
+            inputs += arrays
+            equations += facts
+        sizes = {k: _natural(k, v) for k, v in data.items() if k in s.nats}
+        host = Host(solved(s.nats, sizes, equations), {})
+        self._check(inputs, host, keep)
+        return inputs, host
+
+    def _check(self, inputs: list[Array], host: Host, keep: bool) -> None:
+        """Whatever loops rely on: nothing else in the data can lead a kernel astray."""
+        low = self.lowered
+        buffers = low.inputs
+        kept = {fact.buffer for fact in low.indices} | {
+            b.name for b in buffers if b.dtype.kind == "i" and not b.path
+        }
+        for k, b in enumerate(buffers):
+            if keep and b.name in kept:
+                inputs[k] = inputs[k].copy()
+        host.data = {b.owner: a for b, a in zip(buffers, inputs, strict=True) if not b.path}
+        types = dict(zip(self.signature.params, self.signature.types, strict=True))
+        for b, array in zip(buffers, inputs, strict=True):
+            wanted = host.count(types[b.owner], b.path, b.owner)
+            if wanted != array.size:
+                raise wrong_count(b.owner, types[b.owner], array.size, wanted)
+        for name in sorted(low.offsets):
+            host.begins_at_zero(name)
+        named = {b.name: (b, a) for b, a in zip(buffers, inputs, strict=True)}
+        for fact in low.indices:
+            host.in_range(fact, *named[fact.buffer])
+
+    def count(self, buffer: Buffer, host: Host) -> int:
+        """How many records a buffer of the result has."""
+
+        def total(_: Nat, high: Nat, body: Any) -> Nat:
+            return closed(summed(nat(0), high, body))
+
+        return int(host.nat(size(self.result, buffer.path, total)))
+
+    def made(self, arrays: Sequence[Array], host: Host) -> Any:
+        """The result as the user gets it."""
+        shaped: list[Any] = []
+        for b, array in zip(self.lowered.outputs, arrays, strict=True):
+            lengths, regular = leading(self.result, b.path)
+            if not lengths:
+                shaped.append(array[0])
+            elif regular:
+                shaped.append(array.reshape([int(host.nat(length)) for length in lengths]))
+            else:
+                shaped.append(array)
+        return shaped[0] if len(shaped) == 1 else tuple(shaped)
+
+    @abstractmethod
+    def prepared(self, bound: Bound) -> Any:
+        """What calls of a bound kernel share."""
+
+    @abstractmethod
+    def run(self, bound: Bound) -> Any:
+        """The result of a call."""
+
+
+class CpuKernel(Kernel):
+    """A program as C."""
+
+    def __init__(
+        self, signature: Signature, result: Type, lowered: Lowered, program: Program, source: str,
+        trace: Trace,
+    ) -> None:  # fmt: skip
+        super().__init__(signature, result, lowered, source, trace)
+        self._executable = Executable(program, load(source).kernel)
+        self.program = program
+
+    @property
+    def shown(self) -> str:
+        """The source to read."""
+        return render(self.program, words=self.program.words)
+
+    def prepared(self, bound: Bound) -> tuple[list[int], float]:
+        low = self.lowered
+        pointers = [address(a) for a in bound.extra]
+        for b, a in zip(low.inputs, bound.inputs, strict=True):
+            pointers += [address(a)] * len(b.fields)
+        work = float(sum(a.size for a in bound.inputs) + sum(bound.counts))
+        return pointers, work
+
+    def run(self, bound: Bound) -> Any:
+        pointers, work = bound.ready
+        outputs = [
+            allocate(count, b.dtype)
+            for b, count in zip(self.lowered.outputs, bound.counts, strict=True)
+        ]
+        mine = [
+            address(a) for b, a in zip(self.lowered.outputs, outputs, strict=True) for _ in b.fields
+        ]
+        try:
+            self._executable.run((*pointers, *mine), bound.sizes, work, 0)
+        except BoundBroken:
+            raise out_of_range() from None
+        return self.made(outputs, bound.host)
+
+
+def out_of_range() -> DataError:
+    """The error of a kernel that stopped at an index."""
+    return DataError(
+        "an index that the program computes lies outside its array", code="E516",
+        hint="the program stopped there; no memory outside of its arrays was read",
+    )  # fmt: skip
+
+
+def _natural(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ShapeError(f"{name} is a natural number, not {value!r}", code="E205")
+    return int(value)
