@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 
 import openwork as ow
 from openwork import recipes as r
@@ -62,9 +63,10 @@ def _pattern(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Any
     return stored
 
 
-@pytest.mark.parametrize("kind", ["even", "uneven", "empty"])
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize(
+    ("product", "recipe", "kind"),
+    in_pairs(list(PRODUCTS), list(RECIPES), ["even", "uneven", "empty"]),
+)
 def test_recipes_change_no_answer(product: str, recipe: str, kind: str) -> None:
     text, subscripts, format, unfit = PRODUCTS[product]
     rng = np.random.default_rng(len(product) + len(recipe))

@@ -8,6 +8,7 @@ from operator import add
 
 import numpy as np
 import pytest
+from tests.choices import in_pairs
 
 import openwork as ow
 
@@ -45,9 +46,10 @@ def lines(count: int, format: ow.Format) -> int:
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("which", FORMATS)
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize(
+    ("which", "dense", "target"),
+    in_pairs(list(FORMATS), [False, True], ["cpu", "cuda-emulated"]),
+)
 def test_a_sum_of_twelve(which: str, dense: bool, target: str) -> None:
     tensors = operands(12, FORMATS[which])
     order = tensors[0].order

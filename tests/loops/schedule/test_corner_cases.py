@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_turns
 
 import openwork as ow
 from openwork.runtime.host import launch
@@ -294,8 +295,7 @@ def _typed(array: Any, dtype: str) -> Any:
     return array.astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("race", RACES)
+@pytest.mark.parametrize(("dtype", "race"), in_turns(TYPES, RACES, 2))
 def test_sums_of_every_type_by_every_strategy(dtype: str, race: str) -> None:
     array = _typed(_random((13, 9), 0.6), dtype)
     A = ow.tensor(array, format=ow.CSR, name="A")
@@ -406,8 +406,7 @@ MEETING_TEXTS = [
 RESULTS = {"dense": ow.dense(2), "CSR": ow.CSR}
 
 
-@pytest.mark.parametrize("text", MEETING_TEXTS)
-@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize(("text", "result"), in_turns(MEETING_TEXTS, list(RESULTS), 1))
 def test_two_sparse_operands(text: str, result: str) -> None:
     first, second = _random((7, 9), 0.4, 1), _random((7, 9), 0.3, 2)
     zero, late = np.zeros((7, 9)), _random((7, 9), 0.9, 3)

@@ -80,7 +80,7 @@ def run_compiled(
 ) -> int:
     """The status of `whole` as C, or of the `function` that it has been compiled to."""
     if function is None:
-        function = load(render(whole), optimize="-O2").kernel
+        function = load(render(whole), optimize="-O1").kernel
     executable = Executable(whole, function)
     flag = np.array([stop], np.int32)
     pointers = executable._pointers(flag.ctypes.data, *(array.ctypes.data for array in arrays))
@@ -114,7 +114,7 @@ def every_type_agrees(
     op: Op, programs: dict[str, p.Program], places: int, threads: int, count: int = 400
 ) -> None:
     """Compile the `programs`, one for each type, together; x is combined into `places` of y."""
-    library = load(render_all(programs), optimize="-O2")
+    library = load(render_all(programs), optimize="-O1")
     crd = np.random.default_rng(2).integers(0, places, count).astype(np.int32)
     for type, whole in programs.items():
         x, y = elements(op, type, count), elements(op, type, places, seed=1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.choices import in_turns
 from tests.runtime.gpu.stand_in import Emulated, module, modules
 
 import openwork as ow
@@ -126,15 +127,18 @@ FORMATS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("least", "dtype"),
-    [(0, "float64"), (1 << 18, "float64"), (1 << 18, "int16")],  # which cuSPARSE does not know
-    ids=["generated", "few entries", "whole numbers"],
-)
-@pytest.mark.parametrize("source", FORMATS, ids=repr)
+HOW = {
+    "generated": (0, "float64"),
+    "few entries": (1 << 18, "float64"),
+    "whole numbers": (1 << 18, "int16"),  # which cuSPARSE does not know
+}
+
+
+@pytest.mark.parametrize(("source", "how"), in_turns(FORMATS, list(HOW), 2), ids=str)
 def test_conversions(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch, source: ow.Format, least: int, dtype: str
+    gpu: Any, monkeypatch: pytest.MonkeyPatch, source: ow.Format, how: str
 ) -> None:
+    least, dtype = HOW[how]
     monkeypatch.setattr(conversion, "LEAST_ENTRIES", least)
     matrix = (100 * MATRIX).astype(dtype)
     A = ow.tensor(matrix, name="A").to(source)
@@ -282,8 +286,11 @@ def test_operators_on_tensors_of_the_gpu(gpu: Any) -> None:
     np.testing.assert_allclose((A.T @ y).to_numpy(), MATRIX.T @ (MATRIX @ VECTOR))
 
 
-@pytest.mark.parametrize("layout", ["SoA", "AoSoA(4)", "packed"])
-@pytest.mark.parametrize("format", [ow.CSR, ow.SELL(4), ow.ELL, ow.DCSR], ids=repr)
+@pytest.mark.parametrize(
+    ("format", "layout"),
+    in_turns([ow.CSR, ow.SELL(4), ow.ELL, ow.DCSR], ["SoA", "AoSoA(4)", "packed"], 2),
+    ids=str,
+)
 def test_layouts_are_made_and_used_on_the_gpu(gpu: Any, format: ow.Format, layout: str) -> None:
     kind = ow.entry.quaternion("float32")
     numbers = np.random.default_rng(2).integers(-4, 5, (MATRIX.nnz, 4))

@@ -39,7 +39,7 @@ def test_callers_wait_only_for_workers_that_have_begun(
     flags = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *KINDS[kind])
     places = ("-I", str(Path(pool.__file__).parent), str(CHECK), "-o", str(program))
     made = subprocess.run(
-        (*toolchain.command, *flags, *places, "-lpthread"), capture_output=True, text=True
+        (*toolchain.command, *flags, *places, "-lpthread", "-ldl"), capture_output=True, text=True
     )
     if kind != "plain" and any(words in made.stderr for words in NO_SANITIZER):
         pytest.skip("the compiler has no sanitizer")
@@ -60,6 +60,31 @@ void parts(int count, int *numbers, int *teams) {
   }
 }
 """
+BESIDE_GNU = """
+import ctypes, os, sys
+from openwork.runtime.host.library import load
+
+try:
+    gnu = ctypes.CDLL("libgomp.so.1")
+except OSError:
+    sys.exit(77)
+run = load(sys.argv[1]).parts
+
+def threads_after(usual, count):
+    gnu.omp_set_num_threads(usual)
+    numbers, teams = ((ctypes.c_int * count)() for _ in range(2))
+    run(count, numbers, teams)
+    assert list(numbers) == list(range(1, count + 1)) and set(teams) == {count}
+    return len(os.listdir("/proc/self/task"))
+
+before = len(os.listdir("/proc/self/task"))
+assert threads_after(4, 6) <= before + 3  # on its threads alone
+child = os.fork()
+if not child:  # which has none of them
+    os._exit(0 if threads_after(4, 5) == 5 else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert threads_after(4, 12) >= before + 11  # too many parts for them
+"""
 CHUNKS = """
 void chunks(int count, long first, long limit, int *seen) {
 #pragma omp parallel for schedule(dynamic, 4) num_threads(count) if (count > 1)
@@ -67,6 +92,16 @@ void chunks(int count, long first, long limit, int *seen) {
 }
 """
 DECLARED = "int omp_get_thread_num(void), omp_get_num_threads(void);\n"
+
+
+def test_loops_share_the_threads_of_gnu_openmp(toolchain: Toolchain) -> None:
+    if not os.path.isdir("/proc/self/task"):
+        pytest.skip("counts threads in /proc")
+    given = [sys.executable, "-c", BESIDE_GNU, DECLARED + PARTS]
+    done = subprocess.run(given, capture_output=True, text=True, timeout=60)
+    if done.returncode == 77:
+        pytest.skip("there is no GNU OpenMP")
+    assert done.returncode == 0, done.stderr
 
 
 def test_only_libraries_with_threads_bring_what_starts_them(toolchain: Toolchain) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_turns
 
 import openwork as ow
 from openwork.format.levels import Entries, Packed
@@ -105,12 +106,15 @@ def test_tensors_without_entries() -> None:
             check(np.zeros(shape, np.int8), source, target)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float32", "complex64", "complex128"])
-def test_elements(dtype: str) -> None:
+TYPES = ["bool", "int8", "uint16", "float32", "complex64", "complex128"]
+WAYS = [(ow.BSR(2, 3), ow.CSC), (ow.DIA, ow.COO(2)), (ow.dense(2), ow.LIL)]
+
+
+@pytest.mark.parametrize(("dtype", "formats"), in_turns(TYPES, WAYS, 1))
+def test_elements(dtype: str, formats: tuple[ow.Format, ow.Format]) -> None:
     array = scattered((9, 8)).astype(dtype)
-    for source, target in [(ow.BSR(2, 3), ow.CSC), (ow.DIA, ow.COO(2)), (ow.dense(2), ow.LIL)]:
-        check(array, source, target)
-        check(array, target, source)
+    check(array, *formats)
+    check(array, *formats[::-1])
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_turns
 
 import openwork as ow
 from openwork.algebra.entries import Entry
@@ -52,8 +53,7 @@ def test_dlpack_and_numpy(kind: str, layout: str) -> None:
         assert np.shares_memory(ow.tensor(Foreign(own), dtype=KINDS[kind]).storage.values, own)
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, "packed"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "layout"), in_turns(list(KINDS), [*LAYOUTS, "packed"], 2))
 def test_copies_updates_and_drawings(kind: str, layout: str) -> None:
     numbers, _ = dense(KINDS[kind], "AoS")
     numbers[::2] = 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.choices import in_turns
 
 import openwork as ow
 from openwork.algebra.entries import Entry
@@ -59,8 +60,10 @@ def test_names_of_no_type(name: str) -> None:
         assert "too large" in str(error)
 
 
-@pytest.mark.parametrize("format", [ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.BSR(2, 2), ow.dense(2)])
-@pytest.mark.parametrize("kind", TYPES)
+FORMATS = [ow.CSR, ow.CSC, ow.DCSR, ow.COO(2), ow.BSR(2, 2), ow.dense(2)]
+
+
+@pytest.mark.parametrize(("kind", "format"), in_turns(list(TYPES), FORMATS, 3))
 def test_archives_keep_records(tmp_path: Path, kind: str, format: ow.Format) -> None:
     A = matrix(TYPES[kind], format=format)
     ow.write(tmp_path / "a.npz", A)

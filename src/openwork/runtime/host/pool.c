@@ -8,9 +8,15 @@
  *
  * An idle worker spins for a moment, since calls come in quick succession, and then sleeps. Spinning
  * takes the processor from others: a worker that was itself interrupted while it spun shares its
- * processor, so it goes to sleep at once the next times. */
+ * processor, so it goes to sleep at once the next times.
+ *
+ * Two pools that spin hinder each other: a thread of one waits until the system takes the processor
+ * from one of the other. So where a library has brought GNU's OpenMP, as torch does, and it has
+ * threads enough, they run the parts. */
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -213,6 +219,72 @@ static void wait_for(region *loop, uint32_t joined) {
   pthread_mutex_unlock(&leaving);
 }
 
+/* GNU's OpenMP, if a library has brought it: null functions if none has, or after a fork, in a child,
+ * which has none of its threads. Libraries are looked through when there are new ones, and that is
+ * found out every so many loops. */
+enum { LOOK = 64, LONGEST = 4096 };
+
+static struct {
+  void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
+  int (*number)(void), (*most)(void);
+  unsigned long long seen; /* how many libraries were loaded by then */
+  uint32_t loops;
+  int32_t off;
+} gnu;
+
+static int first_library(struct dl_phdr_info *info, size_t size_of_info, void *found) {
+  (void)size_of_info;
+  *(unsigned long long *)found = info->dlpi_adds;
+  return 1;
+}
+
+static int is_gnu(struct dl_phdr_info *info, size_t size_of_info, void *found) {
+  (void)size_of_info;
+  const char *const path = info->dlpi_name, *const name = strrchr(path, '/');
+  if (strncmp(name ? name + 1 : path, "libgomp", 7) || strlen(path) >= LONGEST) return 0;
+  strcpy(found, path);
+  return 1;
+}
+
+static void find_gnu(void) {
+  char path[LONGEST];
+  unsigned long long loaded = 0;
+  dl_iterate_phdr(first_library, &loaded);
+  if (loaded == gnu.seen) return;
+  gnu.seen = loaded;
+  if (gnu.parallel || !dl_iterate_phdr(is_gnu, path)) return;
+  void *const library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+  if (!library) return;
+  *(void **)&gnu.number = dlsym(library, "omp_get_thread_num");
+  *(void **)&gnu.most = dlsym(library, "omp_get_max_threads");
+  void *const parallel = dlsym(library, "GOMP_parallel");
+  if (gnu.number && gnu.most && parallel) PUT(*(void **)&gnu.parallel, parallel);
+}
+
+static void work_for(void *given) {
+  region *const loop = given;
+  const int32_t outside = inside;
+  inside = 1;
+  work(loop, gnu.number() % loop->parts);
+  inside = outside;
+}
+
+/* Run a loop on the threads of GNU's OpenMP, as many as it usually has: it ends those that a loop of
+ * fewer has no use for. 0 if they are far too few. */
+static int run_on_gnu(region *loop) {
+  if (gnu.off) return 0;
+  if (__atomic_fetch_add(&gnu.loops, 1, __ATOMIC_RELAXED) % LOOK == 0) {
+    pthread_mutex_lock(&growing);
+    find_gnu();
+    pthread_mutex_unlock(&growing);
+  }
+  if (!GET(*(void **)&gnu.parallel)) return 0;
+  const int32_t threads = gnu.most();
+  if (threads < 2 || 2 * threads < loop->parts) return 0;
+  gnu.parallel(work_for, loop, 0, 0);
+  return 1;
+}
+
 /* Run all parts of a loop. Within a part it runs them one after the other. */
 void ow_pool_run(void (*run)(void *, int32_t), void *context, int32_t parts) {
   if (inside) {
@@ -224,6 +296,7 @@ void ow_pool_run(void (*run)(void *, int32_t), void *context, int32_t parts) {
   uint32_t joined = 0;
   memset(taken, 0, sizeof taken);
   region loop = {run, context, parts, taken, sleepers, 0, 0, 0};
+  if (run_on_gnu(&loop)) return;
   inside = 1;
   if (GET(size) < parts - 1) grow(parts - 1);
   const int32_t there = GET(size);
@@ -254,6 +327,8 @@ void ow_pool_run(void (*run)(void *, int32_t), void *context, int32_t parts) {
 
 /* Prepare; also after a fork, in a child, which has none of the threads. */
 void ow_pool_open(void) {
+  static int32_t opened;
+  gnu.off = opened++;
   size = 0;
   most = MOST;
   pthread_mutex_init(&growing, 0);

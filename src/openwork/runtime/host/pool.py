@@ -5,7 +5,8 @@ OpenMP's library to run it on threads. That library has a barrier at the end of 
 waits for every thread, even for one that has not begun and for which nothing is left: beside a busy
 process that is a time slice, many times a short loop. So each library brings its own few functions
 of OpenMP (`parallel.c`), which hand the loop to a pool (`pool.c`) that waits only for threads that
-have begun.
+have begun. Where another library has brought GNU's OpenMP, the pool leaves its loops to that one's
+threads: two pools that spin would hinder each other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-LIBRARIES = ("-lpthread", "-lc")  # that the pool needs besides the compiler's own
+LIBRARIES = ("-lpthread", "-ldl", "-lc")  # that the pool needs besides the compiler's own
 
 # Vector loops (`omp simd`) call nothing.
 _CALLS = re.compile(r'(?:#pragma |_Pragma\(")omp (?:parallel|atomic|critical)\b')
