@@ -148,6 +148,8 @@ class Sweep:
 
     def cases(self, dtype: str, columns: int) -> Iterator[Case]:
         """A case for every matrix that there is time for."""
+        if perf_counter() > self.until:
+            return
         blank = [replace(case, times={}) for case in self._blank(dtype, columns)]
         tables = [self.target.table]
         tables += [shaken(tables[0], seed, _MOST) for seed in range(_WRONG)]
@@ -201,6 +203,8 @@ class Sweep:
         product = self._product(dtype, columns)
 
         def compiled(text: str) -> Any:
+            if perf_counter() > self.until:
+                return None
             try:
                 return product.schedule(text).compile(self.target.name)
             except OpenworkError:
