@@ -30,7 +30,7 @@ from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.statistics import Rows
 from openwork.recipes.devices import tables
 from openwork.recipes.products import Pick
-from openwork.tune.fit import Case, Fit, Regret, shaken
+from openwork.tune.defaults.fit import Case, Fit, Regret, shaken
 
 KINDS = {
     "stencil": ("grid5_small", "grid5_11M", "grid7_1M", "grid27_16M", "band27_54M"),

@@ -67,6 +67,7 @@ LAYERS = (
     "skeletons/run",
     "skeletons",
     "tune",
+    "tune/defaults",
     "ui",
 )
 ROOT_FILES = ("__init__", "__main__")  # may import anything

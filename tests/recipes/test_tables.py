@@ -22,7 +22,7 @@ from openwork.recipes.devices.tables import (
 from openwork.recipes.products import Pick, Product
 from openwork.recipes.row_model import RowModel
 from openwork.tensor.measure import statistics_of
-from openwork.tune.fit import UNKNOWN, Case, Fit, Regret, shaken
+from openwork.tune.defaults.fit import UNKNOWN, Case, Fit, Regret, shaken
 
 
 def test_tables_are_read_back() -> None:

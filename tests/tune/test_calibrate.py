@@ -13,7 +13,7 @@ from openwork.recipes.devices.tables import H200, with_constant
 from openwork.tensor.kernel import machine
 from openwork.tensor.kernel.targets import find_target
 
-CALIBRATE = importlib.import_module("openwork.tune.calibrate")
+CALIBRATE = importlib.import_module("openwork.tune.defaults.calibrate")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
 from openwork.runtime.host import calibration
-from openwork.tune.calibrate import calibrate as calibrate_gpu
+from openwork.tune.defaults.calibrate import calibrate as calibrate_gpu
 from openwork.ui import demo, doctor
 
 

@@ -26,7 +26,7 @@ from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.measure import statistics_of
 from openwork.tensor.statement import Statement, parse
 from openwork.tune.clock import Clock, clock_for
-from openwork.tune.fit import Case, Fit, Regret, shaken
+from openwork.tune.defaults.fit import Case, Fit, Regret, shaken
 
 PRODUCTS = (("float32", 0), ("float32", 32), ("float64", 0), ("float32", 4), ("float32", 128))
 _WRONG, _MOST = 30, 2.0  # tables whose choices are measured, and how wrong their constants are
