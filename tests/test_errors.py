@@ -192,8 +192,8 @@ def test_laws_that_are_false_or_missing() -> None:
     with refused("E111", ow.ParseError, "far cannot reduce", at=place, hint="associative=True"):
         compiled(text, far=bare)
     given = {name: t for name, t in tensors().items() if name in "xy"}
-    with refused("E111", ow.ParseError, "no semiring min_max", hint="min_plus"):
-        ow.parse("y(i) = x(i)", semiring="min_max", **given)
+    with refused("E111", ow.ParseError, "no semiring min_most", hint="min_plus"):
+        ow.parse("y(i) = x(i)", semiring="min_most", **given)
 
 
 @provokes("E112")

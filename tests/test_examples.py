@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs_cc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ALL_SCRIPTS = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem not in ("common", "meshes"))
-OTHERS = ("gpu_", "quaternion_")  # they time no schedule
+OTHERS = ("gpu_", "graphs", "quaternion_")  # they time no schedule
 SCRIPTS = [name for name in ALL_SCRIPTS if not name.startswith(OTHERS)]
 
 
@@ -161,3 +161,16 @@ def test_merge_path_parts_are_equal() -> None:
 def test_every_example_is_listed() -> None:
     listed = re.findall(r"^\| \[(\w+)\.py\]", (EXAMPLES / "README.md").read_text(), re.M)
     assert sorted(listed) == ALL_SCRIPTS
+
+
+def test_graphs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every algorithm agrees with SciPy's, on a graph in parts and on one with a heavy tail."""
+    module = runpy.run_path(str(EXAMPLES / "graphs.py"))
+    for size, degree in ((300, 2), (400, 9)):
+        module["main"](size, degree)
+    assert capsys.readouterr().out.count("theirs") >= 8
+    edges = sp.csr_array(module["random_graph"](50, 4))
+    level = module["bfs"](module["Graph"](edges), 3)
+    order, parents = sp.csgraph.breadth_first_order(edges, 3)
+    for vertex in order[1:]:
+        assert level[vertex] == level[parents[vertex]] + 1

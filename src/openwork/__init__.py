@@ -183,6 +183,7 @@ from openwork.tensor.functions.join import (
     vstack,
     where,
 )
+from openwork.tensor.functions.masked import masked
 from openwork.tensor.functions.norms import matrix_power, norm, vecdot
 from openwork.tensor.functions.parts import broadcast_to, pad, repeat, split
 from openwork.tensor.functions.sorted import (
@@ -450,5 +451,6 @@ __all__ = [
     "ones_like",
     "zeros_like",
     "solve_triangular",
+    "masked",
     "write",
 ]

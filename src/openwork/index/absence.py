@@ -71,8 +71,9 @@ def _apply(op: Op, args: tuple[Expr, ...], node: Apply) -> Expr:
         for n, arg in enumerate(args)
     )
     for position, arg in enumerate(seen):
-        if isinstance(arg, Absent) and _annihilates(op, position, arg):
-            return Absent(number(arg.value, result), result)
+        law = _annihilator(op, position, arg) if isinstance(arg, Absent) else None
+        if law is not None:  # an infinity is the extreme value of the result's type, too
+            return Absent(number(law, result), result)
     if all(isinstance(arg, (Absent, Literal)) for arg in args):
         values = [arg.value for arg in args if isinstance(arg, (Absent, Literal))]
         return Absent(op.compute(values, kinds, result), result)
@@ -99,8 +100,10 @@ def _equals(law: Number | None, arg: Absent) -> bool:
     return law is not None and number(law, arg.typed) == arg.value
 
 
-def _annihilates(op: Op, position: int, arg: Absent) -> bool:
-    return _equals(op.annihilator, arg) or (position == 0 and _equals(op.left_annihilator, arg))
+def _annihilator(op: Op, position: int, arg: Absent) -> Number | None:
+    """The law by which `arg` decides the result; None if there is none."""
+    laws = (op.annihilator, op.left_annihilator if position == 0 else None)
+    return next((law for law in laws if _equals(law, arg)), None)
 
 
 def _is_identity(op: Op, position: int, arg: Absent) -> bool:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from openwork.algebra.operators import SEMIRINGS, Op, Semiring
+from openwork.algebra.operators import Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
 from openwork.format.formats import Format, as_format
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.index.terms import as_expr
 from openwork.loops.nodes import Stmt
 from openwork.loops.plan.plan import Plan
@@ -394,7 +394,7 @@ def parse(
         tensors[undeclared.name] = undeclared
     assignment = _with_semiring(parse_assignment(text, tensors, operators), semiring)
     if undeclared is not None:
-        zero = None if semiring is None else _semiring(semiring).zero
+        zero = None if semiring is None else semiring_named(semiring).zero
         wanted = None if format is None else as_format(format)
         maker = next((type(t.source) for t in tensors.values() if t.source is not None), Operand)
         assignment = inferred(assignment, zero, wanted, maker)
@@ -414,21 +414,4 @@ def _renamed(tensor: Any, name: str) -> TensorVar:
 
 
 def _with_semiring(assignment: Assignment, semiring: Semiring | str | None) -> Assignment:
-    return assignment if semiring is None else under(_semiring(semiring), assignment)
-
-
-def _semiring(semiring: object) -> Semiring:
-    """A semiring, perhaps by its name."""
-    if isinstance(semiring, Semiring):
-        return semiring
-    if not isinstance(semiring, str):
-        raise ParseError(
-            f"{semiring!r} is not a semiring", code="E111", hint=f"such as {', '.join(SEMIRINGS)}"
-        )
-    if semiring not in SEMIRINGS:
-        raise ParseError(
-            f"there is no semiring {semiring}",
-            code="E111",
-            hint=f"the semirings are {', '.join(SEMIRINGS)}; ow.semiring defines more",
-        )
-    return SEMIRINGS[semiring]
+    return assignment if semiring is None else under(semiring_named(semiring), assignment)

@@ -8,12 +8,12 @@ from functools import lru_cache, reduce
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
-from openwork.algebra.operators import SEMIRINGS, Semiring
+from openwork.algebra.operators import Semiring
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError, ShapeError, Span
 from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.tensor.convert.pack import check_order
 from openwork.tensor.eager import call, kernel_for, result_of
 from openwork.tensor.exchange.facts import facts_for
@@ -64,7 +64,7 @@ def einsum(
     _check_extents(spec, tensors)
     wish = (
         None if format is None else as_format(format),
-        None if semiring is None else _semiring(semiring),
+        None if semiring is None else semiring_named(semiring),
         None if dtype is None else as_dtype(dtype),
     )
     key = ("einsum", subscripts, wish)
@@ -172,16 +172,6 @@ def _check_extents(spec: Spec, tensors: Sequence[Tensor]) -> None:
                     f"{tensor.name}, whose shape is {tensor.shape}",
                     code="E201",
                 )
-
-
-def _semiring(wanted: Semiring | str) -> Semiring:
-    if isinstance(wanted, Semiring):
-        return wanted
-    if isinstance(wanted, str) and wanted in SEMIRINGS:
-        return SEMIRINGS[wanted]
-    raise ParseError(
-        f"there is no semiring {wanted!r}", code="E111", hint=f"there are {', '.join(SEMIRINGS)}"
-    )
 
 
 def _computed(expr: Expr) -> DType:

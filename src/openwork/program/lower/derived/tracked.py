@@ -69,14 +69,7 @@ class Tracked:
             whole = Pos(driver.fused, driver.fused, driver.access)
             code, window, scope = positions(self.recovery, whole, scope)
         access = driver.access
-        summed = segment_sum(self.ctx, loop.body, driver, scope)
-        runs = None if self.runs is None else self.runs(self, loop, driver)
-        if runs is not None and not runs.serves(scope):
-            runs = None
-        if runs is not None and window.count.fixed is None:
-            summed = None
-        elif summed is not None:
-            runs = None
+        summed, runs = self._sums(loop, driver, window, scope)
         complete = self.ctx.writes_all_of(written(loop.body), access)
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(loop.body).vars, access))
         skips = not complete and bool(chosen & set(driver.variables))
@@ -130,6 +123,18 @@ class Tracked:
             put = block(*here, self._put(summed, driver, after))
         rest = If(p.Binary("&&", nonempty, goes_on), put)
         return block(*code, *before, *total, made, rest)
+
+    def _sums(
+        self, loop: Forall, driver: Driver, window: Range, scope: Scope
+    ) -> tuple[SegmentSum | None, Any]:
+        """How the segments of a loop are summed: in a register, or by what lowers their loops."""
+        summed = segment_sum(self.ctx, loop.body, driver, scope)
+        runs = None if self.runs is None else self.runs(self, loop, driver)
+        if runs is None or not runs.serves(scope):
+            return summed, None
+        if window.count.fixed is None:
+            return None, runs
+        return summed, None if summed is not None else runs
 
     def _comment(self, driver: Driver) -> str:
         return f"positions of {self.ctx.names.said(driver.access.tensor)}"
