@@ -42,6 +42,7 @@ LAYERS = (
     "program/lower",
     "program/device",
     "program/interpret",
+    "recipes/devices",
     "recipes",
     "render",
     "render/c",
@@ -56,6 +57,7 @@ LAYERS = (
     "tensor/draw",
     "tensor/kernel",
     "tensor/buckets",
+    "tensor/contraction",
     "tensor",
     "tensor/functions",
     "array_api",
@@ -66,6 +68,7 @@ LAYERS = (
     "skeletons/run",
     "skeletons",
     "tune",
+    "tune/defaults",
     "ui",
 )
 ROOT_FILES = ("__init__", "__main__")  # may import anything
