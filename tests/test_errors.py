@@ -758,6 +758,15 @@ def test_parallel_maps_that_do_not_nest() -> None:
         program.compile(target="cuda-emulated")
 
 
+@provokes("E709")
+def test_a_program_that_is_no_statement() -> None:
+    program = sk.parse("nFun n. fun x: [float]_n. x :>> slide(2) :>> map(reduce(+, 0))")
+    with refused("E709", ow.PatternError, "slide(2, 1) is nothing that index notation has"):
+        program.to_statement()
+    with refused("E709", ow.PatternError, "the type of no format", hint="offsets or lengths"):
+        sk.format_of(sk.float32)
+
+
 @provokes("E710")
 def test_a_pattern_that_cannot_be_compiled() -> None:
     with refused("E710", ow.PatternError, "reduce combines numbers", hint="transpose"):

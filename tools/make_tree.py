@@ -56,6 +56,7 @@ LAYERS = (
     "tensor/draw",
     "tensor/kernel",
     "tensor/buckets",
+    "tensor/contraction",
     "tensor",
     "tensor/functions",
     "array_api",

@@ -203,6 +203,7 @@ CODES: dict[str, str] = {
     "E706": "a function where a value is needed, or the wrong number of arguments",
     "E707": "a natural that is none, or an impossible size of pieces",
     "E708": "parallel maps that do not nest as their target requires",
+    "E709": "a program that is no statement, or the reverse, or a type of no format",
     "E710": "a pattern that cannot be compiled",
     "E900": "a fault inside Openwork",
 }

@@ -1,6 +1,7 @@
 """Functional patterns over arrays whose element types depend on their position, compiled."""
 
 from openwork.algebra.operators import ADD as add, MAX as max, MIN as min, MUL as mul, SUB as sub
+from openwork.skeletons.bridge import format_of, from_statement, sparsify
 from openwork.skeletons.build import (
     array,
     bool_,
@@ -76,4 +77,7 @@ __all__ = [
     "transpose",
     "where",
     "zip",
+    "format_of",
+    "from_statement",
+    "sparsify",
 ]

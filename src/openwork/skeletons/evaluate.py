@@ -50,7 +50,7 @@ def cast_to(value: Any, type: Type, work: _Meaning) -> Any:
             if count != len(value):
                 raise InternalError(f"an array of {len(value)} elements is no {type}")
             rows = _Rows(cast_to(v, type.at(n.nat(k)), work) for k, v in enumerate(value))
-            inner = type.element
+            inner = type.element if not value else Scalar("bool")
             if isinstance(inner, ArrayType) and not (type.var and mentions(inner.length, type.var)):
                 rows.width = work.nat(inner.length, {})
             return rows
@@ -61,6 +61,13 @@ class _Rows(list[Any]):
     """An array that knows how long its rows are, even if it has none."""
 
     width = 0
+
+
+def _like(value: Any, part: list[Any]) -> _Rows:
+    """A part of an array, whose rows are as long."""
+    made = _Rows(part)
+    made.width = getattr(value, "width", 0)
+    return made
 
 
 class _Meaning:
@@ -107,7 +114,10 @@ class _Meaning:
             case n.Apply(op=op, args=args):
                 return self.op(op, [self.expr(a, env) for a in args])
             case n.At(array=array, index=index):
-                return self.expr(array, env)[int(self.expr(index, env))]
+                place = int(self.expr(index, env))
+                if place < 0:
+                    raise IndexError(place)
+                return self.expr(array, env)[place]
             case n.Zip(first=first, second=second):
                 return list(zip(self.expr(first, env), self.expr(second, env), strict=True))
             case n.Generate(length=length, fn=fn):
@@ -137,7 +147,10 @@ class _Meaning:
                 return value
             case n.Map(fn=inner):
                 rows = _Rows(self.call(inner, v, env) for v in value)
-                rows.width = getattr(value, "width", 0)
+                if [len(r) if isinstance(r, list) else -1 for r in rows] == [
+                    len(r) if isinstance(r, list) else -1 for r in value
+                ]:
+                    rows.width = getattr(value, "width", 0)
                 return rows
             case n.Reduce(fn=inner, init=init):
                 state = self.expr(init, env)
@@ -146,7 +159,7 @@ class _Meaning:
                 return state
             case n.Split(size=size):
                 step = self.nat(size, env)
-                rows = _Rows(value[k : k + step] for k in range(0, len(value), step))
+                rows = _Rows(_like(value, value[k : k + step]) for k in range(0, len(value), step))
                 rows.width = step
                 return rows
             case n.Join():
@@ -156,7 +169,11 @@ class _Meaning:
                 return [[row[k] for row in value if k < len(row)] for k in range(width)]
             case n.Slide(size=size, step=step):
                 wide, far = self.nat(size, env), self.nat(step, env)
-                return [value[k : k + wide] for k in range(0, len(value) - wide + 1, far)]
+                rows = _Rows(
+                    _like(value, value[k : k + wide]) for k in range(0, len(value) - wide + 1, far)
+                )
+                rows.width = wide
+                return rows
         raise InternalError(f"{fn} has no meaning")
 
     def both(self, fn: Fn, one: Any, other: Any, env: Env) -> Any:

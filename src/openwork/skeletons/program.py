@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any, cast
 
 from openwork.errors import PatternError
+from openwork.format.formats import Format
 from openwork.pipeline import to_c
 from openwork.program import nodes as p
 from openwork.program.show import show_program
 from openwork.program.verify import verify
+from openwork.skeletons.formulas import statement_of
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.check import HOLE, Checker
 from openwork.skeletons.language.names import tidied
@@ -21,6 +23,7 @@ from openwork.skeletons.lower.units import nests
 from openwork.skeletons.rules import RULES, for_gpu, rewritten
 from openwork.skeletons.run.gpu import GpuKernel
 from openwork.skeletons.run.kernel import CpuKernel, Kernel
+from openwork.tensor.statement import Statement
 from openwork.trace import Trace
 
 SUMS = ("closed", "prefix", "loop")
@@ -126,6 +129,17 @@ class Program:
             shown = self._lowered(sums, target, spelled)
             stages.append((name, show_program(self._program(shown))))
         return stages
+
+    def to_statement(self, **formats: Format) -> Statement:
+        """The statement that a dense program is, over placeholders named like its parameters.
+
+        Args:
+            formats: how parameters are stored; dense, if left out.
+
+        Raises:
+            PatternError: E709 if it is none.
+        """
+        return statement_of(self.signature, self.result, formats)
 
     def rewrites(self, size: int = 4) -> list[Rewrite]:
         """Every single step of the rules that applies: what it replaces, and the program after it.

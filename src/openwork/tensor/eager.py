@@ -5,7 +5,7 @@ A kernel serves operands of any shape, so a second call with similar operands co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from openwork.algebra.types import DType
@@ -31,11 +31,24 @@ class KernelStore:
         self._kernels: dict[Hashable, Any] = {}
         self.losses = 0  # how often kernels were forgotten
 
-    def get(self, key: Hashable, build: Callable[[], Assignment], target: str = "cpu") -> Any:
-        """The kernel for `key`, compiled from what `build` returns if there is none yet."""
+    def get(
+        self,
+        key: Hashable,
+        build: Callable[[], Assignment],
+        target: str = "cpu",
+        stored: Callable[[], Mapping[str, Storage]] | None = None,
+    ) -> Any:
+        """The kernel for `key`, compiled from what `build` returns if there is none yet.
+
+        `stored`: the operands' data by name, for whose sizes steps are chosen.
+        """
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = Statement(build()).compile(target)
+            statement = Statement(build())
+            if stored is None:
+                kernel = statement.compile(target, optimize=False)
+            else:
+                kernel = statement._compiled(target, False, stored())
             while len(self._kernels) >= self._most:
                 # If another thread was faster, use its kernel.
                 self._kernels.pop(next(iter(self._kernels), None), None)
@@ -124,16 +137,24 @@ def kernel_for(
     key: tuple[Hashable, ...],
     operands: Sequence[Operand],
     build: Callable[[Sequence[Operand]], Assignment],
+    optimize: bool = False,
 ) -> Any:
     """The kernel of the statement that `build` makes for operands like these, from the cache.
 
     `key` identifies the statement. On a CPU the kernel serves any data. On a GPU recipes choose by
     the data, so `build` gets it, and a kernel is for one shape and number of entries.
+    `optimize`: it may run in steps, in an order for operands of about these sizes.
     """
     facts = tuple([operand.facts for operand in operands])
+    stored = None
+    if optimize:
+        stored = lambda: {operand_name(n): o.storage for n, o in enumerate(operands)}  # noqa: E731
+        key = (*key, sizes_of(operands))
     if not any([operand.device == "cuda" for operand in operands]):
         return KERNELS.get(
-            (*key, facts), lambda: build([stand_in(n, each) for n, each in enumerate(facts)])
+            (*key, facts),
+            lambda: build([stand_in(n, each) for n, each in enumerate(facts)]),
+            stored=stored,
         )
     shown: list[Operand] = []
 
@@ -143,10 +164,24 @@ def kernel_for(
 
     # Extents are constants of the kernel, and the number of entries distinguishes matrices.
     sizes = tuple((operand.storage.shape, operand.storage.nnz) for operand in operands)
-    kernel = KERNELS.get((*key, facts, sizes), with_data, "cuda")
+    kernel = KERNELS.get((*key, facts, sizes), with_data, "cuda", stored)
     for operand in shown:
         operand._storage = None  # keep the kernel, but not the data it was compiled for
     return kernel
+
+
+def sizes_of(operands: Iterable[Operand]) -> tuple[object, ...]:
+    """About how large operands are, where it decides the order of steps: with three or more."""
+    given = list(operands)
+    if len(given) < 3:
+        return ()
+    return tuple(
+        (
+            tuple(extent.bit_length() for extent in operand.storage.shape),
+            operand.storage.nnz.bit_length(),
+        )
+        for operand in given
+    )
 
 
 def around(storage: Storage, name: str = "") -> Operand:

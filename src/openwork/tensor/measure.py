@@ -19,6 +19,11 @@ def entries_of(assignment: Assignment) -> dict[str, float]:
     return {name: float(storage.nnz) for name, storage in _stored(assignment)}
 
 
+def stored_in(assignment: Assignment) -> dict[str, Storage]:
+    """The data of the tensors that have some, by name."""
+    return dict(_stored(assignment))
+
+
 def statistics_of(assignment: Assignment) -> dict[str, Statistics]:
     """Statistics of the tensors that have data, by name."""
     return {name: measure(storage) for name, storage in _stored(assignment)}

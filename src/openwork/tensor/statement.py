@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -28,6 +28,9 @@ from openwork.recipes.choose import suggested
 from openwork.runtime.storage import Storage
 from openwork.tensor.buckets.buckets import BucketKernel, Buckets, bucketed
 from openwork.tensor.buckets.choice import BucketChoice
+from openwork.tensor.contraction.blas import matrix_product
+from openwork.tensor.contraction.kernel import Stepwise
+from openwork.tensor.contraction.steps import Cutting
 from openwork.tensor.draw.html import statement_html
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel
@@ -35,9 +38,9 @@ from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import NEAR, Signature, said_of
-from openwork.tensor.measure import entries_of, statistics_of
+from openwork.tensor.measure import entries_of, statistics_of, stored_in
 from openwork.tensor.operand import Operand
-from openwork.tensor.result_format import inferred, undeclared_result
+from openwork.tensor.result_format import inferred, result_format, undeclared_result
 from openwork.tensor.transposes import Turning
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
@@ -128,6 +131,7 @@ class Statement(Schedulable):
         *,
         deterministic: bool = False,
         tune: None = None,
+        optimize: bool = True,
         loader: Loader | None = None,
     ) -> Kernel: ...
 
@@ -138,6 +142,7 @@ class Statement(Schedulable):
         *,
         deterministic: bool = False,
         tune: str,
+        optimize: bool = True,
         loader: Loader | None = None,
     ) -> Kernel | BucketKernel: ...
 
@@ -147,9 +152,14 @@ class Statement(Schedulable):
         *,
         deterministic: bool = False,
         tune: str | None = None,
+        optimize: bool = True,
         loader: Loader | None = None,
     ) -> Kernel | BucketKernel:
         """Compile the statement for a target.
+
+        `optimize`: a product of several operands without a schedule is cut into steps where these
+        are estimated to be faster, and dense matrices are multiplied by BLAS; False keeps one
+        kernel. `explain()` says which.
 
         `tune`: `"recorded"` takes the schedule, or the buckets of rows, that `ow.tune.search` found
         for operands like these in the same formats, and the default if there is none. It measures
@@ -173,6 +183,29 @@ class Statement(Schedulable):
                 return recorded.compile(target, deterministic=deterministic, loader=loader)
             except ScheduleError:  # it has atomics, perhaps
                 return self.compile(target, deterministic=deterministic, loader=loader)
+        if optimize and self._given is None and loader is None:
+            return self._compiled(target, deterministic, stored_in(self._assignment))
+        return self._one_kernel(chosen, deterministic, loader)
+
+    def _compiled(self, target: str, deterministic: bool, stored: Mapping[str, Storage]) -> Kernel:
+        """The kernel, in steps where that is faster; `stored`: the operands' data, by name."""
+        chosen = find_target(target)
+        steps = Cutting(self._assignment, stored, result_format, Operand).steps()
+        if steps is None:
+            return self._one_kernel(chosen, deterministic, None, shortcut=True)
+        *before, last = [
+            (each.lhs.tensor.name, Statement(each)._one_kernel(chosen, deterministic, None, True))
+            for each in steps.assignments
+        ]
+        one = partial(self._one_kernel, chosen, deterministic, None)
+        made = Stepwise(self._assignment, steps.decisions, before, last[1], one)
+        made._origin = (_recompiled, (self, target, deterministic, None))
+        return made
+
+    def _one_kernel(
+        self, chosen: Target, deterministic: bool, loader: Loader | None, shortcut: bool = False
+    ) -> Kernel:
+        """The kernel of the statement; `shortcut`: BLAS may take its place."""
         draft = self._planned_for(chosen, deterministic)
         plan, trace = draft.whole, Trace.after(draft.stages, draft.decisions)
         sources = {
@@ -184,13 +217,18 @@ class Statement(Schedulable):
         result = sources.pop(plan.user_result.name)
         turning = None
         if plan.kept:
-            compiled = partial(self._turned, plan.kept, target, loader)
+            compiled = partial(self._turned, plan.kept, chosen.name, loader)
             turning = Turning(plan.kept, sources, compiled, trace.decide)
-        made = Kernel(plan, trace, sources, result, chosen, loader, turning)
+        by_blas = None
+        if shortcut and not deterministic:
+            by_blas = matrix_product(self._assignment, tuple(sources))
+            if by_blas is not None:
+                trace.decide("matrices that are neither small nor thin are multiplied by BLAS")
+        made = Kernel(plan, trace, sources, result, chosen, loader, turning, by_blas)
         if deterministic:
             check_exact(plan, made._launcher.compiled.bodies)
             trace.decide("deterministic: no atomic updates")
-        made._origin = (_recompiled, (self, target, deterministic, loader))
+        made._origin = (_recompiled, (self, chosen.name, deterministic, loader, shortcut))
         return made
 
     def bucket(
@@ -331,9 +369,15 @@ def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> State
     return stmt
 
 
-def _recompiled(stmt: Statement, target: str, deterministic: bool, loader: Loader | None) -> Kernel:
+def _recompiled(
+    stmt: Statement,
+    target: str,
+    deterministic: bool,
+    loader: Loader | None,
+    optimize: bool = True,
+) -> Kernel:
     """Unpickle a kernel; its code is in the cache."""
-    return stmt.compile(target, deterministic=deterministic, loader=loader)
+    return stmt.compile(target, deterministic=deterministic, optimize=optimize, loader=loader)
 
 
 def assign(

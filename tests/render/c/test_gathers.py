@@ -151,3 +151,13 @@ def test_sums_do_not_depend_on_the_number_of_threads(
     expected = matrix.astype(float) @ x.astype(float) + (z if "z" in text else 0)
     eps = float(np.finfo(dtype).eps)
     np.testing.assert_allclose(np.frombuffer(found[0], dtype), expected, rtol=0, atol=1000 * eps)
+
+
+@pytest.mark.usefixtures("fast_gathers")
+def test_fibres_of_a_tensor_are_summed_one_after_the_other() -> None:
+    where = np.array([[0, 0, 1, 2], [1, 1, 0, 1], [0, 3, 2, 2]])
+    X = ow.tensor((where, np.ones(4)), shape=(3, 2, 4), format=ow.CSF(3), name="X")
+    b = ow.tensor(np.arange(4.0), name="b")
+    kernel = ow.parse("y(i) = X(i,k,l) * b(l)", y=ow.empty(3), X=X, b=b).compile()
+    assert "CPUVector" not in kernel.explain()
+    np.testing.assert_array_equal(kernel().to_numpy(), [3, 2, 2])

@@ -112,15 +112,18 @@ def _telescoped(s: Sum, left: dict[Monomial, int]) -> Nat:
     return total
 
 
-def pieces_before(value: Nat) -> Nat | None:
-    """A sum of the lengths of the pieces of a split, if this is one: what lies before a piece."""
+def pieces_before(value: Nat, within: bool) -> Nat | None:
+    """A sum of the lengths of the pieces of a split, if this is one: what lies before a piece.
+
+    `within`: there is such a piece, so that all before it are whole.
+    """
     match value.terms:
         case (((Sum() as s,), 1),):
-            return _pieces(s)
+            return _pieces(s, within)
     return None
 
 
-def _pieces(s: Sum) -> Nat | None:
+def _pieces(s: Sum, within: bool = False) -> Nat | None:
     match s.body.terms:
         case (((Choice(condition=c, then=size, otherwise=rest),), 1),):
             whole = rest + size * atom(Named(s.var))
@@ -130,8 +133,7 @@ def _pieces(s: Sum) -> Nat | None:
                 return None
             if s.high == divided(whole + size - 1, size):
                 return whole
-            single = len(s.high.atoms) == 1 and s.high.terms == (((s.high.atoms[0],), 1),)
-            return s.high * size if single else lesser(s.high * size, whole)
+            return s.high * size if within else lesser(s.high * size, whole)
     return None
 
 
@@ -187,15 +189,13 @@ def proves(
                 proves(nat(0), _for(apart, a, value), bounds, (*facts, fact), tries - 1)
                 for value, fact in cases
             )
-    for name, bound in bounds.items():
-        for each in (bound - 1, nat(0)):
-            if mentions(apart, name) and all(a == Named(name) or not mentions(a, name)
-                                             for a in apart.atoms):  # fmt: skip
-                rising = [t > 0 for m, t in apart.terms if Named(name) in m]
-                if any(rising) == (each.terms == ()) or not any(rising):
-                    at = _at(apart, name, each)
-                    if proves(nat(0), at, bounds, facts, tries - 1):
-                        return True
+    for name, bound in reversed(list(bounds.items())):  # inner ones first: others bound them
+        inside = any(mentions(a, name) and a != Named(name) for a in apart.atoms)
+        signs = {times > 0 for m, times in apart.terms if Named(name) in m}
+        if inside or len(signs) != 1:
+            continue  # neither rising nor falling, as far as one can tell
+        worst = nat(0) if signs == {True} else bound - 1
+        return proves(nat(0), _at(apart, name, worst), bounds, facts, tries - 1)
     return False
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from openwork.tree import Node, children, map_children
+
+_SUMS = count()  # names of variables while a sum is made
 
 Monomial = tuple["Atom", ...]
 
@@ -247,6 +250,8 @@ def divided(value: Nat, by: Nat) -> Nat:
     if other is not None and other > 0:
         more, rest = _reduced(rest, other)
         whole += more
+    if any(n < 0 for _, n in rest.terms):  # C rounds towards zero: nothing below zero is divided
+        return atom(Quotient("/", value, by))
     small = rest.constant is not None and other is not None and 0 <= rest.constant < other
     if not rest.terms or small:
         return whole
@@ -261,6 +266,8 @@ def remainder(value: Nat, by: Nat) -> Nat:
     _, rest = _parted(value, by)
     if other is not None and other > 0:
         rest = _reduced(rest, other)[1]
+    if any(n < 0 for _, n in rest.terms):
+        return atom(Quotient("%", value, by))
     if not rest.terms:
         return rest
     if rest.constant is not None and other is not None and 0 <= rest.constant < other:
@@ -286,11 +293,25 @@ def lesser(one: Nat | int, other: Nat | int) -> Nat:
 
 
 def summed(low: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
-    """A sum as it stands, whose variable has a name that follows from its depth."""
-    inner = body(named("$"))
-    depth = max((n.var.count("'") for n in walk_all(inner) if isinstance(n, Sum)), default=0)
-    var = "k'" + "'" * depth  # which no user writes
-    return atom(Sum(var, low, high, body(named(var)))) if inner.terms else inner
+    """A sum as it stands, whose variable has a name that follows from the rest of it."""
+    mine = f"${next(_SUMS)}"
+    inner = body(named(mine))
+    if not inner.terms:
+        return inner
+    taken = names_of(inner) | {a.var for a in walk_all(inner) if isinstance(a, Sum)}
+    var = "k'"  # which no user writes
+    while var in taken:
+        var += "'"
+    return atom(Sum(var, low, high, _renamed(inner, mine, var)))
+
+
+def _renamed(value: Nat, old: str, new: str) -> Nat:
+    def change(node: Node) -> Node:
+        if isinstance(node, Named):
+            return Named(new) if node.name == old else node
+        return changed(node, change)
+
+    return change(value)  # type: ignore[return-value]
 
 
 def walk_all(node: Node) -> Iterable[Node]:

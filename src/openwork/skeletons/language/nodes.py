@@ -299,16 +299,40 @@ def substituted(node: Node, nats: Mapping[str, Nat], exprs: Mapping[str, Expr] =
     if not nats and not exprs:
         return node
 
+    wanted = {*nats, *exprs}
+
     def change(n: Node) -> Node:
+        if wanted.isdisjoint(mentioned(n)):
+            return n
         if isinstance(n, Named):
             return nats.get(n.name, n)
         if isinstance(n, Var):
             return exprs.get(n.name, n)
         if isinstance(n, ArrayType) and n.var and any(n.var in names_of(v) for v in nats.values()):
             n = _with_another_variable(n, nats)
+        if isinstance(n, Sum):
+            return _with_another_sum(n, nats, exprs)
         return changed(n, change)
 
     return change(node)
+
+
+def mentioned(node: Node) -> frozenset[str]:
+    """The variables in a node; cached on it."""
+    known: frozenset[str] | None = node.__dict__.get("_named")
+    if known is None:
+        below = node.atoms if isinstance(node, Nat) else children(node)
+        own = {node.name} if isinstance(node, Named | Var) else set[str]()
+        known = frozenset(own.union(*map(mentioned, below)))
+        node.__dict__["_named"] = known
+    return known
+
+
+def _with_another_sum(s: Sum, nats: Mapping[str, Nat], exprs: Mapping[str, Expr]) -> Nat:
+    ends = [cast(Nat, substituted(end, nats, exprs)) for end in (s.low, s.high)]
+    return summed(
+        ends[0], ends[1], lambda k: cast(Nat, substituted(s.body, {**nats, s.var: k}, exprs))
+    )
 
 
 def _with_another_variable(type: ArrayType, nats: Mapping[str, Nat]) -> ArrayType:
@@ -419,7 +443,7 @@ def show_fn(f: Fn) -> str:
         case NFun(param=param, body=body):
             return f"nFun({param} => {body})"
         case Operator(op=op):
-            return op.symbol if op.symbol in _TIGHT else op.name
+            return op.symbol if op.arity == 2 and op.symbol in _TIGHT else op.name
         case Map(fn=fn, how=how):
             return f"map{how}({fn})"
         case Reduce(fn=fn, init=init, how=how):

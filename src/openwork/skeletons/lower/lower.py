@@ -6,7 +6,7 @@ its loop. Everything between the data and there is arithmetic on places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
@@ -39,10 +39,22 @@ from openwork.skeletons.lower.lowered import TERM, InRange, Lowered, Prefix
 from openwork.skeletons.lower.memory import Buffer, Path, buffers_of, is_record, size
 from openwork.skeletons.lower.reduce import reduced
 from openwork.skeletons.lower.units import BY_THREADS, unit_of
-from openwork.skeletons.lower.values import Code, Env, Late, Number, Two, Value, View, zipped
+from openwork.skeletons.lower.values import (
+    WEAK,
+    Code,
+    Env,
+    Late,
+    Number,
+    Two,
+    Value,
+    View,
+    numbers_in,
+    type_of,
+    zipped,
+)
+from openwork.skeletons.lower.write import write
 
 POLLS = 512  # iterations between two looks at the flag of Ctrl-C
-_WEAK = {int: "int64", float: "float64", bool: "bool"}
 
 
 @dataclass
@@ -63,15 +75,15 @@ class Lowering:
     taken: set[str] = field(default_factory=set)
     scalars: dict[str, p.Name] = field(default_factory=dict)
     inside: tuple[str, ...] = ()
-    prefixes: dict[Nat, Prefix] = field(default_factory=dict)
+    prefixes: dict[tuple[Nat, Nat], Prefix] = field(default_factory=dict)
     sums_here: dict[Nat, Nat] = field(default_factory=dict)
     offsets: set[str] = field(default_factory=set)
     indices: list[InRange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     loads: dict[p.Array, tuple[Buffer, Path]] = field(default_factory=dict)
-    loop_names: set[str] = field(default_factory=set)
     spans: list[tuple[Nat, Nat]] = field(default_factory=list)
-    dry: int = 0
+    probing: int = 0
+    trying: int = 0
     guarded: bool = False
     env: dict[str, Value] = field(default_factory=dict)
 
@@ -95,7 +107,7 @@ class Lowering:
         outputs = list(buffers_of("r", "", self.result))
         places = {b.path: b for b in outputs}
         value = self.expr(s.body, self.env)
-        self._write(value, self.result, [], (), places)
+        write(self, value, self.result, [], (), places)
         return Lowered(
             p.block(*self.out), sizes, inputs, outputs, list(self.prefixes.values()),
             self.offsets, self.indices, self.notes, self.guarded,
@@ -109,7 +121,7 @@ class Lowering:
     ) -> Value:  # fmt: skip
         """The value of a parameter, or of a part of it: `chain` are the indices so far."""
         if is_record(type):
-            return self._record(type, buffer(path), self._place(chain, path), ())
+            return self._record(type, buffer(path), self.place(chain, path), ())
         if isinstance(type, PairType):
             return Two(
                 self._read(type.first, chain, (*path, 1), buffer),
@@ -117,7 +129,7 @@ class Lowering:
             )
         array = cast(ArrayType, type)
         if is_record(array.element) and self.spelled != "nested":
-            begin = self._place(chain, path)
+            begin = self.place(chain, path)
             mine = buffer(path)
             return View(
                 begin, begin + array.length,
@@ -140,7 +152,7 @@ class Lowering:
             return Number(p.Name(f"{buffer.owner}@{place}{parts}", at.array.type))
         return Number(p.Load(at.array, at.place(self.code(place))))
 
-    def _place(self, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat:
+    def place(self, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat:
         """Where in its buffer the element with these indices is."""
         if self.spelled == "nested":
             return n.atom(Code("@".join(f"({i})" if len(i.terms) > 1 else str(i)
@@ -156,45 +168,56 @@ class Lowering:
 
     def total(self, count: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
         """The sum of `body(k)` for k below `high`, which is at most `count`, without a sum."""
-        one = body(n.named(TERM))
-        if not mentions(one, TERM):
+        self.probing += 1
+        try:
+            var = f"{TERM}{self.probing}"
+            one = body(n.named(var))
+        finally:
+            self.probing -= 1
+        if not mentions(one, var):
             return one * high
-        whole = n.summed(nat(0), high, body)
+        whole = n.summed(nat(0), high, lambda k: cast(Nat, n.substituted(one, {var: k})))
         if self.spelled == "sums":
             return whole
-        pieces = pieces_before(whole)
+        pieces = pieces_before(whole, within=high != count)
         if pieces is not None:
             return pieces
         if self.sums == "closed" or self.spelled in ("closed", "refined"):
             form = closed(whole)
             if not any(isinstance(a, n.Sum) for a in n.walk_all(form)):
-                begins = offsets_in(form)
-                if self.spelled:
-                    return form if self.spelled == "closed" else refined(form, list(begins))
-                self.offsets |= begins
-                self.note(f"{whole} is {form}", dry=True)
-                if begins:
-                    form = refined(form, list(begins))
-                    told = ", ".join(f"{name}@0 is 0" for name in sorted(begins))
-                    self.note(f"{told}, which each call checks")
-                return form
-        if self.sums != "loop" and not self._depends(one):
-            return self._prefix(one, count, high)
-        return self._looped(whole, high, body)
+                return form if self.spelled == "closed" else self._refined(whole, form)
+        if self.probing:  # a part of an outer sum, which is removed as a whole
+            return whole
+        if self.sums != "loop" and not (self._depends(one, var) or self._depends(count)):
+            return self._prefix(cast(Nat, n.substituted(one, {var: n.named(TERM)})), count, high)
+        return self._looped(whole, high, lambda k: cast(Nat, n.substituted(one, {var: k})))
 
-    def _depends(self, value: Nat) -> bool:
-        """Whether a natural depends on a loop of the program."""
+    def _refined(self, whole: Nat, form: Nat) -> Nat:
+        """A closed form in which the first offset is 0."""
+        begins = offsets_in(form)
+        if not self.spelled:
+            self.offsets |= begins
+            self.note(f"{whole} is {form}")
+            if begins:
+                told = ", ".join(f"{name}@0 is 0" for name in sorted(begins))
+                self.note(f"{told}, which each call checks")
+        return refined(form, list(begins))
+
+    def _depends(self, value: Nat, var: str = "") -> bool:
+        """Whether a natural depends on a loop of the program, apart from `var`."""
+        known = {*self.signature.nats, var}
         return any(
-            isinstance(a, Code) or (isinstance(a, n.Named) and a.name in self.loop_names)
+            isinstance(a, Code)
+            or (isinstance(a, n.Named) and a.name not in known and "'" not in a.name)
             for a in n.walk_all(value)
         )
 
     def _prefix(self, one: Nat, count: Nat, high: Nat) -> Nat:
-        known = self.prefixes.get(one)
+        known = self.prefixes.get((one, count))
         if known is None:
             name = take_name(f"offsets{len(self.prefixes)}", self.taken)
             known = Prefix(p.Array(name, "int64", Role.NUMBER, name), one, count)
-            self.prefixes[one] = known
+            self.prefixes[one, count] = known
             self.env = {**self.env, f"#{name}": self._numbers(known.array, count + 1)}
             shown = n.substituted(one, {TERM: n.named("k")})
             self.note(f"sums of {shown} are computed once on the host, and kept: {name}")
@@ -208,7 +231,7 @@ class Lowering:
         known = self.sums_here.get(whole)
         if known is not None:
             return known
-        self.note(f"{whole} is computed by a loop wherever it is needed", dry=True)
+        self.note(f"{whole} is computed by a loop wherever it is needed")
         name, var = p.Name(self.fresh("before")), p.Name(self.fresh("k"))
         self.out.append(p.Declare(name, p.Value(0)))
         with self.block() as inner:
@@ -249,7 +272,8 @@ class Lowering:
             case Code(expr=expr):
                 return expr
             case n.Named(name=name):
-                return self.scalars[name]
+                # In a trial, of which only lengths and types matter, positions are mere names.
+                return self.scalars.get(name) or p.Name(name) if self.trying else self.scalars[name]
             case n.ToNat(expr=expr):
                 return self.number(self.expr(expr, self.env)).expr
             case n.Choice(condition=condition, then=then, otherwise=otherwise):
@@ -296,7 +320,7 @@ class Lowering:
     def fresh(self, base: str) -> str:
         return take_name(base, self.taken)
 
-    def note(self, text: str, dry: bool = False) -> None:
+    def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
 
@@ -315,20 +339,32 @@ class Lowering:
         """Whatever is lowered here leaves no trace."""
         kept = (
             self.taken.copy(), self.indices.copy(), self.notes.copy(), self.spans.copy(),
-            self.loop_names.copy(), self.guarded,
+            self.guarded,
         )  # fmt: skip
-        with self.block():
+        self.trying += 1
+        try:
+            with self.block():
+                yield
+        finally:
+            self.trying -= 1
+        (self.taken, self.indices, self.notes, self.spans, self.guarded) = kept
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Sums have closed forms here, whatever the program has."""
+        sums, self.sums = self.sums, "closed"
+        try:
             yield
-        (self.taken, self.indices, self.notes, self.spans, self.loop_names, self.guarded) = kept
+        finally:
+            self.sums = sums
 
     def variable(self, var: p.Name) -> Nat:
         self.scalars[var.name] = var
-        self.loop_names.add(var.name)
         return n.named(var.name)
 
     def each(
         self, view: View, body: Callable[[Nat, Value], None],
-        reductions: tuple[p.Reduction, ...] = (), indexed: bool = True,
+        reductions: tuple[p.Reduction, ...] | None = None, indexed: bool = True,
     ) -> None:  # fmt: skip
         """A loop over the elements of a view; `body` gets the index and the element."""
         if view.outer is not None:
@@ -339,7 +375,13 @@ class Lowering:
             return self._each_of_grid(view, body)
         var = p.Name(self.fresh("i"))
         how = view.how
-        if not how and not self.gpu and not self.inside:
+        in_order = reductions == ()
+        if in_order and how not in ("", "Seq"):
+            raise PatternError(
+                f"map{how} computes elements in parallel, and the reduction takes them in order",
+                code="E708", hint="reduce with an operator that has an identity, or mapSeq",
+            )  # fmt: skip
+        if not how and not self.gpu and not self.inside and not in_order:
             how = "Threads"
         by = unit_of(how, view.length, self.inside, self.gpu, bool(reductions))
         spans, inside = self.spans, self.inside
@@ -351,10 +393,9 @@ class Lowering:
         if isinstance(by, p.Threads):
             by = self._balanced(by, mine, var.name)
         nested = any(isinstance(s, (p.For, p.While, p.If)) for s in inner)
-        simd = not nested and not self.gpu and how in ("", "Threads", "Vector") and (
-            how == "Vector" or bool(reductions) or how == ""
-        )  # fmt: skip
-        if not simd and by is None:
+        alone = how in ("", "Vector") or (how == "Threads" and bool(reductions))
+        simd = alone and not (nested or in_order or self.gpu)
+        if reductions is None or (not simd and by is None):
             reductions = ()
         polls = POLLS if how == "Threads" and not simd else 0
         step = None if view.step == nat(1) else self.code(view.step)
@@ -383,7 +424,7 @@ class Lowering:
 
     def _each_of_joined(
         self, outer: View, body: Callable[[Nat, Value], None],
-        reductions: tuple[p.Reduction, ...], indexed: bool,
+        reductions: tuple[p.Reduction, ...] | None, indexed: bool,
     ) -> None:  # fmt: skip
         def length(k: Nat) -> Nat:
             with self.trial():
@@ -418,36 +459,6 @@ class Lowering:
         count = self.code(n.divided(view.length + per - 1, per))
         self.out.append(p.For(block, p.Value(0), count, p.block(threads), by=p.Unit("block")))
 
-    # -- results --------------------------------------------------------------------------------
-
-    def _write(
-        self, value: Value, type: Type, chain: list[tuple[ArrayType, Nat]], path: Path,
-        places: Mapping[Path, Buffer],
-    ) -> None:  # fmt: skip
-        """Store a value where the result has it."""
-        if is_record(type):
-            return self._store(value, type, places[path], self._place(chain, path), ())
-        if isinstance(type, PairType):
-            both = cast(Two, value)
-            self._write(both.first, type.first, chain, (*path, 1), places)
-            self._write(both.second, type.second, chain, (*path, 2), places)
-            return None
-        array, view = cast(ArrayType, type), cast(View, value)
-        return self.each(
-            view,
-            lambda i, v: self._write(v, array.at(i), [*chain, (array, i)], path, places),
-        )
-
-    def _store(self, value: Value, type: Type, buffer: Buffer, place: Nat, path: Path) -> None:
-        if isinstance(type, PairType):
-            both = self.pair(value)
-            self._store(both.first, type.first, buffer, place, (*path, 1))
-            self._store(both.second, type.second, buffer, place, (*path, 2))
-            return
-        at = buffer.fields[path]
-        stored = converted(self.number(value).expr, at.array.type)
-        self.out.append(p.Store(at.array, at.place(self.code(place)), stored))
-
     # -- expressions ----------------------------------------------------------------------------
 
     def number(self, value: Value) -> Number:
@@ -472,7 +483,7 @@ class Lowering:
             case n.Literal(value=value, type=type):
                 if type:
                     return Number(p.Value(number(value, SUPPORTED[type]), type))
-                kind = _WEAK[bool if isinstance(value, bool) else _python(value)]
+                kind = WEAK[type_of(value)]
                 return Number(p.Value(value, kind), weak=not isinstance(value, bool))
             case n.OfNat(nat=value):
                 code = self.code(self.resolved(value, env))
@@ -508,7 +519,12 @@ class Lowering:
 
     def applied(self, op: Op, args: list[Number]) -> Number:
         """A scalar operator."""
-        kinds: list[Kind] = [_kind(a.expr.type) if a.weak else SUPPORTED[a.expr.type] for a in args]
+        kinds: list[Kind] = [
+            (float if a.expr.type.startswith("float") else int)
+            if a.weak
+            else SUPPORTED[a.expr.type]
+            for a in args
+        ]
         weak = all(a.weak for a in args)
         if weak:
             kinds = [SUPPORTED[a.expr.type] for a in args]
@@ -607,13 +623,39 @@ class Lowering:
         return value
 
     def _join(self, view: View) -> Value:
+        if isinstance(view, Split) and not view.how:
+            return cast(View, view.base)  # pieces after one another are the whole
+
         def length(k: Nat) -> Nat:
             with self.trial():
                 return cast(View, view.get(k)).length
 
         whole = closed(n.summed(nat(0), view.length, length))
         made = View(nat(0), whole, lambda i: self._element(made, i), whole, outer=view)
-        return made
+        return self._flat(view, whole) or made
+
+    def _flat(self, view: View, whole: Nat) -> View | None:
+        """Rows that lie next to each other in memory, as one array; None if they do not."""
+        row = n.named(f"{TERM}row")
+        if view.how or view.outer is not None:
+            return None
+        with self.trial(), self.closing():
+            found = cast(View, view.get(row))
+            if found.outer is not None or found.step != nat(1):
+                return None
+            place = n.named(f"{TERM}place")
+            code = self.out[:]
+            value = found.at(place)
+            used = {name for v in numbers_in(value) for name in p.names_in(v)}
+            if not numbers_in(value) or f"{TERM}row" in used or self.out != code:
+                return None
+            self.probing += 1  # the rows before this one, added up
+            before = closed(n.summed(nat(0), row, lambda k: cast(View, view.get(k)).length))
+            self.probing -= 1
+        if closed(found.begin - before).terms:
+            return None
+        begin = cast(Nat, n.substituted(found.begin, {f"{TERM}row": nat(0)}))
+        return View(begin, begin + whole, found.at, whole)
 
     def _transpose(self, view: View) -> View:
         var = n.named(TERM)
@@ -622,7 +664,10 @@ class Lowering:
         if mentions(row.length, TERM):
             if isinstance(view, Split):
                 return view.strided()
-            size, whole = cast(tuple[Nat, Nat], pieces_of(row.length, TERM))
+            known = pieces_of(closed(row.length), TERM)
+            if known is None:
+                raise PatternError("rows of these lengths cannot be transposed", code="E710")
+            size, whole = known
 
             def lane(j: Nat) -> View:
                 count = n.divided(whole - j + size - 1, size)
@@ -635,9 +680,7 @@ class Lowering:
         )  # fmt: skip
 
 
-def _python(value: object) -> type:
-    return float if isinstance(value, float) else int
-
-
-def _kind(type: str) -> Kind:
-    return float if type.startswith("float") else int
+def _kind(a: Number) -> Kind:
+    """The type of an argument, as operators ask for it."""
+    weak: Kind = float if a.expr.type.startswith("float") else int
+    return weak if a.weak else SUPPORTED[a.expr.type]

@@ -8,7 +8,6 @@ from typing import Protocol, cast
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import SUPPORTED
-from openwork.errors import PatternError
 from openwork.program import nodes as p
 from openwork.program.elements import converted
 from openwork.skeletons.language import nodes as n
@@ -31,7 +30,7 @@ class Low(Protocol):
     def bound(self, value: Value) -> Value: ...
     def each(
         self, view: View, body: Callable[[Nat, Value], None],
-        reductions: tuple[p.Reduction, ...] = (), indexed: bool = True,
+        reductions: tuple[p.Reduction, ...] | None = None, indexed: bool = True,
     ) -> None: ...  # fmt: skip
 
 
@@ -45,7 +44,7 @@ def reduced(low: Low, late: Late) -> Value:
     if op is not None and isinstance(state, Number):
         _accumulate(low, cast(p.Name, state.expr), op, late)
     else:
-        low.each(late.view, lambda _, v: _step(low, late, state, v), indexed=False)
+        low.each(late.view, lambda _, v: _step(low, late, state, v), (), indexed=False)
     return state
 
 
@@ -91,11 +90,6 @@ def _accumulate(low: Low, name: p.Name, op: Op, late: Late) -> None:
     if late.how != "Seq" and op.identity is not None:
         identity = p.Value(op.identity_of(SUPPORTED[name.type]), name.type)
         reductions = (p.Reduction(name, op, identity),)
-    elif late.view.how not in ("", "Seq"):
-        raise PatternError(
-            f"{op} has no identity, so that parallel parts cannot be combined", code="E708",
-            hint="reduceSeq, without a parallel map before it",
-        )  # fmt: skip
 
     def body(_: Nat, value: Value) -> None:
         inner = value

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from openwork.program import nodes as p
-from openwork.skeletons.language.nodes import Atom, Expr, Fn, Nat, divided, nat
+from openwork.skeletons.language.nodes import Atom, Fn, Nat, divided, nat
 
 ONE = nat(1)
+WEAK: dict[type, str] = {int: "int64", float: "float64", bool: "bool"}  # Python's numbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,10 +122,25 @@ def zipped(one: View, other: View) -> View:
     )  # fmt: skip
 
 
+def numbers_in(value: Value) -> list[p.Expr]:
+    """The numbers of a value; none where it has other parts."""
+    match value:
+        case Number(expr=expr):
+            return [expr]
+        case Two(first=first, second=second):
+            one, other = numbers_in(first), numbers_in(second)
+            return [*one, *other] if one and other else []
+    return []
+
+
 def _two(value: Value) -> Two:
     assert isinstance(value, Two)  # noqa: S101 - the checker knows
     return value
 
 
 Env = Mapping[str, Value]
-__all__ = ["Code", "Env", "Expr", "Late", "Number", "Two", "Value", "View", "zipped"]
+
+
+def type_of(value: object) -> type:
+    """The type of a Python number."""
+    return bool if isinstance(value, bool) else float if isinstance(value, float) else int

@@ -6,7 +6,8 @@ from typing import Any
 
 from openwork.algebra.operators import Op, Semiring
 from openwork.format.formats import Format, as_format
-from openwork.tensor.eager import KERNELS
+from openwork.runtime.storage import Storage
+from openwork.tensor.eager import KERNELS, sizes_of
 from openwork.tensor.operand import Operand
 from openwork.tensor.statement import parse
 from openwork.tensor.tensor import Tensor
@@ -18,6 +19,7 @@ def compute(
     *,
     format: Format | str | None = None,
     semiring: Semiring | str | None = None,
+    optimize: bool = True,
     **operands: Any,
 ) -> Tensor:
     """Compute a statement in index notation; the result need not be declared.
@@ -29,6 +31,8 @@ def compute(
         text: for example `"C(i,k) = A(i,j) * B(j,k)"`.
         format: the result's format; by default it follows from the operands.
         semiring: what `+` and `*` mean, such as `"min_plus"`.
+        optimize: whether products of several operands are cut into steps, and dense matrices are
+            multiplied by BLAS, as by `einsum`; False is one kernel.
         **operands: tensors, arrays, SciPy matrices, and your own operators, by their names.
 
     Raises:
@@ -46,17 +50,22 @@ def compute(
     wanted = None if format is None else as_format(format)
     if any(each.device == "cuda" for each in tensors.values()):
         statement = parse(text, semiring=semiring, format=wanted, **given)
-        return statement.compile("cuda")()  # type: ignore[no-any-return]
+        return statement.compile("cuda", optimize=optimize)()  # type: ignore[no-any-return]
     facts = tuple((name, each.facts) for name, each in tensors.items())
     others = tuple((name, each) for name, each in given.items() if name not in tensors)
-    key = ("compute", text, wanted, semiring, facts, others)
+    sizes = sizes_of(tensors.values()) if optimize else None
+    key = ("compute", text, wanted, semiring, facts, others, sizes)
 
     def build() -> Any:
         blank = {n: Tensor(n, (None,) * t.facts.format.ndim, t.facts) for n, t in tensors.items()}
         named = {**given, **blank}
         return parse(text, semiring=semiring, format=wanted, **named).assignment
 
-    made: Tensor = KERNELS.get(key, build)(**tensors)
+    def stored() -> dict[str, Storage]:
+        return {name: each.storage for name, each in tensors.items()}
+
+    kernel = KERNELS.get(key, build, stored=stored if optimize else None)
+    made: Tensor = kernel(**tensors)
     return made
 
 

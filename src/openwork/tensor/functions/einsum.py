@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
@@ -30,6 +30,7 @@ def einsum(
     format: Format | str | None = None,
     semiring: Semiring | str | None = None,
     dtype: object = None,
+    optimize: bool = True,
 ) -> Tensor:
     """The sum of products that `subscripts` describes, as in `numpy.einsum`.
 
@@ -43,6 +44,8 @@ def einsum(
         format: the result's format; by default it follows from the operands.
         semiring: what `+` and `*` mean, such as `"min_plus"`; by default the usual ones.
         dtype: the element type to compute in; by default NumPy's choice.
+        optimize: whether products of several operands are cut into steps, in an order that is
+            cheap by estimate, and dense matrices are multiplied by BLAS; False is one kernel.
 
     Raises:
         ParseError: E110 when the text does not fit the operands.
@@ -67,8 +70,12 @@ def einsum(
         None if semiring is None else semiring_named(semiring),
         None if dtype is None else as_dtype(dtype),
     )
-    key = ("einsum", subscripts, wish)
-    kernel = kernel_for(key, tensors, lambda stand_ins: _assignment(spec, stand_ins, *wish))
+    key: tuple[Hashable, ...] = ("einsum", subscripts, wish)
+    optimize = bool(optimize) and len(tensors) > 1
+    if optimize:
+        key = (*key, "steps")
+    build = partial(_assignment, spec, format=wish[0], semiring=wish[1], dtype=wish[2])
+    kernel = kernel_for(key, tensors, build, optimize)
     return Tensor.made(call(kernel, tensors))
 
 

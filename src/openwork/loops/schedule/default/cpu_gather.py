@@ -12,6 +12,8 @@ from openwork.loops.schedule.default.cpu_dot import REDUCED, terms_of
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.machines import Cpu
 
+_MOST_MODES = 2  # of an operand whose sums are gathered
+
 
 def with_gathers(draft: Draft, cpu: Cpu) -> Draft:
     """`draft` with sums of gathered products in lanes."""
@@ -47,8 +49,12 @@ def _gathers(path: Path) -> bool:
 
 
 def _is_run(access: Access, var: IndexVar) -> bool:
-    """Whether entries along `var` lie side by side, with their coordinates beside them."""
-    if not access.vars or access.level_vars[-1] != var:
+    """Whether entries along `var` lie side by side, with their coordinates beside them.
+
+    Rows of a matrix are summed several at once. A fibre of a tensor is not: it is mostly short, and
+    to add up its lanes takes as long as many of its entries.
+    """
+    if not 0 < len(access.vars) <= _MOST_MODES or access.level_vars[-1] != var:
         return False
     level = access.tensor.format.levels[-1]
     return level.compact and not level.strided and not level.locates

@@ -1,0 +1,54 @@
+"""Results: values are stored where the type of the result has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast
+
+from openwork.program import nodes as p
+from openwork.program.elements import converted
+from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Type
+from openwork.skeletons.lower.memory import Buffer, Path, is_record
+from openwork.skeletons.lower.values import Number, Two, Value, View
+
+
+class Low(Protocol):
+    """What storing needs of a lowering."""
+
+    out: list[p.Stmt]
+
+    def place(self, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat: ...
+    def code(self, value: Nat) -> p.Expr: ...
+    def number(self, value: Value) -> Number: ...
+    def pair(self, value: Value) -> Two: ...
+    def each(self, view: View, body: Callable[[Nat, Value], None]) -> None: ...
+
+
+def write(
+    low: Low, value: Value, type: Type, chain: list[tuple[ArrayType, Nat]], path: Path,
+    places: Mapping[Path, Buffer],
+) -> None:  # fmt: skip
+    """Store a value where the result has it."""
+    if is_record(type):
+        return store(low, value, type, places[path], low.place(chain, path), ())
+    if isinstance(type, PairType):
+        both = cast(Two, value)
+        write(low, both.first, type.first, chain, (*path, 1), places)
+        write(low, both.second, type.second, chain, (*path, 2), places)
+        return None
+    array, view = cast(ArrayType, type), cast(View, value)
+    return low.each(
+        view,
+        lambda i, v: write(low, v, array.at(i), [*chain, (array, i)], path, places),
+    )
+
+
+def store(low: Low, value: Value, type: Type, buffer: Buffer, place: Nat, path: Path) -> None:
+    if isinstance(type, PairType):
+        both = low.pair(value)
+        store(low, both.first, type.first, buffer, place, (*path, 1))
+        store(low, both.second, type.second, buffer, place, (*path, 2))
+        return
+    at = buffer.fields[path]
+    stored = converted(low.number(value).expr, at.array.type)
+    low.out.append(p.Store(at.array, at.place(low.code(place)), stored))
