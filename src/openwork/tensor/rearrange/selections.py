@@ -117,10 +117,11 @@ def _table(selection: Selection, access: Access, table: Storage, extent: int) ->
     """The coordinates in a table, checked, in the order of the selection's variables."""
     host = table.host()
     array = host.values.reshape([host.shape[mode] for mode in host.format.order])
-    array = array.transpose(np.argsort(host.format.order))
+    # A copy, so that nobody can change what was checked.
+    array = array.transpose(np.argsort(host.format.order)).flatten()
     if array.size:
         _check(selection, (int(array.min()), int(array.max())), extent)
-    return np.ascontiguousarray(array, index_dtype(extent)).reshape(-1).copy()
+    return array.astype(index_dtype(extent))
 
 
 def _listed(
