@@ -70,6 +70,7 @@ check: setup ## lint, formatting, types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy --strict src
+	$(PY) -m mypy --strict examples
 
 fuzz: setup ## random expressions, formats and types against the reference (N=20000)
 	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests

@@ -29,8 +29,8 @@ from gpu_matrices import from_lengths, matrices, rmat, skewed
 
 import openwork as ow
 from gpu import geometric, median
-from openwork.loops.schedule.machines import H200
-from openwork.tensor import statement
+from openwork.recipes.devices.tables import H200
+from openwork.tensor.kernel.gpu import GpuTarget
 
 OUT = Path(os.environ.get("OUT", "bench/out"))
 HEAD = "matrix kernel dtype entries cupy_ms openwork_ms ratio"
@@ -106,7 +106,7 @@ def run(name: str, A: Any, kernels: list[str], shares: list[int]) -> Iterator[tu
         theirs = None
         for share in shares if kernel in ("add", "mul") else shares[:1]:
             numbers = replace(H200.result, share=share or _ROWS)
-            statement.H200 = replace(H200, result=numbers)
+            GpuTarget.table = replace(H200, result=numbers)
             compiled = stmt.compile("cuda")
             try:
                 expected = library()

@@ -1,13 +1,15 @@
 """The space of GPU schedules over many matrices: what the defaults of a device are fitted to.
 
     python bench/gpu_space.py OUT.jsonl.gz [--seconds 200] [--done FILE] [--sgap]
+    python bench/gpu_space.py FILE.jsonl.gz --page
 
 All points are compiled once, by several processes, and called for each matrix: the real ones of
 `$OPENWORK_DATA`, and generated ones of other kinds. A point that is far behind after its first
 measurement is measured no more. One line for each matrix, product and type: statistics, shape, the
 time of cuSPARSE's fastest prepared algorithm, and those of all points by their schedule.
 
-`--sgap`: instead the space of Sgap's tables 4 and 5 for 4, 16, 64 and 128 columns.
+`--page`: tables of what a file has, in Markdown. `--sgap`: instead the space of Sgap's tables 4 and
+5 for 4, 16, 64 and 128 columns.
 """
 
 from __future__ import annotations
@@ -71,6 +73,9 @@ def _of_columns(columns: int, dtype: str) -> Iterator[Point]:
     for vector, unroll, resident in product((None, 2, 1), (4, 8, 16), (None, 1024, 512)):
         if unroll < 16 or not few:
             yield partial(r.spmm_rows, vector=vector, unroll=unroll, resident=resident)
+    for at_once, threads in product((2, 4), (64, 256)):
+        more = {"threads": threads, "resident": 1024, "at_once": at_once}
+        yield partial(r.spmm_rows, unroll=8, **more)
     for each, unroll in product((4, 8, 16, 32, 64, 128), (1, 4, 8)):
         for vector in (None, 1) if wide and unroll < 8 else (None,):
             if each >= unroll and each <= (16 if few else 128):
@@ -300,14 +305,46 @@ def prepared(sgap: bool) -> None:
             raise SystemExit(f"{process.args} failed")
 
 
+def page(path: str) -> None:
+    """Means over the matrices, and a line for each."""
+    with gzip.open(path, "rt") as file:
+        lines = [json.loads(line) for line in file]
+    groups: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    rows = []
+    for one in lines:
+        times, direct = one["times"], one["cusparse"]
+        default, best = times[one["default"]], min(times.values())
+        kernel = f"SpMM {one['columns']}" if one["columns"] else "SpMV"
+        key = one["dtype"], one["columns"]
+        groups.setdefault(key, []).append((direct / default, direct / best))
+        rows.append(
+            f"| {one['matrix']} | {kernel} | {one['dtype']} | {direct:.4f} | {default:.4f} "
+            f"| {best:.4f} | {direct / default:.2f} | {direct / best:.2f} |"
+        )
+    print("| product | type | matrices | cuSPARSE / default | worst | cuSPARSE / best | worst |")
+    print("|---|---|---|---|---|---|---|")
+    for (dtype, columns), found in sorted(groups.items()):
+        ratios = [
+            f"{np.exp(np.mean(np.log(each))):.2f} | {min(each):.2f}"
+            for each in zip(*found, strict=True)
+        ]
+        kernel = f"SpMM {columns}" if columns else "SpMV"
+        print(f"| {kernel} | {dtype} | {len(found)} | {' | '.join(ratios)} |")
+    head = "matrix | product | type | cuSPARSE ms | default ms | best ms | / default | / best"
+    print("", f"| {head} |", "|---" * 8 + "|", *rows, sep="\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out")
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--sgap", action="store_true")
     parser.add_argument("--done", help="a file of an earlier run, whose lines are not repeated")
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--job", nargs="*")
     args = parser.parse_args()
+    if args.page:
+        return page(args.out)
     if args.job and args.job[0] == "read":
         return read_matrices(*map(int, args.job[1:]))
     if args.job:

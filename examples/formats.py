@@ -6,6 +6,7 @@ for example, suits only matrices with few diagonals.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,7 +64,7 @@ def main() -> None:
 
     statement = ow.assign(y[i], A[i, j] * x[j])
     chunks = statement.split(i, i0, i1, 32).parallelize(i0, "CPUThread", "NoRaces")
-    others = {name: ow.assign(y[i], B[i, j] * x[j]) for name, B in stored.items()}
+    others: dict[str, Any] = {name: ow.assign(y[i], B[i, j] * x[j]) for name, B in stored.items()}
     compare(statement, chunks, A.to_scipy() @ x.to_numpy(), **others)
 
 

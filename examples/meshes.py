@@ -132,7 +132,9 @@ def elasticity(mesh: Mesh, young: float = 1.0, poisson: float = 0.3) -> Assemble
     def entry(a: int, b: int) -> Array:
         outer = slopes[:, a, :, None] * slopes[:, b, None, :]
         inner = np.einsum("cii->c", outer)[:, None, None] * np.eye(3)
-        return (first * outer + shear * (outer.transpose(0, 2, 1) + inner)) * volume[:, None, None]
+        sheared = shear * (outer.transpose(0, 2, 1) + inner)
+        made: Array = (first * outer + sheared) * volume[:, None, None]
+        return made
 
     return _assembled(mesh, entry)
 
@@ -159,7 +161,7 @@ def dirac(mesh: Mesh, shift: float = 1.0) -> Assembled:
     def entry(a: int, b: int) -> Array:
         real = np.einsum("fi,fi->f", edges[:, a], edges[:, b])[:, None]
         imaginary = -np.cross(edges[:, a], edges[:, b])
-        made = np.concatenate([real, imaginary], axis=1) / (4 * area[:, None])
+        made: Array = np.concatenate([real, imaginary], axis=1) / (4 * area[:, None])
         if a == b:
             made[:, 0] += shift * area / 3
         return made

@@ -66,7 +66,8 @@ def dirac(mesh: Mesh, shift: float = SHIFT) -> ow.Tensor:
     diagonal[:, 0] = shift * mass
     where = np.array([np.arange(count)] * 2)
     M = ow.tensor((where, diagonal), shape=(count, count), dtype=Q, format=ow.CSR)
-    return (squares + M).rename("A")
+    made: ow.Tensor = (squares + M).rename("A")
+    return made
 
 
 # -- the solver -----------------------------------------------------------------------------------
@@ -87,7 +88,9 @@ class Kernels:
 
         def compiled(text: str, schedule: str = "") -> Callable[..., ow.Tensor]:
             known = {"A": self.A, "s": s, "new": new, **vector, **number}
-            used = {name: each for name, each in known.items() if _names(text, name)}
+            used: dict[str, Any] = {
+                name: each for name, each in known.items() if _names(text, name)
+            }
             statement = ow.parse(text, **used)
             statement = statement.schedule(schedule) if schedule else statement
             return statement.compile(target=self.target)

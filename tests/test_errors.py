@@ -252,6 +252,14 @@ def test_operands_that_do_not_fit_the_operator() -> None:
         A.sum(axis=2)
 
 
+@provokes("E207")
+def test_a_coordinate_beyond_its_tensor() -> None:
+    x = ow.tensor(np.ones(4), name="x")
+    stmt = ow.parse("y(i) = x(i+1)", y=ow.empty(4), x=x)
+    with refused("E207", ow.ShapeError, "x[i+1]", "coordinate 4", "extent is 4", hint="border("):
+        stmt.compile()()
+
+
 @provokes("E206")
 def test_a_pattern_that_is_never_settled() -> None:
     A = ow.tensor(np.eye(3), format=ow.CSR, name="A")

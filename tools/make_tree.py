@@ -42,6 +42,7 @@ LAYERS = (
     "program/lower",
     "program/device",
     "program/interpret",
+    "recipes/devices",
     "recipes",
     "render",
     "render/c",
@@ -67,6 +68,7 @@ LAYERS = (
     "skeletons/run",
     "skeletons",
     "tune",
+    "tune/defaults",
     "ui",
 )
 ROOT_FILES = ("__init__", "__main__")  # may import anything

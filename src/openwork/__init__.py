@@ -79,6 +79,7 @@ from openwork.format.levels import (
 from openwork.index.build import (
     all,
     any,
+    border,
     index,
     indices,
     max,
@@ -366,6 +367,7 @@ __all__ = [
     "ge",
     "gt",
     "imag",
+    "border",
     "index",
     "indices",
     "invert",

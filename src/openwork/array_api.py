@@ -137,7 +137,7 @@ def positive(x: Any, /) -> Tensor:
 
 def square(x: Any, /) -> Tensor:
     """Every element times itself."""
-    return as_tensor(x) * as_tensor(x)  # type: ignore[no-any-return]
+    return as_tensor(x) * as_tensor(x)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
@@ -510,7 +510,7 @@ class _Linalg:
     @staticmethod
     def outer(x1: Any, x2: Any, /) -> Tensor:
         """The product of every element of one vector with every element of another."""
-        return as_tensor(x1).reshape(-1, 1) * as_tensor(x2)  # type: ignore[no-any-return]
+        return as_tensor(x1).reshape(-1, 1) * as_tensor(x2)
 
 
 linalg = _Linalg()

@@ -149,6 +149,7 @@ CODES: dict[str, str] = {
     "E204": "operands with incompatible shapes",
     "E205": "a negative, fractional or otherwise impossible shape",
     "E206": "a symbolic phase of a kernel whose result has no sparsity pattern to reuse",
+    "E207": "an element whose coordinate lies beyond its tensor",
     "E301": "a scheduling command that names a loop which does not exist",
     "E302": "a new loop variable whose name is taken",
     "E303": "a factor, distance or option outside what a scheduling command accepts",

@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
+from openwork.loops.schedule.machines import Gpu
 from openwork.program.lower.result import gpu_table
-from openwork.tensor import statement
+from openwork.recipes.devices.tables import H200
+from openwork.tensor.kernel.gpu import GpuTarget
 
 TIERS = ("long", "far", "mapped")
 
 
 def set_numbers(monkeypatch: pytest.MonkeyPatch, **numbers: Any) -> None:
     """Change how the units of a GPU share a sparse result (`machines.SparseResult`)."""
-    known = statement.H200
+    known = GpuTarget.table if isinstance(GpuTarget.table, Gpu) else H200
     changed = replace(known, result=replace(known.result, **numbers))
-    monkeypatch.setattr(statement, "H200", changed)
+    monkeypatch.setattr(GpuTarget, "table", changed)
 
 
 def make_all(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,11 +95,11 @@ def test_access() -> None:
     assert same(access(x, i), access(x, [i]), access(x, (i,)), access(x, IndexVar("i")))
     error = refused(lambda: access(A, (i,)))
     assert str(error) == "E104: A has 2 modes, but 1 index variable is given"
-    wrong: Any = (i, 2)
+    wrong: Any = (i, 2.5)
     error = refused(lambda: access(A, wrong))
     assert (error.code, error.message) == (
         "E112",
-        "A is indexed with 2, which is not an index variable",
+        "A is indexed with 2.5, which is not an index variable",
     )
 
 

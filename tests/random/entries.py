@@ -58,6 +58,7 @@ PATH = entry.define(
 _NUMBERS = tuple(SUPPORTED[name] for name in ("float64", "float32", "int32", "int64"))
 _Q = entry.quaternion()
 _SIDES = (2, 3)
+UNIT = entry.unit_quaternion()
 FAMILIES: tuple[tuple[DType, ...], ...] = (
     (_Q, entry.quaternion("float32"), *_NUMBERS),
     (entry.complex(), entry.complex("float32"), *_NUMBERS),
@@ -80,6 +81,10 @@ FAMILIES: tuple[tuple[DType, ...], ...] = (
     (AFFINE, entry.block(2, 2, AFFINE), SUPPORTED["float32"]),
     (TURN, PAIR, SUPPORTED["float64"]),
     (PATH,),
+    # Numbers that memory holds in half precision, and quaternions of length one in three numbers.
+    (entry.quaternion("float16"), entry.quaternion("float32"), SUPPORTED["float32"]),
+    (entry.block(2, 2, "float16"), entry.vector(2, "float16"), entry.vector(2, "float32")),
+    (UNIT, _Q, SUPPORTED["float64"]),
 )
 
 
@@ -93,7 +98,7 @@ def _closed() -> dict[str, Entry]:
             results = [m.result for m in made if m is not None and not isinstance(m.result, Real)]
             known = list(dict.fromkeys([*known, *results, *(each.conjugated for each in known)]))
         wide = [each.over(scalar) for each in known for scalar in ("float32", "float64")]
-        found |= {str(each): each for each in wide}
+        found |= {str(each): each for each in (*known, *wide)}
     return found
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.random.analysis import HasValues, Unsafe
-from tests.random.entries import FAMILIES, PATH
+from tests.random.entries import FAMILIES, PATH, UNIT
 from tests.random.generate import Case, Draw, Operand
 
 from openwork.algebra import operators as ops
-from openwork.algebra.entries import Entry
+from openwork.algebra.entries import Complex, Entry, Quaternion
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Number, as_numbers
 from openwork.errors import FormatError, ParseError
@@ -34,6 +34,7 @@ from openwork.index.terms import as_expr
 from openwork.tree import walk
 
 _LARGEST = 2.0**22  # times two to the power of halvings: what float32 holds exactly
+_LARGEST_HALF = 2.0**10  # ... what float16 does
 _TRIES = 12
 _LITERALS = (0, 1, 2, -1, 0.5, 2.0, 0.0)
 
@@ -57,8 +58,8 @@ class _Size:
     bound: float
     halvings: int = 0
 
-    def checked(self) -> _Size:
-        if self.bound * 2.0**self.halvings > _LARGEST:
+    def checked(self, largest: float = _LARGEST) -> _Size:
+        if self.bound * 2.0**self.halvings > largest:
             raise Unsafe
         return self
 
@@ -87,6 +88,8 @@ class _Sizes:
         raise Unsafe
 
     def data(self, tensor: HasValues) -> _Size:
+        if tensor.values.dtype == UNIT.dtype:
+            return _Size(1.0)
         numbers = as_numbers(tensor.values)
         return _Size(float(np.abs(numbers[np.isfinite(numbers)]).max(initial=1)))
 
@@ -99,6 +102,8 @@ class _Sizes:
                 return self.product(*sizes, terms=max(map(_count, args)))
             case "div" if isinstance(args[1], Literal) and args[1].value == 2:
                 return _Size(sizes[0].bound, halvings + 1)
+            case "div" if isinstance(args[1].dtype, Entry) and sizes[1].bound == 1:  # by a unit
+                return self.product(*sizes, terms=max(map(_count, args)))
             case "neg" | "conj" | "real" | "eq" | "ne" | "lt" | "select":
                 return _Size(max(size.bound for size in sizes), halvings)
         raise Unsafe
@@ -117,7 +122,14 @@ class _Sizes:
 
 def _count(expr: Expr) -> int:
     """How many terms a number of a product with `expr` has at most."""
-    return expr.dtype.size if isinstance(expr.dtype, Entry) else 1
+    return expr.dtype.decoded.size if isinstance(expr.dtype, Entry) else 1
+
+
+def _unit(which: int, sign: float) -> tuple[float, ...]:
+    """The stored numbers of a quaternion with one number that is not zero."""
+    numbers = np.zeros(4)
+    numbers[which] = sign
+    return tuple(float(each) for each in UNIT.encode(list(numbers)))
 
 
 class _Records(Draw):
@@ -152,6 +164,8 @@ class _Records(Draw):
             return dtype.zero  # type: ignore[return-value]
         if self.family == (PATH,):
             return tuple(self.rng.randint(0, 3) for _ in dtype.fields)  # type: ignore[return-value]
+        if dtype == UNIT:  # one of eight, which are stored exactly
+            return _unit(self.rng.randrange(4), self.rng.choice((-1.0, 1.0)))  # type: ignore[return-value]
         return tuple(self.rng.choice((-2, -1, -1, 0, 1, 1, 2)) for _ in dtype.fields)  # type: ignore[return-value]
 
     def leaf(self) -> Expr:
@@ -214,7 +228,11 @@ class _Records(Draw):
             raise Unsafe
         if written_out.op is not None:
             size = sizes.applied(ops.ADD, [size, sizes.data(result)], ())
-        size.checked()
+        made = written_out.lhs.dtype
+        if made == UNIT:  # what is stored is divided by its length, unless that is one
+            raise Unsafe
+        half = isinstance(made, Entry) and made.scalar == "float16"
+        size.checked(_LARGEST_HALF if half else _LARGEST)
         return 0.0
 
 
@@ -231,6 +249,23 @@ def _select(draw: _Records, depth: int) -> Expr:
     raise Unsafe
 
 
+def _divide(draw: _Records, depth: int) -> Expr:
+    """By an operand whose elements have one number that is not zero: 1 or -1, so nothing rounds."""
+    left = draw.sub(depth)
+    for _ in range(_TRIES):
+        right = draw.access()
+        dtype, data = right.dtype, draw.tensors[right.tensor.name]
+        if not isinstance(dtype, Complex | Quaternion) or not data.format.is_dense:
+            continue
+        numbers = np.random.default_rng(draw.rng.getrandbits(32))
+        which = numbers.integers(dtype.size, size=data.values.shape)
+        sign = numbers.choice((-1.0, 1.0), data.values.shape)
+        for n, field in enumerate(dtype.fields):
+            data.values[field] = np.where(which == n, sign, 0)
+        return apply(ops.DIV, left, right)
+    raise Unsafe
+
+
 Form = Callable[[_Records, int], Expr]
 _FORMS: tuple[tuple[Form, int], ...] = (
     (lambda d, n: d.fitting(ops.MUL, d.sub(n), lambda: d.sub(n)), 36),
@@ -240,6 +275,7 @@ _FORMS: tuple[tuple[Form, int], ...] = (
     (lambda d, n: apply(ops.CONJ, d.sub(n)), 6),
     (lambda d, n: apply(ops.REAL, d.sub(n)), 2),
     (lambda d, n: apply(ops.DIV, d.sub(n), Literal(2)), 4),
+    (_divide, 16),
     (_condition, 2),
     (_select, 4),
     (_Records.reduction, 10),

@@ -18,9 +18,9 @@ from tests.gpu.nvrtc import compile_text, library, registers
 
 import openwork as ow
 from openwork import recipes as r
-from openwork.loops.schedule.machines import H200
 from openwork.pipeline import CompiledCuda
-from openwork.tensor import statement
+from openwork.recipes.devices.tables import H200
+from openwork.tensor.kernel.gpu import GpuTarget
 
 pytestmark = pytest.mark.needs_cc
 rng = np.random.default_rng(0)
@@ -396,7 +396,7 @@ def test_statements_other_than_products_have_recipes(text: str) -> None:
 def test_long_rows_that_are_alike_are_walked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they reach further than a cache; not where they are near the diagonal, or differ."""
     load, caches = replace(H200.load, much=0), replace(H200.caches, reused=0.2)
-    monkeypatch.setattr(statement, "H200", replace(H200, load=load, caches=caches))
+    monkeypatch.setattr(GpuTarget, "table", replace(H200, load=load, caches=caches))
     for reaches, longest, groups in ((60_000, 60, True), (300, 60, False), (60_000, 6_000, False)):
         lengths = np.full(600, 60)
         lengths[0] = longest
@@ -427,9 +427,9 @@ def _chosen(lengths: Any, columns: int, dtype: str, wide: int = 200_000) -> str:
 
 def test_a_row_that_many_add_to_is_added_up_before() -> None:
     """In shared memory, or by units that take more entries; as long as most rows have few."""
-    lengths = np.full(200_000, 2)
+    lengths = np.full(100_000, 2)
     few, crowded = lengths.copy(), lengths.copy()
-    few[0], crowded[0] = 3_000, 200_000
+    few[0], crowded[0] = 2_500, 200_000
     assert "segment reduction" in _chosen(few, 0, "float64")
     assert "where" not in _chosen(few, 0, "float64")
     assert "where" in _chosen(crowded, 0, "float64")

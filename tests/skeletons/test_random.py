@@ -47,7 +47,7 @@ class Interpreted(Kernel):
         if status == BROKEN_BOUND:
             raise out_of_range()
         assert status == 0
-        return self.made(made, bound.host)
+        return self.made(made, bound)
 
 
 def interpreted(p: sk.Program, sums: str) -> Interpreted:

@@ -7,6 +7,10 @@ some case. Every kernel is compared with the reference evaluator.
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,7 @@ import openwork as ow
 from openwork.algebra.entries import Entry, product
 from openwork.algebra.types import as_dtype
 
+REPO = Path(__file__).resolve().parents[2]
 entry = ow.entry
 pytestmark = [pytest.mark.needs_cc, pytest.mark.usefixtures("compared_with_the_reference")]
 
@@ -134,14 +139,39 @@ def test_pairs_of_choices(case: Case) -> None:
     run(case)
 
 
-@pytest.mark.layouts
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("statement", STATEMENTS)
-def test_all_choices(statement: str, kind: str, format: str) -> None:
+def groups(statement: str, kind: str, format: str) -> Iterator[Case]:
+    """All cases of a statement, a kind of entries and a format."""
     for layout, others, target, scalar in itertools.product(
         LAYOUTS, LAYOUTS[:3], TARGETS, ("float32", "float64")
     ):
         case = (statement, kind, layout, others, format, target, scalar)
         if is_possible(case):
+            yield case
+
+
+@pytest.mark.layouts
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_all_choices(statement: str, kind: str, format: str) -> None:
+    """Each group in a process of its own: loaded kernels stay in memory, and all take 7 GB."""
+    command = [sys.executable, "-m", "tests.whole.test_layouts", statement, kind, format]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) == len(list(groups(statement, kind, format)))
+
+
+def main(statement: str, kind: str, format: str) -> int:
+    """Run a group; how many cases it had. The message of a failure names its case."""
+    count = 0
+    for case in groups(statement, kind, format):
+        try:
             run(case)
+        except Exception as error:
+            raise AssertionError("-".join(case)) from error
+        count += 1
+    return count
+
+
+if __name__ == "__main__":
+    print(main(*sys.argv[1:]))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from openwork.algebra.meaning import stays
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, Number, number, strong
-from openwork.index.nodes import Absent, Access, Apply, Cast, Expr, Literal, Reduce
+from openwork.index.nodes import Absent, Access, Apply, Cast, Expr, Literal, Parameter, Reduce
 from openwork.tree import Node, map_children
 
 
@@ -117,3 +117,19 @@ def converted(expr: Expr, dtype: DType) -> Expr:
     if isinstance(expr, Literal) and expr.typed != dtype:
         return Literal(number(expr.value, dtype), dtype)
     return expr if expr.dtype == dtype else Cast(dtype, expr)
+
+
+def within(pattern: Access, expr: Expr, follows: bool = False) -> Expr:
+    """`expr` where `pattern` has entries, whatever their values.
+
+    `follows`: it is absent where `expr` is, too, if that is the pattern's fill there.
+    """
+    dtype, fill = pattern.dtype, pattern.tensor.fill
+    op = Op(
+        "within",
+        annihilator=fill if follows else None,
+        left_annihilator=fill,
+        definition=Parameter(1, dtype),
+        ufunc=lambda _, value: value,
+    )
+    return Apply(op, (pattern, expr))

@@ -29,18 +29,20 @@ from openwork.index.functions import (
     minimum,
     pow,
 )
-from openwork.index.nodes import Access, IndexVar, Reduce, TensorVar
+from openwork.index.nodes import IndexVar, Reduce, TensorVar
+from openwork.index.select import bordered
 from openwork.index.semiring import under
 from openwork.index.terms import (
     Term,
     Variable,
     as_expr,
     as_variable,
+    element,
     variable,
 )
 
 __all__ = [
-    "index", "indices", "access",
+    "index", "indices", "access", "border",
     "sum", "prod", "min", "max", "any", "all", "reduce",
     "operator", "semiring", "under",
 ]  # fmt: skip
@@ -85,19 +87,31 @@ def access(tensor: TensorVar, variables: object) -> Term:
         ParseError: E104 if there are more or fewer variables than modes, E112 if one of them is
             not an index variable.
     """
-    given: list[IndexVar] = []
-    for each in variables if isinstance(variables, (tuple, list)) else (variables,):
-        var = as_variable(each)
-        if var is None:
+    given = variables if isinstance(variables, (tuple, list)) else (variables,)
+    if len(given) == tensor.ndim:
+        found = element(tensor, given)
+        if found is not None:
+            return Term(found)
+    for each in given:
+        if as_variable(each) is None:
             raise ParseError(
                 f"{tensor.name} is indexed with {each!r}, which is not an index variable",
                 code="E112",
                 hint='make variables with i, j = ow.indices("i j")',
             )
-        given.append(var)
-    if len(given) != tensor.ndim:
-        raise ParseError(wrong_order(tensor, len(given)), code="E104")
-    return Term(Access(tensor, tuple(given)))
+    raise ParseError(wrong_order(tensor, len(given)), code="E104")
+
+
+def border(expr: object, value: object) -> Term:
+    """An element at an offset, which is `value` where that is beyond its tensor.
+
+    >>> from openwork.algebra.types import FLOAT64
+    >>> from openwork.format.formats import dense
+    >>> x = TensorVar("x", dense(1), FLOAT64, shape=(4,))
+    >>> print(border(access(x, index("i") + 1), 0))
+    border(x[i+1], 0)
+    """
+    return Term(bordered(as_expr(expr), as_expr(value), None))
 
 
 # Reductions.

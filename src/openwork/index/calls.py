@@ -13,6 +13,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import NAMES, SUPPORTED, DType, Number, number
 from openwork.errors import ParseError, Span
 from openwork.index.nodes import Cast, Expr, IndexVar, Literal, Reduce, apply, check_condition
+from openwork.index.select import bordered
 from openwork.index.words import REDUCTIONS
 
 T = TypeVar("T")
@@ -39,6 +40,9 @@ def call(
             return IndexVar(name or "")
         case "reduce":
             return _reduction(word, _known(name, operators, "operator"), args, span)
+        case "border":
+            element, value = _exactly(2, word, args)
+            return bordered(element, value, span)
         case "complex":
             return _complex(_exactly(2, word, args))
     op = operators.get(word)

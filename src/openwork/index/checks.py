@@ -12,11 +12,13 @@ from openwork.algebra.types import DType, Kind
 from openwork.errors import Fault, ParseError, ShapeError
 from openwork.index.nodes import (
     Access,
+    Affine,
     Apply,
     Assignment,
     Expr,
     IndexVar,
     Literal,
+    Selected,
     TensorVar,
 )
 from openwork.index.show import show
@@ -62,14 +64,15 @@ def extents(assignment: Assignment) -> dict[IndexVar, int | None]:
         ShapeError: E201 if a variable runs over modes of different extents.
     """
     known: dict[IndexVar, int | None] = {}
-    places: dict[IndexVar, tuple[Access, int]] = {}
+    places: dict[IndexVar, tuple[Access | Selected, int]] = {}
     faults: list[Fault] = []
+    moved = moved_modes(assignment)
     for node in walk(assignment):
         if isinstance(node, IndexVar):
             known.setdefault(node, None)
-        if not isinstance(node, Access):
+        if not isinstance(node, (Access, Selected)):
             continue
-        for mode, (var, extent) in enumerate(zip(node.vars, node.tensor.shape, strict=True)):
+        for mode, var, extent in _given(node, moved):
             before = known.setdefault(var, None)
             if extent is None or extent == before:
                 continue
@@ -83,6 +86,32 @@ def extents(assignment: Assignment) -> dict[IndexVar, int | None]:
             first.message, code="E201", span=first.span, hint=first.hint, more=tuple(rest)
         )
     return known
+
+
+def moved_modes(assignment: Assignment) -> frozenset[tuple[str, int, IndexVar]]:
+    """The tensors, modes and variables of accesses at an offset that have no border.
+
+    A mode that is read at `i+1` as well as at `i` bounds `i`, and does not say what it runs over.
+    """
+    return frozenset(
+        (node.tensor.name, mode, c.var)
+        for node in walk(assignment.rhs)
+        if isinstance(node, Selected) and node.border is None
+        for mode, c in enumerate(node.coordinates)
+        if isinstance(c, Affine) and c.var is not None and c.count is None
+    )
+
+
+def _given(
+    node: Access | Selected, moved: frozenset[tuple[str, int, IndexVar]]
+) -> Iterator[tuple[int, IndexVar, int | None]]:
+    """The modes of an access whose extent is that of a variable."""
+    places = node.vars if isinstance(node, Access) else node.coordinates
+    for mode, (place, extent) in enumerate(zip(places, node.tensor.shape, strict=True)):
+        if isinstance(place, IndexVar) and (node.tensor.name, mode, place) not in moved:
+            yield mode, place, extent
+        elif isinstance(place, Affine) and place.var is not None and place.count is not None:
+            yield mode, place.var, place.count
 
 
 def wrong_order(tensor: TensorVar, given: int) -> str:
@@ -112,8 +141,8 @@ def _check_depth(assignment: Assignment) -> None:
         )
 
 
-def _operands(assignment: Assignment) -> Iterator[Access]:
-    return (node for node in walk(assignment.rhs) if isinstance(node, Access))
+def _operands(assignment: Assignment) -> Iterator[Access | Selected]:
+    return (node for node in walk(assignment.rhs) if isinstance(node, (Access, Selected)))
 
 
 def _check_names(assignment: Assignment) -> None:
@@ -152,9 +181,11 @@ def _check_result(assignment: Assignment) -> None:
             )
 
 
-def _disagreement(var: IndexVar, first: tuple[Access, int], second: tuple[Access, int]) -> Fault:
+def _disagreement(
+    var: IndexVar, first: tuple[Access | Selected, int], second: tuple[Access | Selected, int]
+) -> Fault:
     (one, mode), (other, other_mode) = first, second
-    sizes = one.tensor.shape[mode], other.tensor.shape[other_mode]
+    sizes = _size(one, mode), _size(other, other_mode)
     shapes = dict.fromkeys(f"{a.tensor} has shape {a.tensor.shape}" for a in (one, other))
     return Fault(
         f"{var} has extent {sizes[0]} in mode {mode} of {one.tensor}, "
@@ -164,9 +195,21 @@ def _disagreement(var: IndexVar, first: tuple[Access, int], second: tuple[Access
     )
 
 
+def _size(node: Access | Selected, mode: int) -> int | None:
+    """What an access says about the extent of the variable of a mode."""
+    place = node.coordinates[mode] if isinstance(node, Selected) else None
+    return place.count if isinstance(place, Affine) else node.tensor.shape[mode]
+
+
 def _check_extents(assignment: Assignment, known: dict[IndexVar, int | None]) -> None:
     """Every variable runs over a mode of an operand, or one of the result whose size is known."""
-    indexing = {var for access in _operands(assignment) for var in access.vars}
+    indexing = {
+        var
+        for access in _operands(assignment)
+        for place in (access.vars if isinstance(access, Access) else access.coordinates)
+        for var in walk(place)
+        if isinstance(var, IndexVar)
+    }
     for var, extent in known.items():
         if extent is not None or var in indexing:
             continue

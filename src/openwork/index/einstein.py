@@ -31,6 +31,7 @@ from openwork.index.nodes import (
     Literal,
     Parameter,
     Reduce,
+    Selected,
 )
 from openwork.index.show import show
 from openwork.tree import Node, bottom_up, children
@@ -159,7 +160,7 @@ class _Factor:
     @property
     def is_plain(self) -> bool:
         """Whether a variable in it is a factor of the whole product."""
-        plain = (Access, IndexVar, Literal, Absent, Parameter)
+        plain = (Access, Selected, IndexVar, Literal, Absent, Parameter)
         return self.owner is None and isinstance(self.expr, plain)
 
     @property
@@ -234,7 +235,7 @@ def _ambiguous(var: IndexVar, term: Expr, factor: _Factor) -> ParseError:
 
 
 def _span(expr: Expr) -> Span | None:
-    return expr.span if isinstance(expr, (Access, Apply, Reduce)) else None
+    return expr.span if isinstance(expr, (Access, Selected, Apply, Reduce)) else None
 
 
 def _refuse_shadows(expr: Node, results: frozenset[IndexVar], outer: frozenset[IndexVar]) -> None:

@@ -130,6 +130,51 @@ class Access(Expr):
 
 
 @dataclass(frozen=True, repr=False)
+class Affine(Node):
+    """The coordinate `start + step * var`; `start` alone without a variable.
+
+    `count`: of a window, the number of values that `var` takes; None where other accesses say.
+    """
+
+    start: int
+    step: int = 0
+    var: IndexVar | None = None
+    count: int | None = None
+
+    def __str__(self) -> str:
+        if self.var is None:
+            return str(self.start)
+        if self.count is not None:
+            stop = self.start + self.step * (self.count - 1) + 1
+            return f"{self.var}({self.start},{stop}{f',{self.step}' * (self.step != 1)})"
+        term = {1: f"{self.var}", -1: f"-{self.var}"}.get(self.step, f"{self.step}*{self.var}")
+        sign = "-" if self.start < 0 else "+"
+        return f"{term}{sign}{abs(self.start)}" if self.start else term
+
+
+@dataclass(frozen=True, repr=False)
+class Selected(Expr):
+    """An element of `tensor` at coordinates that need not be variables: `x(i+1)`, `A(rows(i), j)`.
+
+    Each coordinate is a variable, an `Affine`, or an access to a tensor of integers. `border`: the
+    value beyond the extents; None where nothing beyond them may be read.
+    """
+
+    tensor: TensorVar
+    coordinates: tuple[IndexVar | Affine | Access, ...]
+    border: Number | None = None
+    span: Span | None = field(default=None, compare=False, repr=False, metadata={"child": False})
+
+    @property
+    def kind(self) -> Kind:
+        return self.tensor.dtype
+
+    def __str__(self) -> str:
+        text = f"{self.tensor}[{', '.join(map(str, self.coordinates))}]"
+        return text if self.border is None else f"border({text}, {self.border!r})"
+
+
+@dataclass(frozen=True, repr=False)
 class Literal(Expr):
     """A number. A Python number is weak (`typed` is None); a NumPy scalar keeps its type."""
 

@@ -5,7 +5,9 @@
                                             first, as in Python
     unary       "-" unary | "~" unary | atom [ "**" unary ]
     atom        number | access | variable | "(" expression ")" | word "(" arguments ")"
-    access      tensor | tensor "(" variables ")" | tensor "[" variables "]"
+    access      tensor | tensor "(" coordinates ")" | tensor "[" coordinates "]"
+    coordinate  variable | window | expression     linear in one variable, or a tensor of integers
+    window      variable "(" number "," number [ "," number ] ")"
 
 The parser collects faults. After one in a name or a number of variables it goes on; after a syntax
 fault it goes on behind the enclosing bracket.
@@ -13,6 +15,7 @@ fault it goes on behind the enclosing bracket.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar
@@ -20,11 +23,13 @@ from typing import NoReturn, TypeVar
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
-from openwork.errors import Span, UserError
+from openwork.errors import Fault, ParseError, Span, UserError
+from openwork.index import select
 from openwork.index.calls import NAMED_FIRST, call, did_you_mean
 from openwork.index.checks import MAX_DEPTH, wrong_order
 from openwork.index.nodes import (
     Access,
+    Affine,
     Assignment,
     Expr,
     IndexVar,
@@ -33,7 +38,6 @@ from openwork.index.nodes import (
     apply,
 )
 from openwork.index.show import COMPARISON, LEVELS
-from openwork.index.tokens import Faults, Token, tokens
 from openwork.index.words import (
     ASSIGNMENT_SIGNS,
     CONSTANTS,
@@ -50,8 +54,85 @@ _INFIX: dict[str, Op] = {
 MAX_NESTING = 64  # brackets and signs within each other
 _CLOSER = {"(": ")", "[": "]"}
 _INTEGERS = range(-(2**63), 2**64)
-_INDEXING = "tensors are indexed by variables alone"
+_INDEXING = "results are indexed by variables alone"
 _TOO_LARGE = "no element type holds this number"
+
+
+_TOKEN = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?j?)"
+    r"|(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
+    r"|(?P<sign>\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%()\[\],<>=&|^~])"
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, a number, a sign, or the end of the text."""
+
+    kind: str  # "number", "name", "sign" or "end"
+    text: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return "the end of the text" if self.kind == "end" else f"`{self.text}`"
+
+
+class Faults:
+    """The faults found so far in one text, each with its code."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.found: list[tuple[str, Fault]] = []
+
+    def add(self, code: str, message: str, start: int, stop: int, hint: str | None = None) -> None:
+        """Record a fault in `text[start:stop]`."""
+        self.found.append((code, Fault(message, Span(self.text, start, stop), hint)))
+
+    def error(self) -> ParseError:
+        """One error for all faults, in the order of the text; its code is the first one's."""
+        ordered = sorted(self.found, key=lambda each: each[1].span.start if each[1].span else 0)
+        (code, first), *rest = ordered
+        error = ParseError(
+            first.message,
+            code=code,
+            span=first.span,
+            hint=first.hint,
+            more=tuple(fault for _, fault in rest),
+        )
+        error.args = ("\n".join(f"{code}: {fault}" for code, fault in ordered),)
+        return error
+
+
+def tokens(text: str, faults: Faults) -> list[Token]:
+    """The tokens of `text`, the end included; characters that belong to none are faults.
+
+    >>> [token.text for token in tokens("y(i) += 2.5 * x(i)", Faults(""))]
+    ['y', '(', 'i', ')', '+', '=', '2.5', '*', 'x', '(', 'i', ')', '']
+    """
+    found: list[Token] = []
+    at = 0
+    bad: int | None = None  # where a run of characters that belong to no token begins
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            bad = at if bad is None else bad
+            at += 1
+            continue
+        if bad is not None:
+            _strange(bad, at, faults)
+            bad = None
+        if match.lastgroup is not None and match.lastgroup != "space":
+            found.append(Token(match.lastgroup, match.group(), at, match.end()))
+        at = match.end()
+    if bad is not None:
+        _strange(bad, len(text), faults)
+    return [*found, Token("end", "", len(text), len(text))]
+
+
+def _strange(start: int, stop: int, faults: Faults) -> None:
+    faults.add("E101", f"`{faults.text[start:stop]}` is not index notation", start, stop)
 
 
 def parse_assignment(
@@ -233,7 +314,7 @@ class _Parser:
 
     def result(self, name: Token) -> Expr | None:
         if name.text in self.tensors:
-            return self.access(name).expr
+            return self.access(name, self.variable, _INDEXING).expr
         self.unknown(name, "no tensor is called", self.tensors)
         if self.sees("(", "["):
             self.list_of(self.next(), self.variable, _INDEXING)
@@ -341,12 +422,18 @@ class _Parser:
         stop = self.list_of(self.next(), self.expression)[1] if self.sees("[") else name.stop
         return _nothing(name.start, stop)
 
-    def access(self, name: Token) -> _Piece:
+    def access(
+        self,
+        name: Token,
+        item: Callable[[], Expr | Affine] | None = None,
+        hint: str = select.HINT,
+    ) -> _Piece:
+        """An element of a tensor; `item` reads a coordinate."""
         tensor = self.tensors[name.text]
-        given: list[IndexVar] | None = []
+        given: list[Expr | Affine] | None = []
         stop = name.stop
         if self.sees("(", "["):
-            given, stop = self.list_of(self.next(), self.variable, _INDEXING)
+            given, stop = self.list_of(self.next(), item or self.coordinate, hint)
         if given is None:
             return _nothing(name.start, stop)
         if len(given) != tensor.ndim:
@@ -355,7 +442,30 @@ class _Parser:
         if tensor.name != name.text:  # the text has its own name for the tensor
             tensor = replace(tensor, name=name.text)
         span = Span(self.text, name.start, stop)
-        return _Piece(Access(tensor, tuple(given), span), name.start, stop)
+        return self.checked(lambda: select.element(tensor, given, span), span, 1)
+
+    def coordinate(self) -> Expr | Affine:
+        """A coordinate of an element that is read."""
+        token, after = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        if token.kind == "name" and "." not in token.text and after.kind == "sign":
+            if after.text in (",", ")", "]"):
+                return IndexVar(self.next().text)
+            known = token.text in self.tensors or token.text in self.operators
+            if after.text == "(" and not known and token.text not in RESERVED:
+                var = IndexVar(self.next().text)
+                bounds, stop = self.list_of(self.next(), self.expression)
+                span = Span(self.text, token.start, stop)
+                exprs = [bound.expr for bound in bounds or ()]
+                return self.made(lambda: select.window(var, exprs, span), span) or var
+        return self.expression().expr
+
+    def made(self, make: Callable[[], T], span: Span) -> T | None:
+        """What `make` returns; None where it raises, which is recorded."""
+        try:
+            return make()
+        except UserError as error:
+            self.faults.add(error.code, error.message, span.start, span.stop, error.hint)
+            return None
 
     def variable(self) -> IndexVar:
         if self.token.kind != "name" or "." in self.token.text:
@@ -416,10 +526,13 @@ class _Parser:
         """A new node, unless it would be too deep or its arguments do not fit."""
         if depth > MAX_DEPTH:
             self.too_deep(span.start, span.stop, MAX_DEPTH)
-        try:
+
+        def typed() -> Expr:
             expr = make()
             _ = expr.kind
-        except UserError as error:
-            self.faults.add(error.code, error.message, span.start, span.stop, error.hint)
+            return expr
+
+        expr = self.made(typed, span)
+        if expr is None:
             return _nothing(span.start, span.stop)
         return _Piece(expr, span.start, span.stop, depth)

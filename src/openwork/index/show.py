@@ -20,6 +20,7 @@ from openwork.index.nodes import (
     Literal,
     Parameter,
     Reduce,
+    Selected,
     TensorVar,
 )
 from openwork.index.words import ASSIGNMENT_SIGNS, CONSTANTS, PREFIX, REDUCTION_WORD, infix, word
@@ -44,7 +45,7 @@ def show(node: Node) -> str:
     >>> show(Apply(ops.MUL, (Apply(ops.ADD, (A, Literal(1))), Reduce(ops.ADD, i, A))))
     '(A(i,j) + 1) * sum(i, A(i,j))'
     """
-    tensors = frozenset(n.tensor.name for n in walk(node) if isinstance(n, Access))
+    tensors = frozenset(n.tensor.name for n in walk(node) if isinstance(n, (Access, Selected)))
     printer = _Printer(tensors)
     match node:
         case Assignment(lhs=lhs, op=op, rhs=rhs):
@@ -67,6 +68,8 @@ class _Printer:
         match expr:
             case Access():
                 return self.access(expr)
+            case Selected():
+                return self.selected(expr)
             case IndexVar(name=name):
                 taken = name in self.tensors or name in CONSTANTS
                 return f"{self.word('index')}({name})" if taken else name
@@ -92,6 +95,16 @@ class _Printer:
         """`A(i,j)`, or `s` for a scalar."""
         name = access.tensor.name
         return f"{name}({','.join(v.name for v in access.vars)})" if access.vars else name
+
+    def selected(self, node: Selected) -> str:
+        """`x(i+1)`, or `border(x(i+1), 0)`."""
+        inside = ",".join(
+            self.access(c) if isinstance(c, Access) else str(c) for c in node.coordinates
+        )
+        text = f"{node.tensor.name}({inside})"
+        if node.border is None:
+            return text
+        return f"{self.word('border')}({text}, {self.number(node.border)})"
 
     def apply(self, node: Apply, level: int) -> str:
         """An operator with its arguments: infix where it has a sign, a function otherwise."""

@@ -18,7 +18,8 @@ from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError
-from openwork.index.nodes import Expr, IndexVar, Literal, apply
+from openwork.index.nodes import Affine, Expr, IndexVar, Literal, TensorVar, apply
+from openwork.index.select import element as selected, window
 from openwork.index.show import show
 
 
@@ -67,11 +68,29 @@ class Variable(Term):
         """What texts and schedules call the variable."""
         return self.node.name
 
+    def __call__(self, *bounds: object) -> Window:
+        """The window `i(start, stop)` or `i(start, stop, step)`, as a coordinate: `A[i(2, 5), j]`.
+
+        >>> variable("i")(2, 5)
+        <window i(2,5)>
+        """
+        return Window(window(self.node, [as_expr(bound) for bound in bounds], None))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return variable, (self.name,)  # one object for each name, also after a copy
 
     def __repr__(self) -> str:
         return f"<index variable {self.name}>"
+
+
+class Window:
+    """A window of a variable, which stands only in accesses."""
+
+    def __init__(self, node: Affine) -> None:
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"<window {self.node}>"
 
 
 _variables: WeakValueDictionary[str, Variable] = WeakValueDictionary()
@@ -98,7 +117,22 @@ def unwrapped(value: object) -> Any:
 
 def any_terms(values: Sequence[object]) -> bool:
     """Whether one of `values` is a term."""
-    return any(isinstance(value, Term) for value in values)
+    return any(isinstance(value, (Term, Window)) for value in values)
+
+
+def element(tensor: TensorVar, coordinates: Sequence[object]) -> Expr | None:
+    """The element of `tensor` at `coordinates`; None if one of them cannot be such."""
+    nodes: list[Expr | Affine] = []
+    for each in coordinates:
+        if isinstance(each, (Term, Window)):
+            nodes.append(each.node)
+        elif isinstance(each, Expr):
+            nodes.append(each)
+        elif isinstance(each, numbers.Integral) and not isinstance(each, (bool, np.bool_)):
+            nodes.append(Literal(int(each)))
+        else:
+            return None
+    return selected(tensor, nodes, None)
 
 
 def as_variable(value: object) -> IndexVar | None:

@@ -31,9 +31,10 @@ CONSTANTS: dict[str, Number] = {
     "True": True,
     "False": False,
 }
-# `cast(type, e)`, `complex(re, im)` of two numbers, `index(i)` for the value of a variable whose
-# name is also a tensor's, `reduce(operator, j, e)`.
-FORMS = ("cast", "complex", "index", "reduce")
+# `border(x(i+1), 0)`: an element whose value beyond the extents is 0. `cast(type, e)`,
+# `complex(re, im)` of two numbers, `index(i)` for the value of a variable whose name is also a
+# tensor's, `reduce(operator, j, e)`.
+FORMS = ("border", "cast", "complex", "index", "reduce")
 # Any word but a tensor's may carry this prefix; it tells `ow.sum(...)` from a tensor named `sum`.
 PREFIX = "ow."
 ASSIGNMENT_SIGNS: dict[str, Op] = {

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openwork.errors import ScheduleError
-from openwork.loops.schedule.machines import H200, Gpu
+from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.schedulable import S
+from openwork.recipes.devices.tables import H200
 from openwork.recipes.statement_parts import THREADS, WARP, Parts, groups, ordered
 
 MOST_THREADS = 1024  # of a block

@@ -11,8 +11,8 @@ from __future__ import annotations
 from openwork.errors import ScheduleError
 from openwork.format.levels import Compressed
 from openwork.index.nodes import IndexVar
-from openwork.loops.schedule.machines import H200
 from openwork.loops.schedule.schedulable import S, Schedulable
+from openwork.recipes.devices.tables import H200
 from openwork.recipes.statement_parts import (
     SHARED,
     THREADS,

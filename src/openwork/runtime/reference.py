@@ -21,9 +21,11 @@ from openwork.algebra.meaning import has_records, meaning, stays
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, Number, as_dtype, as_element, strong
 from openwork.errors import InternalError
+from openwork.index.checks import moved_modes
 from openwork.index.nodes import (
     Absent,
     Access,
+    Affine,
     Apply,
     Assignment,
     Cast,
@@ -31,9 +33,10 @@ from openwork.index.nodes import (
     IndexVar,
     Literal,
     Reduce,
+    Selected,
 )
 from openwork.runtime.storage import Array, Storage
-from openwork.tree import walk
+from openwork.tree import substitute, walk
 
 # More points than this are refused: the evaluator holds several arrays of that size.
 LIMIT = 2**28
@@ -76,6 +79,7 @@ class _Space:
     extents: Mapping[IndexVar, int]
     axes: Mapping[IndexVar, int]
     numbers: bool = True
+    moved: frozenset[tuple[str, int, IndexVar]] = frozenset()  # modes that are read at offsets
 
     def coordinates(self, var: IndexVar) -> Array:
         """0, 1, 2, ... along the axis of `var`."""
@@ -129,7 +133,7 @@ def evaluate(
     """
     variables = dict.fromkeys(n for n in walk(assignment) if isinstance(n, IndexVar))
     axes = {var: axis for axis, var in enumerate(variables)}
-    space = _Space(operands, extents, axes)
+    space = _Space(operands, extents, axes, moved=moved_modes(assignment))
     lhs, dtype = assignment.lhs, assignment.lhs.tensor.dtype
     shape = tuple(extents[var] for var in lhs.vars)
     space.allow(shape)
@@ -167,11 +171,20 @@ def _element(expr: Expr, space: _Space) -> _Element:
     match expr:
         case Access(tensor=tensor, vars=variables):
             operand = space.operands[tensor.name]
-            if operand.values.shape != tuple(space.extents[var] for var in variables):
-                raise InternalError(f"{expr} with data of shape {operand.values.shape}")
+            shape = operand.values.shape
+            fits = (
+                size == space.extents[var] or (tensor.name, mode, var) in space.moved
+                for mode, (size, var) in enumerate(
+                    zip(operand.values.shape, variables, strict=True)
+                )
+            )
+            if not all(fits):
+                raise InternalError(f"{expr} with data of shape {shape}")
             fill = as_element(tensor.fill, tensor.dtype)
             known = np.where(operand.present, convert(operand.values, tensor.dtype), fill)
             return _read(Masked(known, operand.present), variables, space)
+        case Selected():
+            return _selected(expr, space)
         case Literal(value=value):
             return _constant(value, expr.dtype, space, present=True)
         case Absent(value=value):
@@ -194,6 +207,45 @@ def _element(expr: Expr, space: _Space) -> _Element:
     raise InternalError(f"the reference evaluator has no rule for {type(expr).__name__}")
 
 
+def _selected(expr: Selected, space: _Space) -> _Element:
+    """An element at computed coordinates; beyond the extents, the border, absent like the fill."""
+    operand, dtype = space.operands[expr.tensor.name], expr.tensor.dtype
+    fill = as_element(expr.tensor.fill, dtype)
+    known = np.where(operand.present, convert(operand.values, dtype), fill)
+    places = [_coordinate(place, space) for place in expr.coordinates]
+    shape = operand.values.shape
+    space.allow(np.broadcast_shapes(*(place.shape for place in places)))
+    inside = np.asarray(True)
+    for place, extent in zip(places, shape, strict=True):
+        inside = inside & (place >= 0) & (place < extent)
+    if expr.border is None and not inside.all():
+        raise InternalError(f"{expr} with data of shape {shape}")
+    if 0 in shape:
+        values, present = np.full(inside.shape, fill), np.zeros(inside.shape, dtype=bool)
+    else:
+        at = tuple(np.clip(place, 0, n - 1) for place, n in zip(places, shape, strict=True))
+        values, present = known[at], operand.present[at] & inside
+    if expr.border is not None:
+        border = as_element(expr.border, dtype)
+        values = np.where(inside, values, border)
+        present = present | (~inside & ~_same(border, as_element(expr.tensor.fill, dtype)))
+    return _Element(values, present, _all(present, False))
+
+
+def _coordinate(place: IndexVar | Affine | Access, space: _Space) -> Array:
+    """A coordinate at every point of the iteration space."""
+    match place:
+        case IndexVar():
+            return space.coordinates(place)
+        case Affine(var=None, start=start):
+            return np.full([1] * len(space.axes), start, dtype=np.int64)
+        case Affine(var=IndexVar() as var, start=start, step=step):
+            return start + step * space.coordinates(var)
+        case Access():
+            return _element(place, space).values.astype(np.int64)
+    raise InternalError(f"the reference evaluator has no rule for a coordinate {place}")
+
+
 def _has_all_entries(expr: Expr, space: _Space) -> bool:
     """Whether `expr` is present even at a point where no sparse tensor has an entry."""
     nowhere: dict[str, Masked] = {}
@@ -202,6 +254,8 @@ def _has_all_entries(expr: Expr, space: _Space) -> bool:
         full = all(kind.full for kind in tensor.format.levels)
         value = _some(tensor.dtype) if full else as_element(tensor.fill, tensor.dtype)
         nowhere[tensor.name] = Masked(np.full(shape, value), np.full(shape, full))
+    for node in (node for node in walk(expr) if isinstance(node, Selected)):
+        expr = substitute(expr, {node: Absent(node.tensor.fill, node.tensor.dtype)})
     point = _Space(nowhere, dict.fromkeys(space.extents, 1), space.axes)
     return bool(_element(expr, point).present.all())
 

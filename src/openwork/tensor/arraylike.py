@@ -18,7 +18,7 @@ from scipy import sparse
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.operators import BUILTIN, Op
-from openwork.algebra.overloads import Overloaded
+from openwork.algebra.overloads import Closed
 from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError, ParseError, ShapeError
 from openwork.runtime.storage import Array, Storage
@@ -71,7 +71,7 @@ class IsSparse(TypeError):
     """NumPy asked for the array of a sparse tensor, which is not made implicitly."""
 
 
-class Arraylike(Overloaded, Operand):
+class Arraylike(Closed, Operand):
     """The methods and protocols by which a tensor stands in for an array or a SciPy matrix."""
 
     @classmethod
@@ -169,7 +169,7 @@ class Arraylike(Overloaded, Operand):
             return other
         return type(self).wrap(other) if _is_array(other) else NotImplemented
 
-    def __matmul__(self, other: object) -> Any:
+    def __matmul__(self, other: object) -> Self:
         if type(other) is np.ndarray:
             again = matmul_again(self, other)
             if again is not None:
@@ -177,7 +177,7 @@ class Arraylike(Overloaded, Operand):
         operand = self._operand(other)
         return operand if operand is NotImplemented else self.made(matmul(self, operand))
 
-    def __rmatmul__(self, other: object) -> Any:
+    def __rmatmul__(self, other: object) -> Self:
         operand = self._operand(other)
         return operand if operand is NotImplemented else self.made(matmul(operand, self))
 
@@ -441,7 +441,7 @@ class Arraylike(Overloaded, Operand):
 
     def nonzero(self) -> tuple[Array, ...]:
         """The coordinates of all elements that are not zero, an array for each mode."""
-        coords, values = (self != 0).to_coo()
+        coords, values = (self != 0).to_coo()  # type: ignore[attr-defined]
         coords = coords[:, values]
         if self.fill:
             coords = np.stack(np.nonzero(self.to_numpy()))

@@ -162,8 +162,14 @@ def pattern(operand: Operand) -> Operand:
 
 def absent(operand: Operand, modes: Modes) -> Operand:
     """How many absent entries each element of the result is made of."""
+    if not modes.kept:  # no walk is needed to count all of them
+        return _scalar(modes.count - operand.storage.nnz)
     stored = _reduced(ops.ADD, pattern(operand), modes, INT64)
     return _apply(ops.SUB, modes.count, stored)
+
+
+def _scalar(count: int) -> Operand:
+    return around(Storage.of_values((), dense(0), (), np.array([count], INT64), 0))
 
 
 def _joined(

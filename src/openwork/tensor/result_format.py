@@ -11,16 +11,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 from openwork.algebra.types import FLOAT64, Number, number
 from openwork.format.formats import CSF, Format, dense
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.absence import without
-from openwork.index.nodes import Absent, Access, Assignment, Expr, IndexVar, Reduce, TensorVar
+from openwork.index.checks import extents
+from openwork.index.nodes import (
+    Absent,
+    Access,
+    Assignment,
+    Expr,
+    IndexVar,
+    Reduce,
+    Selected,
+    TensorVar,
+)
 from openwork.tensor.convert.pack import check_order
 from openwork.tensor.exchange.facts import facts_for
-from openwork.tree import Node, children, walk
+from openwork.tree import Node, bottom_up, children, walk
 
 
 def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Format:
@@ -37,6 +48,7 @@ def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Forma
     >>> result_format(apply(ops.ADD, Access(A, (i, j)), Literal(1.0)), (i, j))
     ow.dense(2)
     """
+    rhs = _by_variables(rhs)
     operands = sparse_accesses(rhs)
     kept = [var for var in lhs if _is_bounded(rhs, var, lhs, fill, operands)]
     thin = [a for a in operands if _is_thin(rhs, a, lhs, operands)]
@@ -48,6 +60,22 @@ def result_format(rhs: Expr, lhs: Sequence[IndexVar], fill: Number = 0) -> Forma
     variables = (*variables, *(var for var in lhs if var not in kept))
     levels = (*levels, *[Dense] * (len(lhs) - len(levels)))
     return Format(levels, [lhs.index(var) for var in variables])
+
+
+def _by_variables(rhs: Expr) -> Expr:
+    """`rhs` as if elements at other coordinates were at those of the variables in them."""
+    names = (f"_{number}" for number in count())
+
+    def rule(node: Node) -> Node | None:
+        if not isinstance(node, Selected) or node.border not in (None, node.tensor.fill):
+            return None
+        places = []
+        for place in node.coordinates:
+            found = {var for var in walk(place) if isinstance(var, IndexVar)}
+            places.append(found.pop() if len(found) == 1 else IndexVar(next(names)))
+        return Access(node.tensor, tuple(places))
+
+    return cast(Expr, bottom_up(rule)(rhs))
 
 
 _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(([^()]*)\)|\[([^\[\]]*)\])?\s*=(?!=)")
@@ -82,13 +110,9 @@ def inferred(
     fill = fill_of(rhs) if zero is None else zero
     chosen = result_format(rhs, lhs.vars, fill) if format is None else format
     check_order(chosen, len(lhs.vars))
-    extents: dict[IndexVar, int | None] = {}
-    for node in walk(rhs):
-        if isinstance(node, Access):
-            for var, extent in zip(node.vars, node.tensor.shape, strict=True):
-                extents[var] = extents.get(var) if extent is None else extent
+    known = extents(replace(assignment, op=None))
     facts = facts_for(chosen, rhs.dtype, 0 if zero is None and chosen.is_dense else fill)
-    result = make(lhs.tensor.name, tuple(extents.get(var) for var in lhs.vars), facts)
+    result = make(lhs.tensor.name, tuple(known.get(var) for var in lhs.vars), facts)
     return replace(assignment, lhs=replace(lhs, tensor=result.tensor_var))
 
 

@@ -20,7 +20,6 @@ from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.command import Command
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.gpu import check_for_cpu, check_for_gpu
-from openwork.loops.schedule.machines import H200
 from openwork.loops.schedule.schedulable import Schedulable
 from openwork.pipeline import scheduled_for_cpu, scheduled_for_gpu, started
 from openwork.program.device.deterministic import check_exact
@@ -84,7 +83,9 @@ class Statement(Schedulable):
             if self._given is not None:
                 plain = Statement(self._assignment)
                 check_for_gpu(self._given.plan, lambda: suggested(plain))
-            return scheduled_for_gpu(self._draft, statistics_of(self._assignment), H200, exact)
+            return scheduled_for_gpu(
+                self._draft, statistics_of(self._assignment), target.table, exact
+            )
         check_for_cpu(self._planned.plan)
         return self._planned
 

@@ -19,7 +19,7 @@ from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar
-from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable
+from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable, element
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arraylike import Arraylike
@@ -91,8 +91,16 @@ class Tensor(Arraylike):
         """
         variables = index if isinstance(index, tuple) else (index,)
         if any_terms(variables) or not (variables or self.order):
-            return Term(self.__openwork_access__(variables))
+            return Term(self._element(variables))
         return self._selected(index)
+
+    def _element(self, coordinates: Sequence[object]) -> Expr:
+        """`A[i, j]`, or an element at other coordinates: `A[i + 1, 0]`."""
+        if len(coordinates) == self.order:
+            found = element(self.tensor_var, coordinates)
+            if found is not None:
+                return found
+        return self.__openwork_access__(coordinates)
 
     def __openwork_access__(self, variables: Sequence[object]) -> Access:
         """`A[i, j]`; checks the number and kind of the indices."""

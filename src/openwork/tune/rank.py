@@ -11,7 +11,6 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from openwork.errors import OpenworkError
-from openwork.loops.schedule.machines import H200
 from openwork.tensor.kernel.target import Target
 from openwork.tensor.measure import statistics_of
 from openwork.tensor.operand import Operand
@@ -37,7 +36,7 @@ class Ranking:
     def __init__(self, stmt: Statement, target: Target, uses: float, budget: float) -> None:
         self._stmt, self._target = stmt, target
         self._uses, self._budget = uses, budget
-        self.rates: Rates = rates_of_gpu(H200) if target.gpu else rates_of_cpu()
+        self.rates: Rates = rates_of_gpu(target.table) if target.gpu else rates_of_cpu()
         self.default = self.estimate(stmt)
 
     def estimate(self, stmt: Any) -> Estimate | None:

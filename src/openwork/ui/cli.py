@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from openwork.errors import OpenworkError
 from openwork.runtime import cache
 from openwork.runtime.host import calibration
+from openwork.tune.defaults.calibrate import calibrate as calibrate_gpu
 from openwork.ui import demo, doctor
 
 
@@ -41,8 +42,16 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def run_calibrate(options: argparse.Namespace) -> int:
     """Measure this machine, and show what was found."""
-    print(calibration.calibrate())
+    if options.target == "cuda":
+        print(calibrate_gpu("cuda", options.seconds))
+    else:
+        print(calibration.calibrate())
     return 0
+
+
+def _calibrate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--seconds", type=float, default=100.0, help="for a GPU; the CPU takes 0.1")
 
 
 def run_cache(options: argparse.Namespace) -> int:
@@ -61,7 +70,12 @@ def _cache_arguments(parser: argparse.ArgumentParser) -> None:
 COMMANDS: tuple[Command, ...] = (
     Command("demo", "compile five kernels and compare them with SciPy", run_demo, _demo_arguments),
     Command("doctor", "what was found on this machine, and how to fix problems", run_doctor),
-    Command("calibrate", "measure this machine, for default schedules", run_calibrate),
+    Command(
+        "calibrate",
+        "measure this machine, for default schedules",
+        run_calibrate,
+        _calibrate_arguments,
+    ),
     Command("cache", "show or clear the compiled kernels", run_cache, _cache_arguments),
 )
 

@@ -14,10 +14,11 @@ import openwork as ow
 from openwork.errors import ScheduleError
 from openwork.loops.schedule.default.cpu import default_cpu
 from openwork.loops.schedule.draft import Draft
-from openwork.loops.schedule.machines import ANY_CPU, H200
+from openwork.loops.schedule.machines import ANY_CPU
 from openwork.loops.schedule.statistics import Rows, Statistics
 from openwork.pipeline import scheduled_for_gpu, started
 from openwork.recipes.choose import choose
+from openwork.recipes.devices.tables import H200
 from openwork.tensor.measure import measure, statistics_of
 
 A = ow.tensor(sp.random_array((64, 48), density=0.2, format="csr", rng=1), name="A")

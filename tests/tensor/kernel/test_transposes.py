@@ -13,10 +13,11 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
+from openwork.recipes.devices.tables import H200
 from openwork.runtime.gpu.emulator import Emulator
 from openwork.tensor.convert.turned import CHUNK, Turned
+from openwork.tensor.kernel.gpu import GpuTarget
 
-STATEMENTS = importlib.import_module("openwork.tensor.statement")
 KEPT = importlib.import_module("openwork.tensor.transposes").KEPT
 RNG = np.random.default_rng(8)
 USES = 3  # the third makes the transpose
@@ -24,9 +25,8 @@ USES = 3  # the third makes the transpose
 
 @pytest.fixture(autouse=True)
 def small_matrices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    gpu = STATEMENTS.H200
-    few = replace(gpu, load=replace(gpu.load, transposed=10))
-    monkeypatch.setattr(STATEMENTS, "H200", few)
+    few = replace(H200, load=replace(H200.load, transposed=10))
+    monkeypatch.setattr(GpuTarget, "table", few)
     KEPT.clear()
     yield
     KEPT.clear()

@@ -1,5 +1,6 @@
 """The levels, one file each; `LEVELS` has the ones that text can name."""
 
+from openwork.format.levels.affine import AffineLevel
 from openwork.format.levels.banded import Diagonals, NumberedDiagonals, Range
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, chain_end
 from openwork.format.levels.bitmap import Bitmap
@@ -32,6 +33,7 @@ LEVELS: dict[str, Level] = {
 
 __all__ = [
     "LEVELS",
+    "AffineLevel",
     "ArrayFact",
     "Bitmap",
     "Chosen",

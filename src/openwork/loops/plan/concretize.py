@@ -37,6 +37,7 @@ class Concretizer:
     extents: dict[IndexVar, int | None]
     names: Iterator[str]
     stored: float | None = None  # entries of all operands together, if that is known
+    single: frozenset[IndexVar] = frozenset()  # they have one value for each of those before
     made: list[TensorVar] = field(default_factory=list)  # temporaries
 
     def build(
@@ -49,6 +50,8 @@ class Concretizer:
             return Assign(lhs, rhs, op)
         var = self.order[at]
         reductions = [r for r in _reductions(rhs) if var in _chain(r)[0]]
+        if reductions == [rhs] and self._writes_once(lhs, op, reductions[0], var, bound):
+            return Forall(var, self.build(at + 1, lhs, op, _chain(reductions[0])[1], bound | {var}))
         if reductions:
             if self._accumulates(lhs, op, rhs, reductions):
                 chain, body = _chain(reductions[0])
@@ -62,6 +65,19 @@ class Concretizer:
         if invariant:
             return self._through_temporaries(at, lhs, op, rhs, bound, invariant)
         return Forall(var, self.build(at + 1, lhs, op, rhs, bound | {var}))
+
+    def _writes_once(
+        self, lhs: Access, op: Op | None, sum: Reduce, var: IndexVar, bound: frozenset[IndexVar]
+    ) -> bool:
+        """Whether `sum` has one term, which a result takes as it is.
+
+        It does where its entries are appended within the loop over `var`.
+        """
+        appended = lhs.tensor == self.result and isinstance(self.assembly, Append)
+        within = bool(lhs.vars) and lhs.level_vars[-1] not in bound
+        return (
+            appended and within and op is None and var in self.single and _chain(sum)[0] == (var,)
+        )
 
     def _accumulates(self, lhs: Access, op: Op | None, rhs: Expr, found: list[Reduce]) -> bool:
         """Whether the reduction can go straight into `lhs`."""

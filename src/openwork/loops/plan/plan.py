@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from openwork.errors import ScheduleError
@@ -25,6 +25,7 @@ from openwork.loops.plan.order import (
     converted,
     walk_edges,
 )
+from openwork.loops.plan.select import Selection, with_selections
 from openwork.loops.plan.sorted import rising, sorted_operands
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
@@ -36,6 +37,7 @@ class Derived:
 
     var: TensorVar
     source: str  # the tensor it is converted from; the result's own name for its old value
+    selection: Selection | None = None  # it selects coordinates, and is made for each call
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def plan(
     if assignment.op is not None and not assignment.lhs.tensor.format.is_dense:
         assignment, old = _read_old_value(assignment)
         derived.append(old)
+    assignment, selections = with_selections(assignment)
+    derived += [Derived(each.var, each.source, each) for each in selections]
     assignment, in_order = sorted_operands(assignment, trace)
     derived += [Derived(new, old.name) for old, new in in_order]
     tiled = tile(assignment, trace)
@@ -112,12 +116,12 @@ def plan(
         ):
             assembly = converted_assembly
     stored = _stored(assignment, sizes or {}, (*derived, *more))
-    loops = _built(assignment, assembly, order, stored)
+    loops = _built(assignment, assembly, order, stored, selections)
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
         assignment = _with_appendable_result(assignment, trace)
         order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
-        loops = _built(assignment, assembly, order, stored)
+        loops = _built(assignment, assembly, order, stored, selections)
     _note(assembly, assignment, trace)
     return Plan(
         assignment,
@@ -173,10 +177,23 @@ def _stored(
     return None if None in known else sum(size or 0.0 for size in known)
 
 
-def _built(assignment: Assignment, assembly: Assembly, order: Order, stored: float | None) -> Stmt:
+def _built(
+    assignment: Assignment,
+    assembly: Assembly,
+    order: Order,
+    stored: float | None,
+    selections: Sequence[Selection],
+) -> Stmt:
     names = fresh_names(names_of(assignment))
     lhs = assignment.lhs
-    builder = Concretizer(order.vars, lhs.tensor, assembly, extents(assignment), names, stored)
+    place = {var: n for n, var in enumerate(order.vars)}
+    single = frozenset(
+        each.column
+        for each in selections
+        if each.is_single and all(place[row] < place[each.column] for row in each.rows)
+    )
+    sizes = extents(assignment)
+    builder = Concretizer(order.vars, lhs.tensor, assembly, sizes, names, stored, single)
     return builder.build(0, lhs, assignment.op, assignment.rhs, frozenset())
 
 

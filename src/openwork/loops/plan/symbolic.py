@@ -14,7 +14,8 @@ from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.formats import dense
 from openwork.format.levels import is_hashed
-from openwork.index.nodes import Access, Apply, Assignment, Expr, Parameter, TensorVar
+from openwork.index.absence import within
+from openwork.index.nodes import Access, Apply, Assignment, TensorVar
 from openwork.loops.absent import vanishes
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan.assembly import Shared, accesses_of
@@ -73,18 +74,6 @@ def _only_passed_on(plan: Plan) -> bool:
     made = [n for n in walk(body) if isinstance(n, Where)]
     writes = [n for n in walk(body) if isinstance(n, Assign) and n.lhs.tensor == plan.result]
     return len(writes) == 1 and len(made) == 1 and made[0].swept
-
-
-def within(pattern: Access, expr: Expr) -> Expr:
-    """`expr` where `pattern` has entries, whatever their values."""
-    dtype = pattern.dtype
-    op = Op(
-        "within",
-        left_annihilator=pattern.tensor.fill,
-        definition=Parameter(1, dtype),
-        ufunc=lambda _, value: value,
-    )
-    return Apply(op, (pattern, expr))
 
 
 def _unlisted(node: Node) -> Node | None:

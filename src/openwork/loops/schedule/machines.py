@@ -1,7 +1,7 @@
-"""Machine parameters for schedules: one table each, measured or from its data sheet.
+"""Machine parameters for schedules: what a table of a machine has.
 
-Nothing else in the choice of schedules depends on the machine. Another GPU is another `Gpu`; its
-numbers come from bench/gpu.py.
+Nothing else in the choice of schedules depends on the machine. Another GPU is another `Gpu`, whose
+table is a file in recipes/devices.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Load:
     threads_long: int  # ... of any loads, along long rows
     threads_crowded: int  # where many threads add to one row
     threads_batched: int  # so many leave registers for more loads in flight
+    added_float64: int  # entries of float64 from which few columns are added entry by entry
     transposed: int  # entries of a matrix whose transpose is worth keeping
 
 
@@ -85,6 +86,7 @@ class Caches:
 
     beside_staged: int  # of a vector, in L1, beside terms staged in shared memory
     alone: int  # of a vector, in L1, without staged terms
+    scattered: int  # of a vector that rows reach: beyond it, loads do not hit a cache in time
     l2: int
     sector: int  # bytes of the smallest load
     reused: float  # times that rows which advance together reuse a load
@@ -100,6 +102,11 @@ class RowLengths:
     long: int
     long_float64: int
     longer: int
+    scattered: int  # rows that reach far need groups of threads from so many entries on
+    added: int  # rows that are shorter, of few columns, are added entry by entry
+    added_float64: int  # ... of float64
+    summed_by_two: int  # rows that are shorter: two threads sum a segment of staged terms
+    summed_by_eight: int  # ... eight; longer ones a warp
     narrow: int  # bytes of columns that few rows leave most of a GPU idle with
     few_columns: int  # bytes of columns whose terms are staged in shared memory
     # Tiles of the dense operand pay off from so many bytes and rows of it on, for few sparse rows
@@ -112,10 +119,25 @@ class RowLengths:
 
 
 @dataclass(frozen=True)
+class Tiles:
+    """How many entries a group of threads takes, along positions: all entries over these."""
+
+    few: float  # few columns of float64
+    wide: float  # many columns
+    least_wide: int  # entries of a group, then
+    unroll_wide: int  # ... that it loads together,
+    unrolled_wide: int  # if there are fewer in all
+    long: float  # long rows of float64
+    float64: float
+    batched: float  # float32, in rows long enough to load many entries together
+
+
+@dataclass(frozen=True)
 class Occupancy:
     """Resident threads of a multiprocessor: fewer have more registers, and more loads in flight."""
 
     resident: int  # all that fit
+    strided: float  # times as many threads as fit, from which blocks stride over the rows
     fewest: int  # launch bounds for the most loads in flight
     small_block: int  # threads of a block whose warps each have a row: they end at about one time
     staged: int  # ... where wide terms are staged in shared memory, or for many loads in flight
@@ -149,88 +171,10 @@ class Gpu:
     load: Load
     lengths: RowLengths
     times: RowTimes
+    tiles: Tiles
     result: SparseResult
 
     @property
     def resident(self) -> int:
         """Resident threads of the whole GPU."""
         return self.multiprocessors * self.occupancy.resident
-
-
-# Measured over generated and real matrices.
-H200 = Gpu(
-    multiprocessors=132,
-    block=256,
-    occupancy=Occupancy(
-        resident=2048,
-        fewest=512,
-        small_block=64,
-        staged=1024,
-        tensor=768,
-        tensor_rows=8,
-        tensor_unroll=8,
-    ),
-    caches=Caches(beside_staged=96_000, alone=208_000, l2=40_000_000, sector=32, reused=1.2),
-    load=Load(
-        few=125_000,
-        many=1_000_000,
-        some=5_000_000,
-        much=16_000_000,
-        many_rows=200_000,
-        lopsided=8,
-        lopsided_entries=5_000_000,
-        few_samples=60_000,
-        few_elements=100_000,
-        many_summed=256,
-        threads_vector=120_000,
-        threads_scalar=55_000,
-        threads_long=30_000,
-        threads_crowded=150_000,
-        threads_batched=700_000,
-        transposed=30_000,
-    ),
-    lengths=RowLengths(
-        short=32,
-        long_step=64,
-        batched=32,
-        long=100,
-        long_float64=30,
-        longer=500,
-        narrow=128,
-        few_columns=32,
-        tiled_rows=1000,
-        tiled_bytes=256,
-        tiled_across=50_000,
-        tiled_share=0.2,
-        tiled_share_float32=0.08,
-    ),
-    times=RowTimes(
-        threads=300_000.0,
-        threads_column=220_000.0,
-        step_thread=0.07,
-        step_group=0.13,
-        step_column=0.06,
-        step_few=(0.095, 1.5e-4),
-        step_many=(0.12, 2.0e-4),
-        step_alike=(0.07, 1.0e-4),
-        batched=0.45,
-        start_vector=3.0,
-        rate_vector=400_000.0,
-        start_column=3.0,
-        rate_column=600_000.0,
-        start_matrix=6.0,
-        rate_matrix=7.0e6,
-        atomic=0.0025,
-        atomic_byte=2.5e-5,
-    ),
-    result=SparseResult(
-        share=32,
-        usual_row=10.0,
-        lanes=(8, 16, 32),
-        slots=(64, 512),
-        most_mapped=1 << 22,
-        long_row=256,
-        long_row_of_few=1024,
-        few_rows=1024,
-    ),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openwork.errors import PatternError
 from openwork.program import nodes as p
-from openwork.skeletons.language.nodes import Map, Nat, nat, walk_all
+from openwork.skeletons.language.nodes import Choice, Map, Nat, nat, walk_all
 from openwork.tree import Node, children
 
 BY_THREADS = 256  # of a block, where a thread of the whole grid takes each element
@@ -54,6 +54,9 @@ def unit_of(
     if how in ("Workgroup", "Global"):
         return p.Unit("block")
     group = count if reduces and count in (2, 4, 8, 16, 32) else 0
+    if count is None:  # the pieces of a split have at most their size
+        sizes = [a.then.constant for a in length.atoms if isinstance(a, Choice)]
+        count = sizes[0] if len(sizes) == 1 and len(length.terms) == 1 else None
     most = count if count is not None else (GROUP if how == "Lane" else None)
     return p.Unit(
         _UNITS[how], most=most if how != "Lane" or count is not None else None,

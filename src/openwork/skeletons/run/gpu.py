@@ -103,7 +103,7 @@ class GpuKernel(Kernel):
             self._device.download(memory)[: count * b.dtype.itemsize].view(b.dtype)
             for b, count, memory in zip(self.lowered.outputs, bound.counts, outputs, strict=True)
         ]
-        return self.made(whole, bound.host)
+        return self.made(whole, bound)
 
 
 def _viewed(array: Any, type: str) -> Any:

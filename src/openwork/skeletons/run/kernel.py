@@ -35,6 +35,7 @@ class Bound:
         self.kernel, self.inputs, self.host, self.extra = kernel, inputs, host, extra
         self.sizes = [int(host.sizes[name]) for name in kernel.signature.nats]
         self.counts = [kernel.count(b, host) for b in kernel.lowered.outputs]
+        self.shapes = [kernel.shape(b, host) for b in kernel.lowered.outputs]
         self.ready = kernel.prepared(self)
 
     def __call__(self) -> Any:
@@ -130,17 +131,19 @@ class Kernel(ABC):
 
         return int(host.nat(size(self.result, buffer.path, total)))
 
-    def made(self, arrays: Sequence[Array], host: Host) -> Any:
+    def shape(self, buffer: Buffer, host: Host) -> tuple[int, ...] | None:
+        """The shape of an array of the result; None for rows of different lengths."""
+        lengths, regular = leading(self.result, buffer.path)
+        return tuple(int(host.nat(length)) for length in lengths) if regular else None
+
+    def made(self, arrays: Sequence[Array], bound: Bound) -> Any:
         """The result as the user gets it."""
         shaped: list[Any] = []
-        for b, array in zip(self.lowered.outputs, arrays, strict=True):
-            lengths, regular = leading(self.result, b.path)
-            if not lengths:
-                shaped.append(array[0])
-            elif regular:
-                shaped.append(array.reshape([int(host.nat(length)) for length in lengths]))
-            else:
+        for shape, array in zip(bound.shapes, arrays, strict=True):
+            if shape is None or len(shape) == 1:
                 shaped.append(array)
+            else:
+                shaped.append(array.reshape(shape) if shape else array[0])
         return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
     @abstractmethod
@@ -189,7 +192,7 @@ class CpuKernel(Kernel):
             self._executable.run((*pointers, *mine), bound.sizes, work, 0)
         except BoundBroken:
             raise out_of_range() from None
-        return self.made(outputs, bound.host)
+        return self.made(outputs, bound)
 
 
 def out_of_range() -> DataError:

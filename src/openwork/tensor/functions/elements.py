@@ -116,13 +116,13 @@ def rounded(x: Any, decimals: int = 0) -> Tensor:
         return given
     if given.dtype.kind == "c":
         parts = (rounded(given.real, decimals), rounded(given.imag, decimals))
-        return parts[0] + parts[1] * 1j  # type: ignore[no-any-return]
+        return parts[0] + parts[1] * 1j
     if decimals == 0:
         return _applied(ops.ROUND, given)
     factor = 10.0 ** abs(decimals)
     if decimals > 0:
-        return _applied(ops.ROUND, given * factor) / factor  # type: ignore[no-any-return]
-    return (_applied(ops.ROUND, given / factor) * factor).astype(given.dtype)  # type: ignore[no-any-return]
+        return _applied(ops.ROUND, given * factor) / factor
+    return (_applied(ops.ROUND, given / factor) * factor).astype(given.dtype)
 
 
 @implements(np.nan_to_num)
@@ -215,13 +215,13 @@ def modf(x: Any) -> tuple[Tensor, Tensor]:
 @implements(np.deg2rad, np.radians)
 def deg2rad(x: Any) -> Tensor:
     """Degrees as radians."""
-    return as_tensor(x) * (np.pi / 180)  # type: ignore[no-any-return]
+    return as_tensor(x) * (np.pi / 180)
 
 
 @implements(np.rad2deg, np.degrees)
 def rad2deg(x: Any) -> Tensor:
     """Radians as degrees."""
-    return as_tensor(x) * (180 / np.pi)  # type: ignore[no-any-return]
+    return as_tensor(x) * (180 / np.pi)
 
 
 implements(np.positive)(lambda x: as_tensor(x))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra import operators as ops
 from openwork.errors import ParseError, ShapeError
 from openwork.tensor.arraylike import implements
 from openwork.tensor.functions.join import as_tensor, outer, tensordot
@@ -23,7 +24,7 @@ def _inexact(x: Any) -> Tensor:
 
 
 def _size(x: Tensor) -> Tensor:
-    return abs(x)  # type: ignore[no-any-return]
+    return abs(x)
 
 
 @implements(np.linalg.vector_norm)
@@ -44,8 +45,8 @@ def vector_norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float
     if ord == 1:
         return size.sum(axis, keepdims=keepdims)
     if ord == 2:
-        return np.sqrt((size * size).sum(axis, keepdims=keepdims))  # type: ignore[no-any-return]
-    return (size**ord).sum(axis, keepdims=keepdims) ** (1 / ord)  # type: ignore[no-any-return]
+        return (size * size).sum(axis, keepdims=keepdims)._applied(ops.SQRT)
+    return (size**ord).sum(axis, keepdims=keepdims) ** (1 / ord)
 
 
 @implements(np.linalg.matrix_norm)
@@ -90,7 +91,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 @implements(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """The inner products of vectors along a mode, the first ones conjugated."""
-    return (as_tensor(x1).conj() * as_tensor(x2)).sum(axis)  # type: ignore[no-any-return]
+    return (as_tensor(x1).conj() * as_tensor(x2)).sum(axis)
 
 
 @implements(np.vdot)
@@ -104,7 +105,7 @@ def inner(a: Any, b: Any) -> Tensor:
     """The sums of products over the last modes of both."""
     left, right = as_tensor(a), as_tensor(b)
     if not (left.order and right.order):
-        return left * right  # type: ignore[no-any-return]
+        return left * right
     return tensordot(left, right, axes=(left.order - 1, right.order - 1))
 
 

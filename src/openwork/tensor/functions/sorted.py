@@ -223,7 +223,7 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
     """The greatest less the least element."""
     given = as_tensor(a)
-    return given.max(axis, keepdims=keepdims) - given.min(axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    return given.max(axis, keepdims=keepdims) - given.min(axis, keepdims=keepdims)
 
 
 @implements(np.average)
@@ -238,8 +238,8 @@ def average(a: Any, axis: Any = None, weights: Any = None) -> Tensor:
         by = by.reshape(tuple(-1 if n == mode else 1 for n in range(given.order)))
     total = (given * by).sum(axis)
     if by.shape == given.shape:
-        return total / by.sum(axis)  # type: ignore[no-any-return]
-    return total / by.sum()  # type: ignore[no-any-return]
+        return total / by.sum(axis)
+    return total / by.sum()
 
 
 @implements(np.nansum)
@@ -273,7 +273,7 @@ def nanmean(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     if given.dtype.kind not in "fc":
         return given.mean(axis, keepdims=keepdims)
     count = (given == given).sum(axis, keepdims=keepdims)
-    return nansum(given, axis, keepdims=keepdims) / count  # type: ignore[no-any-return]
+    return nansum(given, axis, keepdims=keepdims) / count
 
 
 def _numbers(given: Tensor, instead: float) -> Tensor:

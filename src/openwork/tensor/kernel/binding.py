@@ -11,16 +11,18 @@ from weakref import ReferenceType, ref
 from openwork.errors import InternalError, ShapeError
 from openwork.format.layouts import PACKED
 from openwork.format.levels.width import INT32_LIMIT
-from openwork.index.nodes import IndexVar
+from openwork.index.nodes import Access, IndexVar
 from openwork.loops.plan.assembly import Append, InPlace, Shared, accesses_of
 from openwork.loops.plan.blocks import extents_of_blocks, whole_vars
 from openwork.loops.plan.plan import Plan
 from openwork.pipeline import Compiled
+from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage, copied_levels, placement_of
 from openwork.tensor.convert.convert import convert, convert_blocks
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.promises import Promises
 from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for
+from openwork.tensor.rearrange.selections import check_bounds, give_extents, made
 
 Shape = tuple[int | None, ...]
 
@@ -70,6 +72,7 @@ class Binder:
         self.operands = compiler.operands
         self._derived = {d.var.name: d for d in plan.derived}
         self._modes = _modes(plan)
+        self._selections = tuple(d.selection for d in plan.derived if d.selection is not None)
         self.adds = plan.assignment.op is not None or any(
             d.source == plan.user_result.name for d in plan.derived
         )
@@ -163,11 +166,14 @@ class Binder:
         room = min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
         return room, may_not_fit(found, assignment.lhs, extents)
 
-    def operands_of(self, given: tuple[Storage, ...], old: Storage | None) -> tuple[Storage, ...]:
-        """The operands of the loops."""
+    def operands_of(
+        self, given: tuple[Storage, ...], old: Storage | None, shape: Shape, fixed: bool
+    ) -> tuple[Storage, ...]:
+        """The operands of the loops; `shape`, `fixed`: of the result, as for `bind`."""
         if self._places is not None:
             return tuple([given[n] for n in self._places])
-        return tuple(self.operand(var.name, given, old) for var in self.operands)
+        extents = self._extents(given, shape, fixed) if self._selections else {}
+        return tuple(self.operand(var.name, given, old, extents) for var in self.operands)
 
     def levels(self, operands: tuple[Storage, ...]) -> tuple[Mapping[str, Array], ...]:
         """The index arrays of a result that shares an operand's pattern."""
@@ -193,11 +199,21 @@ class Binder:
             raise InternalError("the operand whose pattern a result shares is gone")
         return self._levels_of(pattern, self._shared[1])
 
-    def operand(self, name: str, given: tuple[Storage, ...], old: Storage | None) -> Storage:
+    def operand(
+        self,
+        name: str,
+        given: tuple[Storage, ...],
+        old: Storage | None,
+        extents: Mapping[IndexVar, int],
+    ) -> Storage:
         """An operand of the loops, converted if the plan says so."""
         derived = self._derived.get(name)
+        if derived is not None and derived.selection is not None:
+            table = given[self.names.index(derived.source)]
+            on_gpu = any(isinstance(each, DeviceStorage) for each in given)
+            return made(derived.selection, extents, table, on_gpu)
         if derived is not None:
-            source = self.operand(derived.source, given, old)
+            source = self.operand(derived.source, given, old, extents)
             if derived.var.format.ndim != source.format.ndim:
                 return convert_blocks(source, derived.var.format)
             return convert(source, derived.var.format, exact=True)
@@ -221,6 +237,8 @@ class Binder:
     ) -> dict[IndexVar, int]:
         extents: dict[IndexVar, int] = {}
         first: dict[IndexVar, str] = {}
+        if self._selections:
+            self._select(given, result_shape, extents)
         for name, mode, var in self._modes:
             if name in self.names:
                 extent: int | None = given[self.names.index(name)].shape[mode]
@@ -241,17 +259,45 @@ class Binder:
                     code="E201",
                 )
             first.setdefault(var, name)
+        check_bounds(extents, self._selections)
         return extents
+
+    def _select(
+        self, given: tuple[Storage, ...], result_shape: Shape, extents: dict[IndexVar, int]
+    ) -> None:
+        """Extents that selections give to variables which no operand has."""
+        known: dict[IndexVar, int] = {}
+        for name, mode, var in self._modes:
+            extent = (
+                given[self.names.index(name)].shape[mode]
+                if name in self.names
+                else result_shape[mode]
+            )
+            if extent is not None:
+                known.setdefault(var, extent)
+        before = set(known)
+        give_extents(known, self._selections)
+        extents.update((var, known[var]) for var in known if var not in before)
 
 
 def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:
     """The tensor, mode and variable of every mode of the user's tensors, operands first."""
     sources = {d.var.name: d.source for d in plan.derived}
     found = []
+    selections = {d.var.name: d.selection for d in plan.derived if d.selection is not None}
     for access in (*accesses_of(plan.assignment.rhs), plan.assignment.lhs):
         name = access.tensor.name
-        while name in sources:
+        while name in sources and name not in selections:
             name = sources[name]
+        if name in selections:
+            continue
         variables = whole_vars(access.vars, plan.blocks)
         found += [(name, mode, var) for mode, var in enumerate(variables)]
+    for selection in selections.values():
+        found.append((selection.tensor, selection.mode, selection.column))
+        if isinstance(selection.coordinate, Access):
+            table = selection.coordinate
+            found += [(table.tensor.name, mode, var) for mode, var in enumerate(table.vars)]
+    # Operands first: a new result takes their extents.
+    found.sort(key=lambda each: each[0] == plan.user_result.name)
     return list(dict.fromkeys(found))

@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.errors import ScheduleError
+from openwork.errors import ScheduleError, ToolchainError
 from openwork.format.formats import Format
 from openwork.loops.nodes import relations_of
 from openwork.loops.plan.assembly import Append
@@ -21,9 +21,11 @@ from openwork.loops.plan.undealt import undealt
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Fuse, Split
 from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import Gpu
 from openwork.pipeline import Compiled, CompiledCuda, back_cuda
 from openwork.program.gpu_nodes import VECTOR
 from openwork.program.lower.base.specialization import Specialization
+from openwork.recipes.devices.tables import H200
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, address_of, is_on_gpu
 from openwork.runtime.gpu.emulator import Emulator
 from openwork.runtime.gpu.inspected import Kept
@@ -33,6 +35,7 @@ from openwork.runtime.storage import Array, Storage, room_of
 from openwork.tensor.kernel.binding import Binding, Shape
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.gpu_repeat import Repeat, fill_with
+from openwork.tensor.kernel.machine import gpu_of
 from openwork.tensor.kernel.target import Launcher, Loader, Target
 from openwork.trace import Trace
 
@@ -51,7 +54,20 @@ class GpuTarget(Target):
     @property
     def machine(self) -> str:
         """As for any target."""
-        return f"{self.name} {self._device().model}".strip()
+        return f"{self.name} {self.model}".strip()
+
+    @property
+    def model(self) -> str:
+        """As for any target."""
+        return self._device().model
+
+    @property
+    def table(self) -> Gpu:
+        """As for any target; without a device, the one that ships."""
+        try:
+            return gpu_of(self.model)
+        except ToolchainError:
+            return H200
 
     def launcher(
         self,

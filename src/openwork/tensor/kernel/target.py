@@ -14,7 +14,9 @@ from typing import Any
 from openwork.format.formats import Format
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.draft import Draft
+from openwork.loops.schedule.machines import Gpu
 from openwork.pipeline import Compiled
+from openwork.recipes.devices.tables import H200
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.convert import convert
@@ -57,6 +59,16 @@ class Target(ABC):
     @abstractmethod
     def machine(self) -> str:
         """The target and where it runs, as records of tuning name them."""
+
+    @property
+    def model(self) -> str:
+        """What the device calls itself; "" for the CPU and the emulator."""
+        return ""
+
+    @property
+    def table(self) -> Gpu:
+        """The table by which schedules for a GPU are chosen."""
+        return H200
 
     @abstractmethod
     def for_pattern(self, draft: Draft) -> Draft | None:
@@ -109,7 +121,9 @@ class Launcher(ABC):
             out: a tensor to write the result into.
         """
         plan, binder, binding = self._plan, self.binder, self.latest
-        operands = given if self._simple else binder.operands_of(given, old)
+        operands = given
+        if not self._simple:
+            operands = binder.operands_of(given, old, shape, out is not None)
         again = binding is not None and (out is None or binding.fixed) and not binder.converts
         if binding is None or not again or not self._holds(binding, given, shape):
             if plan.otherwise is not None and not binder.keeps_bounds(given, shape):

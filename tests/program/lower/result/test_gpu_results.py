@@ -15,7 +15,7 @@ from tests.program.lower.result.test_strategies import CASES, statement
 
 import openwork as ow
 from openwork.loops.plan.assembly import Append
-from openwork.loops.schedule.machines import H200
+from openwork.recipes.devices.tables import H200
 from openwork.runtime.gpu.emulator import ORDERS
 from openwork.tensor.exchange.validate import validate
 

@@ -1,0 +1,1 @@
+"""Tables of devices by which defaults are chosen: fitted to measurements, made by a calibration."""
