@@ -279,7 +279,7 @@ def take_steps(
             scope = scope.reach(access, Place(place))
             continue
         found, scope = scope.fresh(f"p{names.of(access.tensor)}{n + 1}")
-        if level.finds and present is None:  # the flag is the condition, and tested where it is used
+        if level.finds and present is None:  # the flag itself is the condition
             formula, there = level.find(view, parent.position, coordinate)
             code.append(Declare(found, _expr(formula), fixed=True))
             present = substitute(there, {_expr(formula): found})
