@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from tests.skeletons.generate import Case, Data, data, flattened, program
+from tests.skeletons.generate import Case, Data, data, flattened, parsed, program
 
 from openwork import skeletons as sk
 from openwork.errors import DataError, InternalError, PatternError
@@ -98,6 +98,25 @@ def _run(seed: int, count: int) -> None:
 @pytest.mark.parametrize("seed", range(INTERPRETED // PER_SEED))
 def test_interpreted(seed: int) -> None:
     _run(seed, PER_SEED)
+
+
+CENTERED = "fun(r => r :>> reduce(+, 0) :>> fun(s => r :>> map(fun(e => e - s))))"
+
+
+@pytest.mark.parametrize("sums", SUMS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The sum of a row belongs to the row: joined rows are no single array in memory.
+        f"D :>> map({CENTERED}) :>> join :>> reduce(+, 0)",
+        # Where the row begins is computed while the lengths of the rows before it are added up.
+        f"R :>> map({CENTERED}) :>> join",
+        f"t :>> map(map({CENTERED})) :>> map(join)",
+    ],
+)
+def test_joined_rows_that_are_computed_from_a_sum(text: str, sums: str) -> None:
+    case = Case(text, parsed(text))
+    _check(case, interpreted(case.program, sums), data(Random(3)))
 
 
 @pytest.mark.fuzz
