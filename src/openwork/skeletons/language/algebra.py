@@ -23,6 +23,7 @@ from openwork.skeletons.language.nodes import (
     changed,
     divided,
     lesser,
+    names_of,
     nat,
     substituted,
     summed,
@@ -33,7 +34,7 @@ from openwork.tree import Node
 
 def mentions(node: Node, name: str) -> bool:
     """Whether a natural variable occurs in a node."""
-    return any(isinstance(n, Named) and n.name == name for n in walk_all(node))
+    return name in names_of(node)
 
 
 def closed(value: Nat) -> Nat:
