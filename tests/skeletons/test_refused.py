@@ -110,6 +110,7 @@ def test_good_data() -> None:
         ({"o": np.array([1, 2, 2, 4], "int32")}, "E516", "o@0 is 1"),
         ({"o": np.array([-1, 2, 2, 2], "int32")}, "E516", "o@0 is -1"),
         ({"o": np.array([0, 2**31 - 1, -5, 3], "int32")}, "E516", "must not be negative"),
+        ({"o": np.array([0, 5, 7, 2**31 - 1], "int32")}, "E516", "add up to 2147483647"),
         ({"o": np.array([], "int32")}, "E204", "o has a length of 0"),
         ({"A": sk.pairs(np.array([0, 1, 2], "int32"), np.ones(3, "float32"))}, "E516", "index 2"),
         ({"A": sk.pairs(np.array([0, -1, 1], "int32"), np.ones(3, "float32"))}, "E516", "index -1"),

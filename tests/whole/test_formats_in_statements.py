@@ -123,3 +123,11 @@ def test_extents_that_are_small(shape: tuple[int, int]) -> None:
     for format, kernel in kernels:
         answer = kernel().to_numpy()
         np.testing.assert_allclose(answer, array.sum(axis=1), err_msg=repr(format))
+
+
+def test_a_flag_is_the_condition_under_which_its_entry_is_used() -> None:
+    A = ow.placeholder("A", order=2, format=ow.CSR)
+    m = ow.placeholder("m", order=1, format=ow.Format([ow.Bitmap]))
+    source = ow.parse("y(i) = A(i,j) * m(j)", A=A, m=m).compile().source
+    assert "if (B_bit1[pB1] > 0) {" in source
+    assert "pB1 = -1" not in source

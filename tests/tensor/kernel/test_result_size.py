@@ -11,8 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 import openwork as ow
+from openwork.index.checks import extents
+from openwork.index.einstein import explicit
 from openwork.runtime import memory
 from openwork.runtime.host import interrupt, threads
+from openwork.runtime.reference import evaluate, to_masked
 from openwork.tensor.kernel import cpu, result_size as bounds_of
 from openwork.tensor.kernel.result_size import entries
 
@@ -234,3 +237,38 @@ def test_copies_of_a_dense_result_are_watched(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(cpu, "available", lambda: 1 << 26)
     np.testing.assert_allclose(short().to_numpy(), expected)
     assert short._launcher.latest is not None and short._launcher.latest.tight
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize(
+    ("text", "format", "target"),
+    [
+        ("C(i,k) = B(i,k) + A(i,j) * A(j,k)", "CSR", "cpu"),
+        ("C(i,k) = B(i,k) + A(i,j) * A(j,k)", "CSR", "cuda-emulated"),
+        ("C(i,k) = A(i,j) * A(j,k) - B(i,j) * A(j,k) + B(i,k)", "DCSR", "cpu"),
+        ("C(i,k) = B(i,k) + A(i,j) * D(j,k)", "DCSR", "cpu"),
+        ("C(i,j,l) = U(i,j,l) + T(i,j,k) * A(k,l)", "CSF(3)", "cpu"),
+    ],
+)
+def test_a_sum_with_a_product_has_the_union_of_their_patterns(
+    text: str, format: str, target: str
+) -> None:
+    rng = np.random.default_rng(3)
+
+    def thin(*shape: int) -> ow.Tensor:
+        coords = np.nonzero(rng.random(shape) < 0.08)
+        coords = [modes[coords[0] != 3] for modes in coords]  # a row is empty
+        values = rng.integers(1, 9, len(coords[0])).astype(float)
+        layout = ow.CSR if len(shape) == 2 else ow.CSF(3)
+        return ow.tensor((coords, values), shape=shape, format=layout)
+
+    tensors = {"A": thin(12, 12), "B": thin(12, 12), "T": thin(5, 6, 12), "U": thin(5, 6, 12)}
+    tensors["D"] = ow.tensor(rng.integers(1, 9, (12, 12)).astype(float))
+    tensors = {name: tensor for name, tensor in tensors.items() if f"{name}(" in text}
+    stmt = ow.parse(text, format=format, **tensors)
+    made = to_masked(stmt.compile(target=target)().storage)
+    operands = {name: to_masked(tensor.storage) for name, tensor in tensors.items()}
+    sizes = {var: n for var, n in extents(stmt.assignment).items() if n is not None}
+    expected = evaluate(explicit(stmt.assignment), operands, sizes)
+    np.testing.assert_array_equal(made.values, expected.values)
+    np.testing.assert_array_equal(made.present, expected.present)

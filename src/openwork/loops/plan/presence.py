@@ -28,10 +28,10 @@ def presence_matters(
     """Whether `lhs op= rhs` differs between `read` being absent and at its identity.
 
     If it is absent, a result that is appended to gets no entry, and even NaN and infinity are
-    annihilated. The identity does neither.
+    annihilated. The identity does neither. In `b + read` the entry hinges on both.
     """
-    if appends and op is None:
-        left = without(rhs, (read,))
+    if appends and op is None and _hinges(rhs, [read], temporaries):
+        left = without(rhs, [read, *_others(rhs, [read], temporaries)])
         if isinstance(left, Absent) and left.value == number(lhs.tensor.fill, left.typed):
             return True
     return any(
@@ -70,11 +70,7 @@ def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[Tensor
     Others may have to be absent for that too, as `b` in `a + b` or in `max(a, b)`; temporaries
     may be, as empty sums.
     """
-    others = [
-        a
-        for a in accesses_of(expr)
-        if a not in some and (a.tensor in temporaries or not a.tensor.format.is_dense)
-    ]
+    others = _others(expr, some, temporaries)
     if not some or not isinstance(without(expr, [*some, *others]), Absent):
         return False
     if len(others) > _MOST_OTHERS:
@@ -85,3 +81,14 @@ def _hinges(expr: Expr, some: Collection[Access], temporaries: Collection[Tensor
         and not isinstance(without(expr, gone), Absent)
         for gone in cases
     )
+
+
+def _others(
+    expr: Expr, some: Collection[Access], temporaries: Collection[TensorVar]
+) -> list[Access]:
+    """The accesses of `expr` besides `some` that may be absent as well."""
+    return [
+        a
+        for a in accesses_of(expr)
+        if a not in some and (a.tensor in temporaries or not a.tensor.format.is_dense)
+    ]

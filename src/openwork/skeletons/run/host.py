@@ -129,6 +129,8 @@ class Host:
                     code="E516",
                     hint="offsets must not fall",
                 )
+            if is_record(array.element):
+                return int(lengths.sum())
             at = {key: np.repeat(value, lengths) for key, value in at.items()}
             before = np.cumsum(lengths) - lengths
             total = int(lengths.sum())

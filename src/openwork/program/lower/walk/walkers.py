@@ -279,6 +279,12 @@ def take_steps(
             scope = scope.reach(access, Place(place))
             continue
         found, scope = scope.fresh(f"p{names.of(access.tensor)}{n + 1}")
+        if level.finds and present is None:  # the flag itself is the condition
+            formula, there = level.find(view, parent.position, coordinate)
+            code.append(Declare(found, _expr(formula), fixed=True))
+            present = substitute(there, {_expr(formula): found})
+            scope = scope.reach(access, Place(found))
+            continue
         looked, there, scope = _look_up(level, view, parent, coordinate, found, scope)
         if isinstance(looked, Expr) and present is None:
             code.append(Declare(found, looked, fixed=True))
