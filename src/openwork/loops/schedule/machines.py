@@ -13,6 +13,7 @@ from dataclasses import dataclass
 class Cpu:
     """Parameters of the default schedule of a CPU. Sizes are in bytes."""
 
+    summed_run: int = 4096  # entries of a sum in lanes between two looks for Ctrl-C
     dot_lanes: int = 64  # partial sums of a dot product: four vector registers of 16 bytes
     row_in_registers: int = 256  # the longest row that stays in registers: half of them
     prefetch_distance: int = 6  # iterations between prefetching a row and using it

@@ -2,9 +2,9 @@
 
 Four things pay off on every machine. A sum of products over several loops is factored, so that
 loop-invariant terms are multiplied once (the MTTKRP of the thesis' appendix). A dot product along
-memory is summed in several independent lanes. Interleaved rows become vector lanes. And where
-columns are few, their number is compiled in, so that a row of them is a handful of vectors; data of
-other extents falls back to loops without that.
+memory is summed in several independent lanes, and so is a whole operand. Interleaved rows become
+vector lanes. And where columns are few, their number is compiled in, so that a row of them is a
+handful of vectors; data of other extents falls back to loops without that.
 
 Then threads take the outermost loop, or pieces of a sparse result.
 """
@@ -32,6 +32,7 @@ from openwork.loops.plan.plan import Plan
 from openwork.loops.relations import BoundType, Divide
 from openwork.loops.schedule.default.cpu_dot import extent_of, terms_of, vars_of, with_lanes
 from openwork.loops.schedule.default.cpu_gather import with_gathers
+from openwork.loops.schedule.default.cpu_sums import with_whole_sums
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.parallel import entangled
 from openwork.loops.schedule.machines import Cpu
@@ -44,7 +45,7 @@ def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
     """`draft` with the default schedule, as far as it applies."""
     draft = _side_by_side(_in_lists(draft), cpu)
     draft = _counted_columns(with_lanes(_factored(draft, cpu), cpu), cpu)
-    draft = with_gathers(draft, cpu)
+    draft = with_whole_sums(with_gathers(draft, cpu), cpu)
     if draft.otherwise is not None:
         other = in_pieces(shared_by_threads(draft.otherwise, cpu))
         draft = replace(draft, otherwise=other)
