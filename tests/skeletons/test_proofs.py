@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -152,3 +153,15 @@ def test_data_may_be_negative() -> None:
             {"o": offsets, "x": sk.array(count + shift, sk.float64)},
             lambda o, x: sk.generate(count, lambda i: x[i + shift]),
         )
+
+
+def test_a_length_may_be_negative() -> None:
+    """Rows of fewer than no elements would begin before the result."""
+
+    def rows(x: Any, length: Callable[[Nat], Nat]) -> object:
+        return sk.generate(count, lambda i: sk.generate(length(i), lambda k: x[k]))
+
+    params = {"x": sk.array(count, sk.float64)}
+    with pytest.raises(PatternError, match="E707"):
+        sk.program(params, lambda x: rows(x, lambda i: i - 2))
+    sk.program(params, lambda x: rows(x, lambda i: sk.where(i < 2, 0, i - 2)))
