@@ -8,10 +8,11 @@ from itertools import product
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openwork import skeletons as sk
-from openwork.errors import PatternError
+from openwork.errors import DataError, PatternError
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.algebra import proves
 from openwork.skeletons.language.nodes import Nat, nat
@@ -165,3 +166,24 @@ def test_a_length_may_be_negative() -> None:
     with pytest.raises(PatternError, match="E707"):
         sk.program(params, lambda x: rows(x, lambda i: i - 2))
     sk.program(params, lambda x: rows(x, lambda i: sk.where(i < 2, 0, i - 2)))
+
+
+def _folded(pieces: Any) -> Any:
+    return pieces >> sk.map(sk.reduce(sk.add, 0)) >> sk.reduce(sk.add, 0)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("size", [other, count - 9], ids=str)
+def test_pieces_have_elements(size: Nat) -> None:
+    """Their number is a quotient, which a kernel cannot divide by zero."""
+    made = sk.program({"x": sk.array(count, sk.float64)}, lambda x: _folded(x >> sk.split(size)))
+    given = {"m": 0} if size == other else {}
+    with pytest.raises(DataError, match="must be positive"):
+        made.compile()(x=np.arange(4.0), **given)
+
+
+def test_pieces_of_each_row_have_elements() -> None:
+    params = {"x": sk.array(count, sk.float64)}
+    with pytest.raises(PatternError, match="E707"):
+        sk.program(params, lambda x: sk.generate(count, lambda i: _folded(x >> sk.split(i))))
+    sk.program(params, lambda x: sk.generate(count, lambda i: _folded(x >> sk.split(i + 1))))

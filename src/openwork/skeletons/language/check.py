@@ -409,6 +409,11 @@ class Checker:
         self.natural(size, {}, "split")
         if size.constant is not None and size.constant < 1:
             self.refuse(f"split makes pieces of {size} elements, which is not positive", "E707", at)
+        if self._escapes(size) and not proves(n.nat(1), self.nat(size), self.bounds):
+            self.refuse(
+                f"cannot show that pieces of {self.nat(size)} elements have any", "E707", at,
+                "split by a number, or by a natural, which each call checks",
+            )  # fmt: skip
         length, i, j = self.nat(arg.length), self.fresh("i"), self.fresh("j")
         element = arg.at(n.named(i) * size + n.named(j))
         rest = n.remainder(length, size)

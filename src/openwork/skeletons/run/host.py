@@ -150,6 +150,17 @@ class Host:
                 hint=f"subtract it: {name} - {name}[0], and leave out what comes before",
             )  # fmt: skip
 
+    def pieces_have_elements(self, signature: n.Signature) -> None:
+        """Sizes of pieces that are the same all over the program; the checker knows of others."""
+        for node in n.walk_all(signature.body):
+            if isinstance(node, n.Split) and n.names_of(node.size) <= {*signature.nats}:
+                size = int(self.nat(node.size))
+                if size < 1:
+                    raise DataError(
+                        f"split makes pieces of {size} elements: {node.size} must be positive",
+                        code="E516",
+                    )
+
     def in_range(self, fact: InRange, buffer: Buffer, data: Array) -> None:
         """Indices in the data lie in the array that they index."""
         for part in fact.field:

@@ -33,6 +33,7 @@ class Bound:
 
     def __init__(self, kernel: Kernel, inputs: list[Array], host: Host, extra: list[Array]) -> None:
         self.kernel, self.inputs, self.host, self.extra = kernel, inputs, host, extra
+        host.pieces_have_elements(kernel.signature)
         self.sizes = [int(host.sizes[name]) for name in kernel.signature.nats]
         self.counts = [kernel.count(b, host) for b in kernel.lowered.outputs]
         self.shapes = [kernel.shape(b, host) for b in kernel.lowered.outputs]
