@@ -68,14 +68,16 @@ class Case:
         return self.text
 
 
-def program(random: Random) -> Case:
-    """A random program."""
+def program(random: Random, cuts: int = 3) -> Case:
+    """A random program of at most so many cuts: each makes the lengths below it longer."""
     while True:
         text = random.choice(SOURCES)
         made = parsed(text)
         for _ in range(random.randrange(1, 6)):
             for _ in range(8):
                 longer = f"{text} :>> {_function(random, made.result, 0)}"
+                if len(re.findall(r"split\(|slide\(", longer)) > cuts:
+                    continue
                 try:
                     made = parsed(longer)
                 except PatternError:

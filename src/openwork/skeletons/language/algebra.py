@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from openwork.skeletons.language.nodes import (
     At,
+    Atom,
     Choice,
     Monomial,
     Named,
     Nat,
     OfNat,
+    Quotient,
     Sum,
     ToNat,
     Var,
@@ -23,6 +25,7 @@ from openwork.skeletons.language.nodes import (
     changed,
     divided,
     lesser,
+    names_of,
     nat,
     substituted,
     summed,
@@ -33,7 +36,7 @@ from openwork.tree import Node
 
 def mentions(node: Node, name: str) -> bool:
     """Whether a natural variable occurs in a node."""
-    return any(isinstance(n, Named) and n.name == name for n in walk_all(node))
+    return name in names_of(node)
 
 
 def closed(value: Nat) -> Nat:
@@ -168,35 +171,74 @@ def offsets_in(value: Nat) -> set[str]:
 def proves(
     low: Nat, high: Nat, bounds: Mapping[str, Nat], facts: Sequence[Nat] = (), tries: int = 12
 ) -> bool:
-    """Whether `low <= high` holds, where each variable is below its bound and nothing negative.
+    """Whether `low <= high` holds, where variables are naturals, those of `bounds` below these.
 
-    `facts`: naturals known not to be negative.
+    `facts`: what is known not to be negative. Nothing is known of `toNat`, which reads data.
     """
     apart = closed(high - low)
-    for given in (nat(0), *facts):
-        if all(times >= 0 for _, times in (apart - given).terms):
-            return True
+    if any(_adds_up(apart - given, bounds, facts, tries) for given in (nat(0), *facts)):
+        return True
     if not tries:
         return False
     for a in apart.atoms:
         if isinstance(a, Choice):
-            gap = a.condition.right - a.condition.left
-            strict = 1 if a.condition.sign == "<" else 0
-            cases = ((a.then, gap - strict), (a.otherwise, gap * -1 - (1 - strict)))
-            if a.condition.sign == "==":
-                cases = ((a.then, nat(0)), (a.otherwise, nat(0)))
             return all(
                 proves(nat(0), _for(apart, a, value), bounds, (*facts, fact), tries - 1)
-                for value, fact in cases
+                for value, fact in _cases(a)
             )
     for name, bound in reversed(list(bounds.items())):  # inner ones first: others bound them
+        mine = [(m, times > 0) for m, times in apart.terms if Named(name) in m]
+        others = {a for m, _ in mine for a in m} - {Named(name)}
         inside = any(mentions(a, name) and a != Named(name) for a in apart.atoms)
-        signs = {times > 0 for m, times in apart.terms if Named(name) in m}
+        signs = {sign for _, sign in mine}
         if inside or len(signs) != 1:
             continue  # neither rising nor falling, as far as one can tell
+        if not all(_is_natural(a, bounds, facts, tries) for a in others):
+            continue
         worst = nat(0) if signs == {True} else bound - 1
         return proves(nat(0), _at(apart, name, worst), bounds, facts, tries - 1)
     return False
+
+
+def _adds_up(value: Nat, bounds: Mapping[str, Nat], facts: Sequence[Nat], tries: int) -> bool:
+    """Whether a polynomial only adds what is not negative."""
+    return all(times >= 0 for _, times in value.terms) and all(
+        _is_natural(a, bounds, facts, tries) for a in value.atoms
+    )
+
+
+def _is_natural(a: Atom, bounds: Mapping[str, Nat], facts: Sequence[Nat], tries: int) -> bool:
+    """Whether an atom is never negative; users write differences, and these may be."""
+    if isinstance(a, Named):
+        return True
+    if not tries:
+        return False
+
+    def natural(value: Nat, *more: Nat) -> bool:
+        return proves(nat(0), value, bounds, (*facts, *more), tries - 1)
+
+    match a:
+        case Choice():
+            return all(natural(value, fact) for value, fact in _cases(a))
+        case Quotient(left=left, right=right):
+            return natural(right) and natural(left, right - 1)
+        case Sum(var=var, low=low, high=high, body=body):
+            inner = {**bounds, var: high}
+            return (
+                natural(low)
+                and proves(low, high, bounds, facts, tries - 1)
+                and proves(nat(0), body, inner, facts, tries - 1)
+            )
+    return False
+
+
+def _cases(a: Choice) -> tuple[tuple[Nat, Nat], tuple[Nat, Nat]]:
+    """What a choice may be, each with what is not negative then."""
+    gap = a.condition.right - a.condition.left
+    if a.condition.sign == "==":
+        return (a.then, nat(0)), (a.otherwise, nat(0))
+    strict = 1 if a.condition.sign == "<" else 0
+    return (a.then, gap - strict), (a.otherwise, gap * -1 - (1 - strict))
 
 
 def _for(value: Nat, old: Choice, new: Nat) -> Nat:

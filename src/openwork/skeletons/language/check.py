@@ -246,6 +246,11 @@ class Checker:
                 return self._zip(e, self.infer(first, env), self.infer(second, env))
             case n.Generate(length=length, fn=fn):
                 self.natural(length, env, "generate")
+                if not proves(n.nat(0), self.nat(length), self.bounds):
+                    self.refuse(
+                        f"cannot show that the length {self.nat(length)} is not negative",
+                        "E707", e, "sk.where(low < high, high - low, 0) never is",
+                    )  # fmt: skip
                 var = self.fresh("i")
                 self.bounds[var] = length
                 body = cast(Expr, n.substituted(fn.body, {fn.param: n.named(var)}))

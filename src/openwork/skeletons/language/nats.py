@@ -307,9 +307,9 @@ def summed(low: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
 
 def _renamed(value: Nat, old: str, new: str) -> Nat:
     def change(node: Node) -> Node:
-        if isinstance(node, Named):
-            return Named(new) if node.name == old else node
-        return changed(node, change)
+        if old not in names_of(node):
+            return node
+        return Named(new) if isinstance(node, Named) else changed(node, change)
 
     return change(value)  # type: ignore[return-value]
 
@@ -328,14 +328,16 @@ def changed(node: Node, change: Callable[[Node], Node]) -> Node:
         table = {a: change(a) for a in node.atoms}
         if all(table[a] is a for a in table):
             return node
-        total = nat(0)
+        terms: list[tuple[Monomial, int]] = []
         for monomial, times in node.terms:
-            made = nat(times)
-            for a in monomial:
-                new = table[a]
-                made *= new if isinstance(new, Nat) else atom(new)  # type: ignore[arg-type]
-            total += made
-        return total
+            parts = [table[a] for a in monomial]
+            alone = sorted((a for a in parts if isinstance(a, Atom)), key=lambda a: a.key)
+            made = Nat(((tuple(alone), times),))
+            for part in parts:
+                if isinstance(part, Nat):
+                    made *= part
+            terms += made.terms
+        return _gathered(terms)
     new = map_children(node, change)
     if new is node:
         return node
@@ -349,6 +351,11 @@ def changed(node: Node, change: Callable[[Node], Node]) -> Node:
     return new
 
 
-def names_of(node: Node) -> set[str]:
-    """The natural variables in a node."""
-    return {a.name for a in walk_all(node) if isinstance(a, Named)}
+def names_of(node: Node) -> frozenset[str]:
+    """The natural variables in a node; cached on it."""
+    known: frozenset[str] | None = node.__dict__.get("_nats")
+    if known is None:
+        below = node.atoms if isinstance(node, Nat) else children(node)
+        own = {node.name} if isinstance(node, Named) else set[str]()
+        known = node.__dict__["_nats"] = frozenset(own.union(*map(names_of, below)))
+    return known

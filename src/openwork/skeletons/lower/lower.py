@@ -166,8 +166,13 @@ class Lowering:
             )
         return place
 
-    def total(self, count: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
-        """The sum of `body(k)` for k below `high`, which is at most `count`, without a sum."""
+    def total(
+        self, count: Nat, high: Nat, body: Callable[[Nat], Nat], computed: bool = False
+    ) -> Nat:
+        """The sum of `body(k)` for k below `high`, which is at most `count`, without a sum.
+
+        `computed`: code is made of it, so that it cannot stay a part of an outer sum.
+        """
         self.probing += 1
         try:
             var = f"{TERM}{self.probing}"
@@ -186,7 +191,7 @@ class Lowering:
             form = closed(whole)
             if not any(isinstance(a, n.Sum) for a in n.walk_all(form)):
                 return form if self.spelled == "closed" else self._refined(whole, form)
-        if self.probing:  # a part of an outer sum, which is removed as a whole
+        if self.probing and not computed:  # a part of an outer sum, which is removed as a whole
             return whole
         if self.sums != "loop" and not (self._depends(one, var) or self._depends(count)):
             return self._prefix(cast(Nat, n.substituted(one, {var: n.named(TERM)})), count, high)
@@ -291,7 +296,7 @@ class Lowering:
                 def at(k: Nat) -> Nat:
                     return cast(Nat, n.substituted(body, {var: k + low}))
 
-                return self.code(self.total(high - low, high - low, at))
+                return self.code(self.total(high - low, high - low, at, computed=True))
         raise PatternError(f"{a} cannot be computed", code="E707")
 
     def resolved(self, value: Nat, env: Env) -> Nat:
@@ -644,11 +649,10 @@ class Lowering:
             if found.outer is not None or found.step != nat(1):
                 return None
             place = n.named(f"{TERM}place")
-            code = self.out[:]
             value = found.at(place)
             used = {name for v in numbers_in(value) for name in p.names_in(v)}
-            if not numbers_in(value) or f"{TERM}row" in used or self.out != code:
-                return None
+            if not numbers_in(value) or f"{TERM}row" in used or self.out:
+                return None  # made by statements of its row, or of this trial
             self.probing += 1  # the rows before this one, added up
             before = closed(n.summed(nat(0), row, lambda k: cast(View, view.get(k)).length))
             self.probing -= 1

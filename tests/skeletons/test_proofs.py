@@ -1,0 +1,167 @@
+"""What is proved about indices holds: random claims, against all small values of the variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from openwork import skeletons as sk
+from openwork.errors import PatternError
+from openwork.skeletons.language import nodes as n
+from openwork.skeletons.language.algebra import proves
+from openwork.skeletons.language.nodes import Nat, nat
+
+CLAIMS = 1500
+FUZZ = int(os.environ.get("OPENWORK_FUZZ_CASES", "0"))
+DATA = n.atom(n.ToNat(n.At(n.Var("d"), n.OfNat(nat(0)))))  # which may be negative
+N, M, I, J = map(n.named, "nmij")
+Values = Mapping[str, int]
+
+
+class Undefined(Exception):
+    """A value divides by zero."""
+
+
+def value(of: Nat, at: Values) -> int:
+    total = 0
+    for monomial, times in of.terms:
+        for a in monomial:
+            times *= _atom(a, at)
+        total += times
+    return total
+
+
+def _atom(a: n.Atom, at: Values) -> int:
+    match a:
+        case n.Named(name=name):
+            return at[name]
+        case n.ToNat():
+            return at["d"]
+        case n.Choice(condition=c, then=then, otherwise=otherwise):
+            return value(then if _holds(c, at) else otherwise, at)
+        case n.Quotient(sign=sign, left=left, right=right):
+            by = value(right, at)
+            if not by:
+                raise Undefined
+            return value(left, at) // by if sign == "/" else value(left, at) % by
+        case n.Sum(var=var, low=low, high=high, body=body):
+            places = range(value(low, at), value(high, at))
+            return sum(value(body, {**at, var: k}) for k in places)
+    raise AssertionError(a)
+
+
+def _holds(c: n.Condition, at: Values) -> bool:
+    left, right = value(c.left, at), value(c.right, at)
+    return {"<": left < right, "<=": left <= right, "==": left == right}[c.sign]
+
+
+def _natural(random: Random, names: tuple[Nat, ...], depth: int = 2) -> Nat:
+    """A random natural, or what looks like one and may be negative."""
+    pick = random.randrange(11) if depth else random.randrange(4)
+    if pick < 3:
+        return random.choice(names)
+    if pick == 3:
+        return nat(random.randrange(4))
+
+    def part() -> Nat:
+        return _natural(random, names, depth - 1)
+
+    if pick < 9:
+        a, b = part(), part()
+        return (a + b, a + b, a - b, a * b, n.lesser(a, b))[pick - 4]
+    if pick == 9:
+        make = random.choice((n.divided, n.remainder))
+        return make(part(), random.choice((nat(2), nat(3), N)))
+    if random.random() < 0.5:
+        sign = random.choice(("<", "<=", "=="))
+        return n.chosen(n.Condition(sign, part(), part()), part(), part())
+    high = random.choice((N, M, N + 1, nat(3)))
+    return n.summed(nat(0), high, lambda k: _natural(random, (*names, k), depth - 1))
+
+
+def _assignments(bounds: Mapping[str, Nat]) -> Iterator[Values]:
+    for n_, m_, d_ in product((0, 1, 2, 4), (0, 1, 3), (-2, 0, 3)):
+        at = {"n": n_, "m": m_, "d": d_}
+        for i in range(value(bounds["i"], at)):
+            for j in range(value(bounds["j"], {**at, "i": i})):
+                yield {**at, "i": i, "j": j}
+
+
+def _claims(seed: int, count: int) -> int:
+    random, proved = Random(seed), 0
+    for _ in range(count):
+        bounds = {"i": random.choice((N, N + M, N * M, 2 * N)), "j": nat(2)}
+        bounds["j"] = random.choice((I + 1, M, N - I, n.lesser(nat(2), N - I), nat(2)))
+        low, high = (_natural(random, (N, M, I, J, I, DATA), 1) for _ in range(2))
+        if random.random() < 0.5:  # a claim that may well hold
+            high = low + _natural(random, (N, M, I, J, DATA, bounds["j"] - J - 1), 3)
+        elif random.random() < 0.5:
+            high = bounds["i"] - random.choice((I, nat(1), 1 + J)) + _natural(random, (I, J, M), 2)
+        if not proves(low, high, bounds):
+            continue
+        proved += 1
+        for at in _assignments(bounds):
+            try:
+                holds = value(low, at) <= value(high, at)
+            except Undefined:
+                continue
+            assert holds, f"{low} <= {high} with {at}, i < {bounds['i']}, j < {bounds['j']}"
+    return proved
+
+
+def test_what_is_proved_holds() -> None:
+    assert _claims(0, CLAIMS) > CLAIMS // 10
+
+
+@pytest.mark.fuzz
+@pytest.mark.skipif(not FUZZ, reason="OPENWORK_FUZZ_CASES says how many")
+def test_much_that_is_proved_holds() -> None:
+    _claims(1, FUZZ)
+
+
+count, other = sk.nats("n m")
+
+
+@pytest.mark.parametrize(
+    "shift",
+    [
+        sk.where(count < 5, count - 5, 0),
+        sk.total(0, count, lambda k: sk.where(k < 5, k - 1, 0)),
+        (count - other) // count,
+    ],
+    ids=str,
+)
+def test_a_difference_may_be_negative(shift: Nat) -> None:
+    """An array of as many elements fewer has none before its first."""
+    with pytest.raises(PatternError, match="E705"):
+        sk.program(
+            {"x": sk.array(count + shift, sk.float64)},
+            lambda x: sk.generate(count, lambda i: x[i + shift]),
+        )
+
+
+def test_data_may_be_negative() -> None:
+    offsets = sk.array(1, sk.int32)
+    shift = sk.to_nat(offsets[0])
+    with pytest.raises(PatternError, match="E705"):
+        sk.program(
+            {"o": offsets, "x": sk.array(count + shift, sk.float64)},
+            lambda o, x: sk.generate(count, lambda i: x[i + shift]),
+        )
+
+
+def test_a_length_may_be_negative() -> None:
+    """Rows of fewer than no elements would begin before the result."""
+
+    def rows(x: Any, length: Callable[[Nat], Nat]) -> object:
+        return sk.generate(count, lambda i: sk.generate(length(i), lambda k: x[k]))
+
+    params = {"x": sk.array(count, sk.float64)}
+    with pytest.raises(PatternError, match="E707"):
+        sk.program(params, lambda x: rows(x, lambda i: i - 2))
+    sk.program(params, lambda x: rows(x, lambda i: sk.where(i < 2, 0, i - 2)))
