@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from math import prod
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, Self
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
@@ -465,7 +465,10 @@ class Tensor(Arraylike):
             return f"<code>{escape(repr(self))}</code>"
         return tensor_html(storage, self.name, self._repr_svg_() or "")
 
-    def __call__(self, *indices: object) -> NoReturn:
+    def __call__(self, *indices: Any) -> Any:
+        """The product with an array, as SciPy's `lobpcg` calls operators."""
+        if len(indices) == 1 and hasattr(indices[0], "shape"):
+            return self @ indices[0]
         raise ParseError(
             f"{self.name} is not called",
             code="E112",

@@ -209,6 +209,7 @@ def module() -> types.ModuleType:
     cupy.argsort = lambda a: here(np.argsort(a.held, kind="stable"))
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,
+        getDeviceProperties=lambda number: {"name": b"a stand-in"},
         getDevice=lambda: 0,
         memGetInfo=lambda: (1 << 33, 1 << 33),
         CUDARuntimeError=Failure,

@@ -88,7 +88,7 @@ def left_after(kernel):
     finally:
         timer.join()
 for name, text in kernels.items():
-    kernel = eval(text).compile()
+    kernel = eval(text).compile(optimize=False)  # else steps would be over soon
     for threads in (1, 2):
         ow.set_num_threads(threads)
         # Somebody else may have had the processor for a moment.

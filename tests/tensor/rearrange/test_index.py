@@ -169,4 +169,4 @@ def test_what_is_no_subscript() -> None:
     with pytest.raises(ow.ShapeError, match="do not fit"):
         A[[0, 1], [0, 1, 2]]
     with pytest.raises(ow.ParseError, match="index variables"):
-        A[i, 0]
+        A[i, 0:2]

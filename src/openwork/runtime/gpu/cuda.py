@@ -153,8 +153,15 @@ class Cuda:
     @property
     def model(self) -> str:
         """What the current GPU is called."""
-        found = self.cp.cuda.runtime.getDeviceProperties(self.current)["name"]
-        return str(found.decode() if isinstance(found, bytes) else found)
+        number = self.current
+        if number not in self._models:
+            found = self.cp.cuda.runtime.getDeviceProperties(number)["name"]
+            self._models[number] = str(found.decode() if isinstance(found, bytes) else found)
+        return self._models[number]
+
+    @cached_property
+    def _models(self) -> dict[int, str]:
+        return {}
 
     @property
     def current(self) -> int:
