@@ -81,8 +81,8 @@ def test_matrices(source: ow.Format) -> None:
     array = scattered((13, 10)).astype(float)
     array[[5, 12]] = 0
     array[:, 3] = 0
-    for target in MATRICES:
-        if target != source:
+    for one, target in in_turns(MATRICES, MATRICES, len(MATRICES) // 2):
+        if one == source != target:
             check(array, source, target)
 
 
@@ -200,7 +200,7 @@ def test_nothing_goes_through_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     array = scattered((13, 10))
     tensors = [ow.tensor(array, format=format, name="A") for format in MATRICES]
     monkeypatch.delattr(conversion, "by_numpy")
-    for A, target in product(tensors, MATRICES):
+    for A, target in in_turns(tensors, MATRICES, 4):
         if not (A.format.is_dense and target.is_dense):
             assert A.to(target).format == target
 
