@@ -10,7 +10,7 @@ from openwork.algebra.types import number
 from openwork.errors import ShapeError
 from openwork.format.formats import Format, as_format
 from openwork.index.einstein import insert_sums
-from openwork.index.nodes import Access, Apply, Assignment, Literal
+from openwork.index.nodes import Access, Apply, Assignment, Literal, TensorVar
 from openwork.tensor.eager import KERNELS, result_of
 from openwork.tensor.exchange.facts import facts_for
 from openwork.tensor.functions.join import as_tensor
@@ -67,21 +67,27 @@ def masked(
             for n, t in tensors.items()
         }
         given = insert_sums(parse(text, semiring=semiring, **blank).assignment)
-        lhs = given.lhs
-        if len(lhs.vars) != chosen.order:
-            raise ShapeError(
-                f"the mask has {chosen.order} modes, the result {len(lhs.vars)}", code="E204"
-            )
         at = Tensor(_MASK, (None,) * chosen.order, where.facts).tensor_var
-        holds = Access(at, lhs.vars)
-        dtype, fill = given.rhs.dtype, lhs.tensor.fill
-        zero = Literal(number(fill, dtype), dtype)
-        yes, no = (zero, given.rhs) if complement else (given.rhs, zero)
-        rhs = Apply(ops.SELECT, (holds, yes, no))
-        stored = result_format(rhs, lhs.vars, fill) if wanted is None else wanted
-        result = result_of(facts_for(stored, dtype, fill))
-        return Assignment(Access(result.tensor_var, lhs.vars), rhs)
+        return _where(given, at, complement, wanted)
 
     kernel = KERNELS.get(key, build)
     named = {n: t for n, t in tensors.items() if not isinstance(t, Op)}
     return Tensor.made(kernel(**named, **{_MASK: where}))
+
+
+def _where(
+    given: Assignment, mask: TensorVar, complement: bool, format: Format | None
+) -> Assignment:
+    """What is `given`, computed where the mask holds, and absent elsewhere."""
+    lhs = given.lhs
+    if len(lhs.vars) != len(mask.shape):
+        raise ShapeError(
+            f"the mask has {len(mask.shape)} modes, the result {len(lhs.vars)}", code="E204"
+        )
+    dtype, fill = given.rhs.dtype, lhs.tensor.fill
+    zero = Literal(number(fill, dtype), dtype)
+    yes, no = (zero, given.rhs) if complement else (given.rhs, zero)
+    rhs = Apply(ops.SELECT, (Access(mask, lhs.vars), yes, no))
+    stored = result_format(rhs, lhs.vars, fill) if format is None else format
+    result = result_of(facts_for(stored, dtype, fill))
+    return Assignment(Access(result.tensor_var, lhs.vars), rhs)
