@@ -18,7 +18,7 @@ from openwork.program.interpret.interpret import interpret
 from openwork.program.simplify.simplify import simplify
 from openwork.program.verify import verify
 from openwork.skeletons.evaluate import evaluate
-from openwork.skeletons.run.kernel import Kernel, out_of_range
+from openwork.skeletons.run.kernel import Kernel, out_of_range, shaped
 
 FUZZ = int(os.environ.get("OPENWORK_FUZZ_CASES", "0"))
 INTERPRETED, PER_SEED = 200, 40  # 50 ms each; `fuzz` runs many more
@@ -47,7 +47,7 @@ class Interpreted(Kernel):
         if status == BROKEN_BOUND:
             raise out_of_range()
         assert status == 0
-        return self.made(made, bound)
+        return shaped(made, bound.shapes)
 
 
 def interpreted(p: sk.Program, sums: str) -> Interpreted:

@@ -21,8 +21,9 @@ from openwork.skeletons.lower.lower import Lowering
 from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.lower.units import nests
 from openwork.skeletons.rules import RULES, for_gpu, rewritten
+from openwork.skeletons.run.cpu import CpuKernel
 from openwork.skeletons.run.gpu import GpuKernel
-from openwork.skeletons.run.kernel import CpuKernel, Kernel
+from openwork.skeletons.run.kernel import Kernel
 from openwork.tensor.statement import Statement
 from openwork.trace import Trace
 

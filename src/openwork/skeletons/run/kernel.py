@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import DataError, ShapeError
-from openwork.program.nodes import Program
-from openwork.render.c.c import render
-from openwork.runtime.host.launch import BoundBroken, Executable
-from openwork.runtime.host.library import load
-from openwork.runtime.memory import address, allocate
-from openwork.skeletons.language.algebra import closed
-from openwork.skeletons.language.nodes import Nat, Signature, Type, nat, summed
+from openwork.skeletons.language.nodes import Nat, Signature, Type
 from openwork.skeletons.lower.lowered import Lowered
-from openwork.skeletons.lower.memory import Buffer, size
+from openwork.skeletons.lower.memory import Buffer
 from openwork.skeletons.run.data import Array, as_buffers, leading, solved, wrong_count
 from openwork.skeletons.run.host import Host
 from openwork.skeletons.run.tensors import unpacked
@@ -35,7 +29,9 @@ class Bound:
         self.kernel, self.inputs, self.host, self.extra = kernel, inputs, host, extra
         host.pieces_have_elements(kernel.signature)
         self.sizes = [int(host.sizes[name]) for name in kernel.signature.nats]
-        self.counts = [kernel.count(b, host) for b in kernel.lowered.outputs]
+        self.counts = [
+            host.count(kernel.result, b.path, "the result") for b in kernel.lowered.outputs
+        ]
         self.shapes = [kernel.shape(b, host) for b in kernel.lowered.outputs]
         self.ready = kernel.prepared(self)
 
@@ -124,28 +120,10 @@ class Kernel(ABC):
         for fact in low.indices:
             host.in_range(fact, *named[fact.buffer])
 
-    def count(self, buffer: Buffer, host: Host) -> int:
-        """How many records a buffer of the result has."""
-
-        def total(_: Nat, high: Nat, body: Any) -> Nat:
-            return closed(summed(nat(0), high, body))
-
-        return int(host.nat(size(self.result, buffer.path, total)))
-
     def shape(self, buffer: Buffer, host: Host) -> tuple[int, ...] | None:
         """The shape of an array of the result; None for rows of different lengths."""
         lengths, regular = leading(self.result, buffer.path)
         return tuple(int(host.nat(length)) for length in lengths) if regular else None
-
-    def made(self, arrays: Sequence[Array], bound: Bound) -> Any:
-        """The result as the user gets it."""
-        shaped: list[Any] = []
-        for shape, array in zip(bound.shapes, arrays, strict=True):
-            if shape is None or len(shape) == 1:
-                shaped.append(array)
-            else:
-                shaped.append(array.reshape(shape) if shape else array[0])
-        return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
     @abstractmethod
     def prepared(self, bound: Bound) -> Any:
@@ -156,44 +134,15 @@ class Kernel(ABC):
         """The result of a call."""
 
 
-class CpuKernel(Kernel):
-    """A program as C."""
-
-    def __init__(
-        self, signature: Signature, result: Type, lowered: Lowered, program: Program, source: str,
-        trace: Trace,
-    ) -> None:  # fmt: skip
-        super().__init__(signature, result, lowered, source, trace)
-        self._executable = Executable(program, load(source).kernel)
-        self.program = program
-
-    @property
-    def shown(self) -> str:
-        """The source to read."""
-        return render(self.program, words=self.program.words)
-
-    def prepared(self, bound: Bound) -> tuple[list[int], float]:
-        low = self.lowered
-        pointers = [address(a) for a in bound.extra]
-        for b, a in zip(low.inputs, bound.inputs, strict=True):
-            pointers += [address(a)] * len(b.fields)
-        work = float(sum(a.size for a in bound.inputs) + sum(bound.counts))
-        return pointers, work
-
-    def run(self, bound: Bound) -> Any:
-        pointers, work = bound.ready
-        outputs = [
-            allocate(count, b.dtype)
-            for b, count in zip(self.lowered.outputs, bound.counts, strict=True)
-        ]
-        mine = [
-            address(a) for b, a in zip(self.lowered.outputs, outputs, strict=True) for _ in b.fields
-        ]
-        try:
-            self._executable.run((*pointers, *mine), bound.sizes, work, 0)
-        except BoundBroken:
-            raise out_of_range() from None
-        return self.made(outputs, bound)
+def shaped(arrays: Sequence[Array], shapes: Sequence[tuple[int, ...] | None]) -> Any:
+    """The result as the user gets it: arrays of these shapes; rows of different lengths are flat."""
+    made: list[Any] = []
+    for shape, array in zip(shapes, arrays, strict=True):
+        if shape is None or len(shape) == 1:
+            made.append(array)
+        else:
+            made.append(array.reshape(shape) if shape else array[0])
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def out_of_range() -> DataError:
