@@ -28,7 +28,7 @@ from openwork.skeletons.language.nodes import (
     names_of,
     nat,
     substituted,
-    summed,
+    sum_over,
     walk_all,
 )
 from openwork.tree import Node
@@ -41,6 +41,8 @@ def mentions(node: Node, name: str) -> bool:
 
 def closed(value: Nat) -> Nat:
     """A natural whose sums have closed forms, as far as there are any."""
+    if not any(isinstance(a, Sum) for a in walk_all(value)):
+        return value
 
     def change(node: Node) -> Node:
         new = changed(node, change)
@@ -72,12 +74,8 @@ def closed_sum(s: Sum) -> Nat:
         inner = tuple(a for a in monomial if mentions(a, s.var))
         free = Nat(((tuple(a for a in monomial if a not in inner), times),))
         body = Nat(((inner, 1),))
-        total += free * _renamed(s, body)
+        total += free * sum_over(s.var, s.low, s.high, body)
     return total
-
-
-def _renamed(s: Sum, body: Nat) -> Nat:
-    return summed(s.low, s.high, lambda k: _at(body, s.var, k))
 
 
 def _at(value: Nat, var: str, index: Nat) -> Nat:
