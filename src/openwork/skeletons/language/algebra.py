@@ -230,6 +230,37 @@ def _is_natural(a: Atom, bounds: Mapping[str, Nat], facts: Sequence[Nat], tries:
     return False
 
 
+def falling_sum(value: Nat, bounds: Mapping[str, Nat], facts: Sequence[Nat] = ()) -> Sum | None:
+    """A sum in a natural of which nothing proves that it goes up: `0 <= low <= high`.
+
+    Closed forms are those of such sums: for others they would be less than no terms.
+    """
+
+    def within(part: Nat, *more: Nat, **inner: Nat) -> Sum | None:
+        return falling_sum(part, {**bounds, **inner}, (*facts, *more))
+
+    for a in value.atoms:
+        found = None
+        match a:
+            case Sum(var=var, low=low, high=high, body=body):
+                if not (proves(nat(0), low, bounds, facts) and proves(low, high, bounds, facts)):
+                    return a
+                mine = atom(Named(var))
+                found = within(low) or within(high) or within(body, mine - low, **{var: high})
+            case Choice(condition=c, then=then, otherwise=otherwise):
+                (_, holds), (_, fails) = _cases(a)
+                found = within(c.left) or within(c.right)
+                found = found or within(then, holds) or within(otherwise, fails)
+            case Quotient(left=left, right=right):
+                found = within(left) or within(right)
+            case ToNat(expr=expr):
+                inside = (part for part in walk_all(expr) if isinstance(part, Nat))
+                found = next(filter(None, map(within, inside)), None)
+        if found is not None:
+            return found
+    return None
+
+
 def _cases(a: Choice) -> tuple[tuple[Nat, Nat], tuple[Nat, Nat]]:
     """What a choice may be, each with what is not negative then."""
     gap = a.condition.right - a.condition.left

@@ -135,7 +135,7 @@ class Kernel(ABC):
 
 
 def shaped(arrays: Sequence[Array], shapes: Sequence[tuple[int, ...] | None]) -> Any:
-    """The result as the user gets it: arrays of these shapes; rows of different lengths are flat."""
+    """The result as the user gets it: arrays of these shapes, flat ones where there is none."""
     made: list[Any] = []
     for shape, array in zip(shapes, arrays, strict=True):
         if shape is None or len(shape) == 1:
