@@ -221,8 +221,8 @@ class Checker:
         if falling is not None:
             low, high = falling.low, falling.high
             self.refuse(
-                f"cannot show that 0 <= {low} <= {high}, from where to where {falling} goes, in the "
-                f"type of {name}", "E707", str(falling),
+                f"cannot show that 0 <= {low} <= {high}, from where to where {falling} goes, "
+                f"in the type of {name}", "E707", str(falling),
                 f"up to ({low} < {high} ? {high} : {low}), which never is below {low}",
             )  # fmt: skip
 
