@@ -39,6 +39,10 @@ class Bound:
         """The result."""
         return self.kernel.run(self)
 
+    def explain(self) -> str:
+        """The decisions that were made, those that depend on the data included."""
+        return self.kernel.explained(self)
+
 
 class Kernel(ABC):
     """A compiled program of patterns."""
@@ -47,7 +51,7 @@ class Kernel(ABC):
         self, signature: Signature, result: Type, lowered: Lowered, source: str, trace: Trace
     ) -> None:
         self.signature, self.result, self.lowered = signature, result, lowered
-        self.source, self._trace = source, trace
+        self.source, self.trace = source, trace
 
     def __call__(self, **data: Any) -> Any:
         """The result for these arguments, by name; naturals follow from the shapes of arrays.
@@ -69,7 +73,15 @@ class Kernel(ABC):
 
     def explain(self) -> str:
         """The decisions that were made, in order."""
-        return "\n".join(["decisions:", *(f"  {each}" for each in self._trace.decisions)])
+        return "\n".join(["decisions:", *(f"  {each}" for each in self.trace.decisions)])
+
+    def explained(self, bound: Bound) -> str:
+        """The decisions for a call."""
+        return self.explain()
+
+    def decide(self, told: str) -> None:
+        """Add a decision."""
+        self.trace.decide(told)
 
     def _checked(self, data: Mapping[str, Any], keep: bool) -> tuple[list[Array], Host]:
         s, names = self.signature, (*self.signature.params, *self.signature.nats)
