@@ -63,7 +63,7 @@ def test_entries_out_of_order_run_as_patterns() -> None:
         # Where there is no entry, a sum over all coordinates has a term, too.
         f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => e.2 + 1.0)) :>> reduce(+, 0)))",
         f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => e.2)) :>> reduce(max, -9.0)))",
-        f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => neg(e.2))) :>> reduce(min, 9.0)))",
+        f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => neg(e.2))) :>> reduce(min, 9)))",
         f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => e.1)) :>> reduce(+, 0)))",
         # Positions are no coordinates, and entries of two matrices have their own.
         f"nFun n. {OFFSETS} v :>> map(map(fun(e => e.2 * 2)))",
