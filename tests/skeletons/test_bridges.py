@@ -7,11 +7,37 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sparse
+from tests.choices import in_pairs
 from tests.skeletons import listings
+from tests.skeletons.test_random import interpreted
 
 import openwork as ow
 from openwork import skeletons as sk
 
+BOTH = "nFun n. fun A: [[double]_n]_n. fun B: [[double]_n]_n. "
+WITH_X = BOTH + "fun x: [double]_n. "
+ROWS = "zip(A, B) :>> map(fun(r => zip(zip(r.1, r.2), x) :>> map(fun(t => "
+EACH = "zip(A, B) :>> map(fun(r => zip(r.1, r.2) :>> map("
+DENSE: dict[str, tuple[str, Any]] = {
+    "sum of products": (WITH_X + ROWS + "(t.1).1 * (t.1).2 * t.2)) :>> reduce(+, 0)))",
+                        lambda A, B, x: (A * B) @ x),
+    "product of a sum": (WITH_X + ROWS + "((t.1).1 - (t.1).2) * t.2)) :>> reduce(+, 0)))",
+                         lambda A, B, x: (A - B) @ x),
+    "sum with a dense term": (WITH_X + ROWS + "(t.1).1 + (t.1).2 * t.2 + t.2)) :>> reduce(+, 0)))",
+                              lambda A, B, x: A.sum(1) + B @ x + x.sum()),
+    "maximum": (WITH_X + ROWS + "(t.1).1 * t.2 - (t.1).2)) :>> reduce(max, -infinity)))",
+                lambda A, B, x: (A * x - B).max(1)),
+    "product": (BOTH + "A :>> map(fun(r => B :>> transpose :>> map(fun(c => "
+                "zip(r, c) :>> map(*) :>> reduce(+, 0)))))", lambda A, B, x: A @ B),
+    "add": (BOTH + EACH + "+)))", lambda A, B, x: A + B),
+    "multiply": (BOTH + EACH + "*)))", lambda A, B, x: A * B),
+    "cosine": (BOTH + EACH + "fun(t => t.1 * t.2 + cos(t.2)))))",
+               lambda A, B, x: A * B + np.cos(B)),
+}  # fmt: skip
+FORMATS = [ow.CSR, ow.CSR.with_layout("packed"), ow.LIL, ow.LIL.with_layout("packed"),
+           ow.BSR(2, 3), ow.ragged, ow.lower_triangular, ow.dense(2)]  # fmt: skip
+MATRICES = ("product", "add", "multiply", "cosine")  # what these give
+RESULTS = [None, ow.CSR, ow.LIL.with_layout("packed")]
 RNG = np.random.default_rng(1)
 MATRIX = sparse.random(40, 30, 0.2, format="csr", random_state=3, dtype=np.float32)
 X = RNG.random(30, dtype=np.float32)
@@ -82,5 +108,78 @@ def test_a_maximum_counts_what_is_absent() -> None:
     """Of entries alone it would leave out the zeros: -4 instead of 0."""
     A = ow.tensor(np.array([[0, -2.0], [-1, -3]]), format=ow.CSR, name="A")
     y = ow.empty((2,), name="y")
-    with pytest.raises(ow.PatternError, match="more than nothing"):
-        sk.from_statement(ow.parse("y(i) = max(j, A(i,j) * 2)", A=A, y=y))
+    program = sk.from_statement(ow.parse("y(i) = max(j, A(i,j) * 2)", A=A, y=y))
+    kernel = interpreted(program)
+    kernel.origin = program._origin
+    assert kernel(A=A).tolist() == [0, -2]
+
+
+FORMAT_TYPES = {
+    ow.dense(2): "[[float64]_n1]_n0",
+    ow.lower_triangular: "[i -> [float64]_{i + 1}]_n0",
+    ow.Format([ow.Dense, ow.Growing(3, 2)]): "[i -> [float64]_{3*i + 2}]_n0",
+    ow.ragged: "[i -> [float64]_ROW]_n0",
+    ow.CSR: "([i -> [int32]_ROW]_n0, [i -> [float64]_ROW]_n0)",
+    ow.CSR.with_layout("packed"): "[i -> [(int32, float64)]_ROW]_n0",
+    ow.LIL: "([i -> [int32]_{toNat(A_len@i)}]_n0, [i -> [float64]_{toNat(A_len@i)}]_n0)",
+    ow.LIL.with_layout("packed"): "[i -> [(int32, float64)]_{toNat(A_len@i)}]_n0",
+    ow.BSR(2, 3): "([i -> [int32]_ROW]_{((n0 + 1) / (2))}, "
+    "[i -> [[[float64]_3]_2]_ROW]_{((n0 + 1) / (2))})",
+    ow.COO(2): "([int32]_{toNat(A_pos@1)}, ([int32]_{toNat(A_pos@1)}, [float64]_{toNat(A_pos@1)}))",
+    ow.DCSR: None, ow.CSF(3): None, ow.BSR(1, 4): None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format", FORMAT_TYPES, ids=repr)
+def test_a_format_is_a_type(format: ow.Format) -> None:
+    """And a type of the right shape is the format, whatever its arrays are called."""
+    type = sk.type_of(format)
+    row = "{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}"
+    expected = FORMAT_TYPES[format]
+    assert expected is None or str(type) == expected.replace("ROW", row)
+    assert sk.format_of(type) == format
+
+
+@pytest.mark.parametrize("format", [ow.ELL, ow.DIA, ow.bitmap, ow.SELL(4), ow.CSB(8, 8)], ids=repr)
+def test_entries_that_lie_apart_are_no_arrays_in_arrays(format: ow.Format) -> None:
+    with pytest.raises(ow.PatternError, match="has no type"):
+        sk.type_of(format)
+
+
+def test_a_tensor_stored_otherwise_is_refused() -> None:
+    """By columns it has the same type as by rows, and other coordinates in a band."""
+    ragged = sk.parse("nFun n. fun A_pos: [int]_{n+1}. "
+                      "fun A: [i -> [double]_{toNat(A_pos@(i+1) - A_pos@i)}]_n. "
+                      "A :>> map(reduce(+, 0))")  # fmt: skip
+    for format in (ow.CSC, ow.banded, ow.ELL):
+        with pytest.raises(ow.ShapeError, match="stored as"):
+            ragged(A=ow.tensor(np.eye(3), format=format))
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "result"), in_pairs(list(DENSE), FORMATS, FORMATS, RESULTS), ids=str
+)
+def test_sparse_programs_of_dense_ones(
+    name: str, one: ow.Format, other: ow.Format, result: ow.Format | None
+) -> None:
+    text, meaning = DENSE[name]
+    A, B, x = (np.where(RNG.random(s) < 0.4, RNG.integers(-3, 4, s), 0).astype(float)
+               for s in ((7, 7), (7, 7), 7))  # fmt: skip
+    A, B = (np.tril(m) if f == ow.lower_triangular else m for m, f in ((A, one), (B, other)))
+    dense = sk.parse(text)
+    if name not in MATRICES:
+        result = None
+    data = {"A": ow.tensor(A, format=one), "B": ow.tensor(B, format=other), "x": x}
+    try:
+        program = sk.sparsify(dense, result=result, A=one, B=other)
+    except ow.PatternError as error:
+        blocks = ow.BSR(2, 3) in (one, other) and "neither searched nor stored" in error.message
+        assert blocks or (result is not None and "no operand has" in error.message), error
+        return
+    kernel = interpreted(program)
+    kernel.origin = program._origin
+    got = kernel(**{k: v for k, v in data.items() if k in program.signature.params})
+    if result is not None:
+        assert got.format == result
+        got = got.to_numpy()
+    np.testing.assert_allclose(np.reshape(got, np.shape(meaning(A, B, x))), meaning(A, B, x))

@@ -41,10 +41,11 @@ class Interpreted(Kernel):
     def run(self, bound: Any) -> Any:
         low = self.lowered
         arrays = [*bound.extra]
-        for b, a in zip(low.inputs, bound.inputs, strict=True):
-            arrays += [np.ascontiguousarray(a.view(f.array.type)) for f in b.fields.values()]
         made = [np.zeros(n, b.dtype) for b, n in zip(low.outputs, bound.counts, strict=True)]
-        status, _ = interpret(self.program, [*arrays, *made], [2, 0, *bound.sizes], seed=1)
+        buffers = [*low.inputs, *low.outputs]
+        for b, a in zip(buffers, [*bound.inputs, *made], strict=True):
+            arrays += [a.view(f.array.type) for f in b.fields.values()]
+        status, _ = interpret(self.program, arrays, [2, 0, *bound.sizes], seed=1)
         if status == BROKEN_BOUND:
             raise out_of_range()
         assert status == 0

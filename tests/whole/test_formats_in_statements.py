@@ -27,6 +27,7 @@ FORMATS = [
     ow.DIA,
     ow.LIL,
     ow.banded,
+    ow.ragged,
     ow.bitmap,
     ow.BSR(3, 2),
     ow.BSR(2, 2),

@@ -20,10 +20,12 @@ from openwork.format.levels import (
     Compressed,
     Dense,
     Diagonals,
+    Growing,
     Lengths,
     Level,
     Padded,
     Permuted,
+    Ragged,
     Range,
     Singleton,
     Sliced,
@@ -300,6 +302,8 @@ LIL = Format([Dense, Lengths])
 DIA = Format([Dense, Diagonals])
 BANDED = Format([Dense, Range])
 BITMAP = Format([Dense, Bitmap])
+RAGGED = Format([Dense, Ragged])
+LOWER_TRIANGULAR = Format([Dense, Growing])
 
 NAMED: dict[str, Format] = {
     "CSR": CSR,
@@ -311,6 +315,8 @@ NAMED: dict[str, Format] = {
     "DIA": DIA,
     "banded": BANDED,
     "bitmap": BITMAP,
+    "ragged": RAGGED,
+    "lower_triangular": LOWER_TRIANGULAR,
 }
 
 _MAKERS: dict[str, Callable[..., Format]] = {

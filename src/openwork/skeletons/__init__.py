@@ -1,7 +1,7 @@
 """Functional patterns over arrays whose element types depend on their position, compiled."""
 
 from openwork.algebra.operators import ADD as add, MAX as max, MIN as min, MUL as mul, SUB as sub
-from openwork.skeletons.bridge import format_of, from_statement, sparsify
+from openwork.skeletons.bridge import from_statement, sparsify
 from openwork.skeletons.build import (
     array,
     bool_,
@@ -34,6 +34,7 @@ from openwork.skeletons.build import (
     where,
     zip,
 )
+from openwork.skeletons.formats import format_of, type_of
 from openwork.skeletons.parse import parse
 from openwork.skeletons.program import Program
 from openwork.skeletons.run.data import pairs
@@ -80,4 +81,5 @@ __all__ = [
     "format_of",
     "from_statement",
     "sparsify",
+    "type_of",
 ]

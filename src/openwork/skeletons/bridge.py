@@ -1,130 +1,149 @@
-"""Bridges: statements of index notation as programs of patterns and back, formats as types.
+"""Bridges: statements of index notation as programs of patterns, and sparse from dense programs.
 
 A dense program becomes sparse by way of its statement: where an entry is absent, the laws of the
-operators say what is left of the sum's terms, as for merge lattices. If that is nothing, only the
-stored entries of a row are mapped.
+operators say what is left of a sum's terms, as for merge lattices. If that is nothing, only the
+stored entries of a row are mapped. A sum of several terms is the sum of a sum for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
-from openwork.format.formats import BSR, CSR, LIL, Format, dense
-from openwork.format.layouts import PACKED
+from openwork.algebra.operators import ADD, EQ, MUL, NEG, SELECT, SUB
+from openwork.errors import PatternError
+from openwork.format.formats import CSR, LIL, Format
+from openwork.format.layouts import AOS, PACKED
 from openwork.index import nodes as index
 from openwork.index.absence import without
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
-from openwork.skeletons.build import as_type
-from openwork.skeletons.formulas import refuse
+from openwork.index.show import show
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.names import tidied
 from openwork.skeletons.language.nodes import ArrayType, Expr, Nat, Scalar, Signature, Type
-from openwork.skeletons.matrices import leaf_of, rows_of
+from openwork.skeletons.language.stored import refuse, typed
 from openwork.skeletons.program import Program
+from openwork.skeletons.rows import Entries, entries_of, fresh
+from openwork.skeletons.run.tensors import Origin
 from openwork.tensor.statement import Statement
 
-# -- from statements ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Sparse:
-    """How a sparse matrix is stored: the name of its rows' lengths or offsets, and whether each
-    coordinate lies beside its value."""
-
-    name: str
-    packed: bool
-    offsets: bool
-
-    @property
-    def helper(self) -> str:
-        return f"{self.name}_{'pos' if self.offsets else 'len'}"
-
-    def length(self, i: Nat) -> Nat:
-        def at(k: Nat) -> Nat:
-            return n.to_nat(n.At(n.Var(self.helper), n.OfNat(k)))
-
-        return at(i + 1) - at(i) if self.offsets else at(i)
-
-    def rows(self, i: Expr) -> Expr:
-        """The entries of a row as pairs."""
-        values = n.At(n.Var(self.name), i)
-        return values if self.packed else n.Zip(n.At(n.Var(f"{self.name}_crd"), i), values)
+Env = Mapping[index.IndexVar, Expr]
+Held = Mapping[index.Access, Expr]
 
 
 def from_statement(statement: Statement) -> Program:
     """A statement as a program of patterns, for reading and for rewriting.
 
-    Results are dense; an operand is dense, or a matrix in CSR or LIL, packed or not.
+    Operands are dense, or matrices stored by rows: in CSR and LIL, packed or not, in blocks, ragged
+    or triangular. The result is dense, or in CSR or LIL with the pattern of a factor, or with that
+    of the terms of a sum together, which a call computes from tensors.
 
     Raises:
-        PatternError: E709 for other formats, or where stored entries alone do not give the sum.
+        PatternError: E709 for other formats, and where a sparse result is more than its operands.
     """
     written = explicit(check(statement.assignment))
-    return _FromStatement(written).program()
+    try:
+        return _FromStatement(written).program()
+    except PatternError as error:
+        if error.code != "E705":
+            raise
+    return _FromStatement(written, guarded=True).program()
 
 
 class _FromStatement:
-    def __init__(self, written: index.Assignment) -> None:
+    """`guarded`: the kernel tests indices that nothing proves."""
+
+    def __init__(self, written: index.Assignment, guarded: bool = False) -> None:
         self.written = written
         accesses = [a for a in n.walk_all(written.rhs) if isinstance(a, index.Access)]
         self.operands = {a.tensor.name: a for a in accesses}
-        self.sparse = {
-            name: _stored(a.tensor.name, a.tensor.format)
-            for name, a in self.operands.items()
-            if not a.tensor.format.is_dense
-        }
+        self.sparse: dict[str, Entries] = {}
+        for name, a in self.operands.items():
+            if not a.tensor.format.is_dense:
+                extents = [self.extent(v) for v in a.vars]
+                value = Scalar(str(a.tensor.dtype))
+                self.sparse[name] = entries_of(a.tensor.format, value, name, extents, guarded)
 
     def program(self) -> Program:
         lhs = self.written.lhs
-        if not lhs.tensor.format.is_dense or self.written.op is not None:
-            refuse("a program of patterns has a dense result, which it writes once")
+        if self.written.op is not None:
+            refuse("a program of patterns writes its result once")
         params: dict[str, Type] = {}
         for name, access in self.operands.items():
             params |= self._types(name, access)
         env: dict[index.IndexVar, Expr] = {v: n.OfNat(n.named(v.name)) for v in lhs.vars}
-        body = self.expr(self.written.rhs, env, {})
-        for var in reversed(lhs.vars):
+        self.pattern: tuple[str, ...] = ()  # the operands with the pattern of a sparse result
+        self.own = False  # it is a union
+        if lhs.tensor.format.is_dense:
+            body = self.expr(self.written.rhs, env, {})
+            made = reversed(lhs.vars)
+        else:
+            body = self._row(lhs, env)
+            made = reversed(lhs.vars[:1])
+            params |= self._pattern_params(lhs)
+        for var in made:
             body = n.Generate(self.extent(var), n.NFun(f"{var.name}#0", _renamed(body, var)))
-        names = [a.name for t in params.values() for a in n.walk_all(t) if isinstance(a, n.Named)]
-        nats = tuple(dict.fromkeys(name for name in names if name.startswith("n_")))
-        types = tuple(params.values())
-        return Program(tidied(Signature(nats, tuple(params), types, body)))
+        known = dict.fromkeys(v for a in self.operands.values() for v in a.vars)
+        nats = tuple(f"n_{v.name}" for v in known)
+        signature = Signature(nats, tuple(params), tuple(params.values()), body)
+        extents = {k: tuple(f"n_{v.name}" for v in a.vars) for k, a in self.operands.items()}
+        sparse = None if lhs.tensor.format.is_dense else lhs.tensor.format
+        origin = Origin(extents, lhs.tensor.name, sparse, self.pattern, self.own)
+        return Program(tidied(signature), origin)
 
     def extent(self, var: index.IndexVar) -> Nat:
         return n.named(f"n_{var.name}")
 
     def _types(self, name: str, access: index.Access) -> dict[str, Type]:
-        value = Scalar(str(access.tensor.dtype))
         known = self.sparse.get(name)
-        if known is None:
-            type: Type = value
-            for var in reversed(access.vars):
-                type = ArrayType(type, self.extent(var))
-            return {name: type}
-        rows = self.extent(access.vars[0])
-        length = known.length(n.named("i"))
-        column = Scalar("int32")
+        if known is not None:
+            return known.params
+        type: Type = Scalar(str(access.tensor.dtype))
+        for var in reversed(access.vars):
+            type = ArrayType(type, self.extent(var))
+        return {name: type}
 
-        def nested(element: Type) -> Type:
-            return ArrayType(ArrayType(element, length), rows, "i")
+    def _row(self, lhs: index.Access, env: Env) -> Expr:
+        """A row of a sparse result: its pattern is that of an operand, or a union."""
+        format, rhs = lhs.tensor.format, self.written.rhs
+        if format.with_layout(AOS) not in (CSR, LIL):
+            refuse(f"{lhs} is stored as {format!r}", "results are dense, or in ow.CSR or ow.LIL")
+        reads = [a for a in n.walk_all(rhs) if isinstance(a, index.Access)]
+        there = [a for a in reads if a.vars == lhs.vars and a.tensor.name in self.sparse]
+        (row, column), packed = lhs.vars, format.layout == PACKED
 
-        helper = {known.helper: ArrayType(column, rows + 1 if known.offsets else rows)}
-        if known.packed:
-            return {**helper, name: nested(n.PairType(column, value))}
-        return {**helper, f"{name}_crd": nested(column), name: nested(value)}
+        def entry(at: Expr, held: Held) -> Expr:
+            made = self.expr(rhs, {**env, column: at}, held)
+            return n.Pair(at, made) if packed else made
 
-    def expr(
-        self, e: index.Expr, env: Mapping[index.IndexVar, Expr], held: Mapping[index.Access, Expr]
-    ) -> Expr:
+        for a in there:
+            if a.tensor.format == format and _is_absent(without(rhs, [a]), lhs):
+                self.pattern = (a.tensor.name,)
+                return self.sparse[a.tensor.name].mapped(env[row], lambda at, v: entry(at, {a: v}))  # noqa: B023
+        if not there or not _is_absent(without(rhs, there), lhs):
+            refuse(f"{lhs} is sparse, and {show(rhs)} has values where no operand has an entry",
+                   "a dense result")  # fmt: skip
+        self.pattern, self.own = tuple(dict.fromkeys(a.tensor.name for a in there)), True
+        at = fresh("j")
+        stored = n.At(n.Var(f"{lhs.tensor.name}_crd"), env[row])
+        return n.piped(stored, n.Map(n.Fun(at.name, entry(at, {}))))
+
+    def _pattern_params(self, lhs: index.Access) -> dict[str, Type]:
+        """The coordinates of a result that has a pattern of its own."""
+        if not self.own:
+            return {}
+        name, extents = lhs.tensor.name, [self.extent(v) for v in lhs.vars]
+        params = typed(lhs.tensor.format.with_layout(AOS), Scalar("bool"), name, extents).params
+        return {k: type for k, type in params.items() if k != name}
+
+    def expr(self, e: index.Expr, env: Env, held: Held) -> Expr:
         match e:
             case index.Access(tensor=tensor, vars=variables):
                 if e in held:
                     return held[e]
                 if tensor.name in self.sparse:
-                    refuse(f"{tensor.name} is sparse, and {e} is needed where it has no entry")
+                    return self._looked_up(e, env)
                 made: Expr = n.Var(tensor.name)
                 for var in variables:
                     made = n.At(made, env[var])
@@ -141,113 +160,90 @@ class _FromStatement:
                 return self._reduce(e, env, held)
         refuse(f"{e} has no pattern")
 
-    def _reduce(
-        self, e: index.Reduce, env: Mapping[index.IndexVar, Expr],
-        held: Mapping[index.Access, Expr],
-    ) -> Expr:  # fmt: skip
-        start = n.Literal(e.op.identity or 0)
-        fold = n.Reduce(n.Operator(e.op), start)
+    def _looked_up(self, a: index.Access, env: Env) -> Expr:
+        """An entry that need not be there: the one of its row with this coordinate, or the fill."""
+        (row, column), fill = a.vars, n.Literal(a.tensor.fill, str(a.tensor.dtype))
+        wanted = env[column]
+
+        def found(at: Expr, value: Expr, otherwise: Expr) -> Expr:
+            return n.Apply(SELECT, (n.Apply(EQ, (at, wanted)), value, otherwise))
+
+        return self.sparse[a.tensor.name].searched(env[row], found, fill)
+
+    def _reduce(self, e: index.Reduce, env: Env, held: Held) -> Expr:
+        fold = n.Reduce(n.Operator(e.op), n.Literal(e.op.identity or 0))
         for a in n.walk_all(e.expr):
-            if isinstance(a, index.Access) and a.tensor.name in self.sparse and a not in held:
-                if a.vars[-1] != e.var or a.vars[0] not in env:
-                    continue
-                left = without(e.expr, [a])
-                if not (isinstance(left, index.Absent) and
-                        left.value == e.op.identity_of(left.typed)):  # fmt: skip
-                    refuse(f"{e} is more than nothing where {a} has no entry")
-                entry = n.Var(f"e_{e.var.name}")
-                inner = self.expr(
-                    e.expr, {**env, e.var: n.Part(entry, 1)}, {**held, a: n.Part(entry, 2)}
-                )
-                rows = self.sparse[a.tensor.name].rows(env[a.vars[0]])
-                return n.piped(rows, n.Map(n.Fun(entry.name, inner)), fold)
+            if not isinstance(a, index.Access) or a.tensor.name not in self.sparse or a in held:
+                continue
+            if a.vars[-1] != e.var or a.vars[0] not in env:
+                continue
+            left = without(e.expr, [a])
+            if isinstance(left, index.Absent) and left.value == e.op.identity_of(left.typed):
+
+                def entry(at: Expr, value: Expr, a: index.Access = a) -> Expr:
+                    return self.expr(e.expr, {**env, e.var: at}, {**held, a: value})
+
+                known = self.sparse[a.tensor.name]
+                return known.folded(env[a.vars[0]], entry, fold)
+        terms = _terms(e.expr) if e.op == ADD else [e.expr]
+        if len(terms) > 1 and any(self._is_sparse(t) for t in terms):
+            sums = [self.expr(index.Reduce(ADD, e.var, t), env, held) for t in terms]
+            whole = sums[0]
+            for each in sums[1:]:
+                whole = n.Apply(ADD, (whole, each))
+            return whole
         inner = self.expr(e.expr, {**env, e.var: n.OfNat(n.named(e.var.name))}, held)
         every = n.Generate(self.extent(e.var), n.NFun(f"{e.var.name}#0", _renamed(inner, e.var)))
         return n.piped(every, fold)
+
+    def _is_sparse(self, e: index.Expr) -> bool:
+        return any(isinstance(a, index.Access) and a.tensor.name in self.sparse
+                   for a in n.walk_all(e))  # fmt: skip
+
+
+def _is_absent(left: index.Expr, lhs: index.Access) -> bool:
+    return isinstance(left, index.Absent) and left.value == lhs.tensor.fill
+
+
+def _terms(e: index.Expr) -> list[index.Expr]:
+    """The terms of a sum: products of sums are multiplied out."""
+    match e:
+        case index.Apply(op=op, args=(one, other)) if op in (ADD, SUB) and _same_type(e):
+            negated = [index.Apply(NEG, (t,)) if op == SUB else t for t in _terms(other)]
+            return [*_terms(one), *negated]
+        case index.Apply(op=op, args=(one, other)) if op == MUL and _same_type(e):
+            left, right = _terms(one), _terms(other)
+            if len(left) > 1 or len(right) > 1:
+                return [index.Apply(MUL, (a, b)) for a in left for b in right]
+    return [e]
+
+
+def _same_type(e: index.Apply) -> bool:
+    """Whether the law holds: in one type of floats, whose sums may be taken in any order."""
+    return all(a.dtype == e.dtype for a in e.args)
 
 
 def _renamed(body: Expr, var: index.IndexVar) -> Expr:
     return cast(Expr, n.substituted(body, {var.name: n.named(f"{var.name}#0")}))
 
 
-def _stored(name: str, format: Format) -> _Sparse:
-    for layout in (format.layout,):
-        plain = format.with_layout("AoS")
-        if plain in (CSR, LIL):
-            return _Sparse(name, layout == PACKED, plain == CSR)
-    return refuse(f"{name} is stored as {format!r}", "dense, ow.CSR or ow.LIL, packed or not")
-
-
 # -- sparse from dense --------------------------------------------------------------------------
 
 
-def sparsify(program: Program, **formats: Format) -> Program:
+def sparsify(program: Program, /, result: Format | None = None, **formats: Format) -> Program:
     """The sparse program of a dense one: parameters in other formats.
 
     `ow.CSR` gives `A_pos`, `A_crd` and `A`; a packed layout gives `A_pos` and pairs in `A`. A call
-    takes a tensor as `A`, and the others from it.
+    takes a tensor as `A`, and the others from it. Entries that are needed where they may be absent
+    are looked up along their row.
+
+    Args:
+        result: the format of the result, dense if it is left out.
 
     Raises:
-        PatternError: E709 if the program is no statement, or if the laws of its operators do not
-            leave the stored entries alone.
+        PatternError: E709 if the program is no statement, or for formats that rows do not have.
     """
     for name in formats:
         if name not in program.signature.params:
             refuse(f"there is no parameter {name}")
-    return from_statement(program.to_statement(**formats))
-
-
-# -- formats ------------------------------------------------------------------------------------
-
-
-def format_of(type: object) -> Format:
-    """The format that stores data of a type, with its layout.
-
-    Raises:
-        PatternError: E709 if no format does.
-
-    >>> from openwork.skeletons.build import array, int32, nats, pair, to_nat
-    >>> n = nats("n"); lengths = array(n, int32)
-    >>> format_of(array(n, lambda i: array(to_nat(lengths[i]), pair(int32, "float64"))))
-    ow.LIL.with_layout('packed')
-    """
-    known = as_type(type)
-    if isinstance(known, n.PairType):
-        one, other = known.first, known.second
-        found = _rows(one), _rows(other)
-        if found[0] is not None and found[0] == found[1] and leaf_of(one) == Scalar("int32"):
-            return found[0]
-    elif isinstance(known, ArrayType):
-        found_format, leaf = _rows(known), leaf_of(known)
-        packed = isinstance(leaf, n.PairType) and leaf.first == Scalar("int32")
-        if found_format is not None and packed and isinstance(leaf, n.PairType):
-            tiles = _tiles(leaf.second)
-            if tiles is not None:
-                return BSR(*tiles)
-            return found_format.with_layout(PACKED)
-        order = _dense_order(known)
-        if order is not None:
-            return dense(order)
-    refuse(f"{known} is the type of no format", "[[T]_m]_n, rows of (int, T) by offsets or lengths")
-
-
-def _rows(type: Type) -> Format | None:
-    found = rows_of(type)
-    return None if found is None else found[0]
-
-
-def _dense_order(type: Type) -> int | None:
-    order = 0
-    while isinstance(type, ArrayType):
-        if type.var:
-            return None
-        order, type = order + 1, type.element
-    return order if isinstance(type, Scalar) else None
-
-
-def _tiles(type: Type) -> tuple[int, int] | None:
-    match type:
-        case ArrayType(length=high, element=ArrayType(length=wide, element=Scalar())):
-            if high.constant and wide.constant:
-                return high.constant, wide.constant
-    return None
+    return from_statement(program.to_statement(result=result, **formats))

@@ -34,6 +34,7 @@ class ByData(Kernel):
         super().__init__(
             usual.signature, usual.result, usual.lowered, usual.source, usual.trace
         )  # fmt: skip
+        self.origin = usual.origin
 
     def prepared(self, bound: Bound) -> Any:
         chosen = self._chosen(bound)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from openwork.algebra.types import SUPPORTED
-from openwork.errors import PatternError
 from openwork.format.formats import Format
 from openwork.index import nodes as index
 from openwork.index.absence import without
@@ -15,14 +14,10 @@ from openwork.index.show import show
 from openwork.index.terms import Term, Variable, variable
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Expr, Nat, Scalar, Signature, Type
+from openwork.skeletons.language.stored import refuse
 from openwork.skeletons.matrices import Matrix, leaf_of, matrices_in
 from openwork.tensor.create import empty, placeholder
 from openwork.tensor.statement import Statement, assign
-
-
-def refuse(message: str, hint: str | None = None) -> NoReturn:
-    """What is no statement, or no program."""
-    raise PatternError(message, code="E709", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -39,8 +34,9 @@ class _Array:
 
 
 def statement_of(
-    signature: Signature, result: Type, formats: Mapping[str, Format] | None = None
-) -> Statement:
+    signature: Signature, result: Type, formats: Mapping[str, Format] | None = None,
+    out: Format | None = None,
+) -> Statement:  # fmt: skip
     """The statement that a program is, over placeholders named like its parameters.
 
     Rows of entries with their coordinates are a matrix, named like its values.
@@ -48,16 +44,18 @@ def statement_of(
     Raises:
         PatternError: E709 if it is none.
     """
-    return Formula(signature, result, formats or {}).statement({})
+    return Formula(signature, result, formats, out).statement({})
 
 
 class Formula:
     """A program as a statement, over placeholders or over tensors."""
 
     def __init__(
-        self, signature: Signature, result: Type, formats: Mapping[str, Format] | None = None
-    ) -> None:
+        self, signature: Signature, result: Type, formats: Mapping[str, Format] | None = None,
+        out: Format | None = None,
+    ) -> None:  # fmt: skip
         self.signature, self.result, self.formats = signature, result, formats or {}
+        self._out = out
         self.matrices = {m.name: m for m in matrices_in(signature)}
         self.columns: dict[str, Nat] = {}  # how many columns a matrix has, by its name
         self._stored_along: dict[str, str] = {}  # the matrix whose columns a variable counts
@@ -91,7 +89,7 @@ class Formula:
         name = next(k for k in ("y", "result", "r", "out") if k not in s.params)
         dtype = str(leaf_of(self.result))
         if shape is None:
-            result = placeholder(name, len(used), dtype=dtype)
+            result = placeholder(name, len(used), self._out, dtype)
         else:
             result = empty(shape, dtype=dtype, name=name)
         return assign(result[tuple(used)] if used else result[()], value)

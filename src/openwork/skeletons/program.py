@@ -25,6 +25,7 @@ from openwork.skeletons.rules import RULES, for_gpu, has_units, rewritten
 from openwork.skeletons.run.cpu import CpuKernel
 from openwork.skeletons.run.gpu import GpuKernel
 from openwork.skeletons.run.kernel import Kernel
+from openwork.skeletons.run.tensors import Origin
 from openwork.tensor.statement import Statement
 from openwork.trace import Trace
 
@@ -50,9 +51,14 @@ class Program:
     """A program of patterns, whose types have been checked.
 
     Make one with `sk.program` or `sk.parse`.
+
+    Args:
+        signature: the program.
+        origin: what a program that was a statement knows of its tensors.
     """
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, origin: Origin | None = None) -> None:
+        self._origin = origin or Origin()
         checker = Checker(signature)
         result = checker.program()
         self.signature, self.result = _without_holes(signature, result, checker)
@@ -107,9 +113,12 @@ class Program:
             trace.decide(note)
         if target != "cpu":
             usual = GpuKernel(self.signature, self.result, lowered, program, target, trace)
+            usual.origin = self._origin
             formula = self._formula if sums == "closed" else None
             return usual if formula is None else ByData(usual, formula, target)
-        return CpuKernel(self.signature, self.result, lowered, *to_c(program, trace), trace)
+        made = CpuKernel(self.signature, self.result, lowered, *to_c(program, trace), trace)
+        made.origin = self._origin
+        return made
 
     @cached_property
     def _formula(self) -> Formula | None:
@@ -149,16 +158,17 @@ class Program:
             stages.append((name, show_program(self._program(shown))))
         return stages
 
-    def to_statement(self, **formats: Format) -> Statement:
+    def to_statement(self, /, result: Format | None = None, **formats: Format) -> Statement:
         """The statement that a dense program is, over placeholders named like its parameters.
 
         Args:
+            result: how the result is stored; dense, if it is left out.
             formats: how parameters are stored; dense, if left out.
 
         Raises:
             PatternError: E709 if it is none.
         """
-        return statement_of(self.signature, self.result, formats)
+        return statement_of(self.signature, self.result, formats, result)
 
     def rewrites(self, size: int = 4) -> list[Rewrite]:
         """Every single step of the rules that applies: what it replaces, and the program after it.

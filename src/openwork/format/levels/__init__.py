@@ -7,11 +7,11 @@ from openwork.format.levels.bitmap import Bitmap
 from openwork.format.levels.chosen import Chosen
 from openwork.format.levels.compressed import Compressed
 from openwork.format.levels.dense import Dense, InnerLevel, OuterLevel
-from openwork.format.levels.hashed import Hashed
-from openwork.format.levels.key import KeyLevel, is_hashed
+from openwork.format.levels.hashed import Hashed, KeyLevel, is_hashed
 from openwork.format.levels.lengths import Lengths
 from openwork.format.levels.padded import Padded, SideBySide, Sliced
 from openwork.format.levels.permuted import Permuted
+from openwork.format.levels.prefixes import Growing, Ragged
 from openwork.format.levels.singleton import Singleton
 
 LEVELS: dict[str, Level] = {
@@ -25,6 +25,8 @@ LEVELS: dict[str, Level] = {
         Padded,
         Sliced,
         Range,
+        Ragged,
+        Growing,
         Diagonals,
         Bitmap,
         Permuted,
@@ -42,6 +44,7 @@ __all__ = [
     "Diagonals",
     "Entries",
     "Fault",
+    "Growing",
     "Hashed",
     "InnerLevel",
     "KeyLevel",
@@ -52,6 +55,7 @@ __all__ = [
     "Packed",
     "Padded",
     "Permuted",
+    "Ragged",
     "Range",
     "SideBySide",
     "Singleton",

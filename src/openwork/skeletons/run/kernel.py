@@ -14,7 +14,7 @@ from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.lower.memory import Buffer
 from openwork.skeletons.run.data import Array, as_buffers, leading, solved, wrong_count
 from openwork.skeletons.run.host import Host
-from openwork.skeletons.run.tensors import unpacked
+from openwork.skeletons.run.tensors import Origin, unpacked
 from openwork.trace import Trace
 
 
@@ -52,18 +52,20 @@ class Kernel(ABC):
     ) -> None:
         self.signature, self.result, self.lowered = signature, result, lowered
         self.source, self.trace = source, trace
+        self.origin = Origin()
 
     def __call__(self, **data: Any) -> Any:
         """The result for these arguments, by name; naturals follow from the shapes of arrays.
 
         Rows of different lengths are given one after the other in a flat array, or as a tensor;
         arrays of pairs as structured arrays (`sk.pairs`), or as tensors in a packed layout.
+        A sparse result is a tensor where the operands with its pattern are tensors.
 
         Raises:
             ShapeError: E202 to E204 if arguments do not fit their types.
             DataError: E516 if data breaks what the types assume.
         """
-        return self.bind(_keep=False, **data)()
+        return self.origin.made(self.bind(_keep=False, **data)(), data)
 
     def bind(self, *, _keep: bool = True, **data: Any) -> Bound:
         """The kernel with its data, which is checked once; call it without arguments."""
@@ -91,7 +93,8 @@ class Kernel(ABC):
                     f"there is no parameter {name}", code="E203",
                     hint=f"there are {', '.join(names)}",
                 )  # fmt: skip
-        given = unpacked(s, {k: v for k, v in data.items() if k in s.params})
+        whole = self.origin.with_pattern(data)
+        given = unpacked(s, {k: v for k, v in whole.items() if k in s.params})
         inputs: list[Array] = []
         equations: list[tuple[str, Nat, int]] = []
         for name, type in zip(s.params, s.types, strict=True):
@@ -105,7 +108,8 @@ class Kernel(ABC):
                     facts.append((name, lengths[0], array.size))
             inputs += arrays
             equations += facts
-        sizes = {k: _natural(k, v) for k, v in data.items() if k in s.nats}
+        told = {k: _natural(k, v) for k, v in data.items() if k in s.nats}
+        sizes = {**self.origin.naturals(data), **told}
         host = Host(solved(s.nats, sizes, equations), {})
         self._check(inputs, host, keep)
         return inputs, host

@@ -1,21 +1,92 @@
 """Tensors as arguments of programs of patterns: their arrays, in the types that parameters have.
 
-A sparse matrix fills several parameters: its values, or pairs, are the one that is named; arrays
+A sparse tensor fills several parameters: its values, or pairs, are the one that is named; arrays
 that lengths refer to, and coordinates named `A_crd`, are taken from it where they are not given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from openwork.errors import ShapeError
-from openwork.skeletons.language import nodes as n
-from openwork.skeletons.language.nodes import ArrayType, PairType, Signature
+from openwork.errors import PatternError, ShapeError
+from openwork.format.formats import Format
+from openwork.format.layouts import AOS
+from openwork.format.levels.base import positions
+from openwork.format.levels.width import index_dtype
+from openwork.skeletons.language.nodes import ArrayType, PairType, Scalar, Signature, Type
+from openwork.skeletons.language.stored import Typed, same_shape, typed
 from openwork.skeletons.run.data import pairs
+from openwork.tensor.create import from_arrays
 from openwork.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a program that was a statement knows of the tensors that it is called with.
+
+    `extents`: naturals that a tensor's shape tells, by the parameter that it is given for. `result`
+    is called `name`, and stored as `format`; its pattern is that of an operand, or `own`: that of
+    all `operands` together.
+    """
+
+    extents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    name: str = ""
+    format: Format | None = None
+    operands: tuple[str, ...] = ()
+    own: bool = False
+
+    def naturals(self, data: Mapping[str, Any]) -> dict[str, int]:
+        """The naturals that the shapes of tensors tell."""
+        return {
+            natural: extent
+            for name, told in self.extents.items()
+            if isinstance(data.get(name), Tensor)
+            for natural, extent in zip(told, data[name].shape, strict=True)
+        }
+
+    def _given(self, data: Mapping[str, Any]) -> list[Tensor]:
+        """The tensors whose entries make up the pattern, if all of them are given."""
+        found = [data[name] for name in self.operands if isinstance(data.get(name), Tensor)]
+        return found if len(found) == len(self.operands) else []
+
+    def with_pattern(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, and the coordinates of the result where it has a pattern of its own."""
+        tensors = self._given(data)
+        if not self.own or not tensors or f"{self.name}_crd" in data:
+            return dict(data)
+        pos, crd = _union(tensors)
+        lengths = {f"{self.name}_pos": pos, f"{self.name}_len": np.diff(pos)}
+        return {**data, f"{self.name}_crd": crd, **lengths}
+
+    def made(self, values: Any, data: Mapping[str, Any]) -> Any:
+        """The result as a tensor, if its pattern is that of tensors."""
+        tensors, format = self._given(data), self.format
+        if format is None or not tensors:
+            return values
+        pos, crd = _union(tensors) if self.own else _rows_of(tensors[0])
+        flat = values if values.dtype.names is None else values["second"].copy()
+        known = {"pos": pos, "len": np.diff(pos), "crd": crd}
+        levels = [{f.name: known[f.name] for f in level.arrays} for level in format.levels]
+        return from_arrays(format, tensors[0].shape, levels, flat, name=self.name)
+
+
+def _union(tensors: list[Tensor]) -> tuple[Any, Any]:
+    """The coordinates where any of some matrices has an entry: offsets of rows, and columns."""
+    rows, columns = tensors[0].shape
+    coords = [t.to_coo()[0].astype(np.int64) for t in tensors]
+    places = np.unique(np.concatenate([i * columns + j for i, j in coords]))
+    counts = np.bincount(places // max(columns, 1), minlength=rows)
+    return positions(counts), (places % max(columns, 1)).astype(index_dtype(columns))
+
+
+def _rows_of(tensor: Tensor) -> tuple[Any, Any]:
+    """The offsets of a matrix's rows, and its columns, as they are stored."""
+    last = tensor.__openwork_place__().host().laid_out(AOS).levels[-1]
+    return last["pos"], last["crd"]
 
 
 def unpacked(signature: Signature, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,20 +99,41 @@ def unpacked(signature: Signature, data: Mapping[str, Any]) -> dict[str, Any]:
         if value.format.is_dense:
             done[name] = value.to_numpy()
             continue
-        rows = type.element if isinstance(type, ArrayType) else None
-        storage = value.__openwork_place__().host().laid_out("AoS")
-        last = storage.levels[-1]
-        if len(storage.levels) != 2 or "crd" not in last or not isinstance(rows, ArrayType):
-            raise ShapeError(
-                f"{name} is stored as {value.format!r}, and its type is {type}", code="E202",
-                hint="a matrix in ow.CSR or ow.LIL has such a type, packed or not",
-            )  # fmt: skip
-        record = isinstance(rows.element, PairType)
-        done[name] = pairs(last["crd"], storage.values) if record else storage.values
-        done.setdefault(f"{name}_crd", last["crd"])
-        reads = [a for a in rows.length.atoms if isinstance(a, n.ToNat)]
-        for a in reads:
-            if isinstance(a.expr, n.At):
-                found = last["pos"] if len(reads) == 2 else np.diff(last["pos"])
-                done.setdefault(str(a.expr.array), found)
+        storage = value.__openwork_place__().host().laid_out(AOS)
+        known, arrays = _filled(name, type, value)
+        levels = {long: storage.levels[k][short] for long, (k, short) in known.sources.items()}
+        stored = [run.stored for run in known.runs if run.stored]
+        done[name] = storage.values
+        if _has_pairs(type):
+            last = levels[stored.pop()]
+            whole = len(last) == storage.values.size
+            done[name] = pairs(last, storage.values) if whole else (last, storage.values)
+        for array in stored:
+            done.setdefault(array, levels[array])
+        for array in known.helpers:
+            done.setdefault(arrays.get(array, array), levels[array])
     return {name: value for name, value in done.items() if name in signature.params}
+
+
+def _filled(name: str, type: Type, value: Tensor) -> tuple[Typed, dict[str, str]]:
+    """The type of a tensor's format, and what its arrays are called in a parameter's type."""
+    try:
+        known = typed(value.format.with_layout(AOS), Scalar(str(value.dtype)), name)
+    except PatternError:
+        known = None
+    arrays: dict[str, str] = {}
+    if known is not None and known.by_rows:
+        element = known.nested(known.value, len(known.runs), _has_pairs(type))
+        if same_shape(element, type, arrays):
+            return known, arrays
+    raise ShapeError(
+        f"{name} is stored as {value.format!r}, and its type is {type}", code="E202",
+        hint="sk.type_of(format) is the type that a format has",
+    )  # fmt: skip
+
+
+def _has_pairs(type: Type) -> bool:
+    """Whether values lie beside their coordinates."""
+    while isinstance(type, ArrayType):
+        type = type.element
+    return isinstance(type, PairType)
