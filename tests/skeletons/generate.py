@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -15,7 +16,17 @@ import numpy as np
 
 from openwork import skeletons as sk
 from openwork.errors import PatternError
-from openwork.skeletons.language.nodes import ArrayType, PairType, Type
+from openwork.skeletons.language.check import Checker, settled
+from openwork.skeletons.language.nodes import (
+    ArrayType,
+    Call,
+    Fn,
+    PairType,
+    Signature,
+    Type,
+    composed,
+)
+from openwork.skeletons.parse import Reader
 
 _ROW = "{toNat(o@(i+1)-o@i)}"
 PARAMS = {
@@ -28,12 +39,46 @@ PARAMS = {
 _NEEDS = {"c": "o", "R": "o", "P": "o", "L": "l"}
 
 
-def parsed(text: str) -> sk.Program:
-    """The program of an expression, with the parameters that it mentions."""
+def _headed(text: str) -> str:
+    """A text with the parameters that it mentions."""
     words = set(re.findall(r"\w+", text))
     used = words | {_NEEDS[word] for word in words if word in _NEEDS}
     head = [f"fun {name}: {type}. " for name, type in PARAMS.items() if name in used]
-    return sk.parse(f"nFun n. nFun m. {''.join(head)}{text}")
+    return f"nFun n. nFun m. {''.join(head)}{text}"
+
+
+def parsed(text: str) -> sk.Program:
+    """The program of an expression, with the parameters that it mentions."""
+    return sk.parse(_headed(text))
+
+
+@cache
+def _source(text: str) -> Type:
+    return parsed(text).result
+
+
+@cache
+def _fn(text: str) -> Fn:
+    """The function that a text means, which nobody has checked."""
+    body = Reader(_headed(f"x :>> {text}")).program().body
+    fns = list[Fn]()
+    while isinstance(body, Call):
+        fns.insert(0, body.fn)
+        body = body.arg
+    return composed(*fns)
+
+
+@cache
+def _all() -> Signature:
+    return Reader(_headed(f"{' + '.join(PARAMS)}")).program()
+
+
+def _after(type: Type, text: str) -> Type:
+    """The type of what a function makes of a value: whole programs take longer to check."""
+    checker = Checker(_all())
+    env = dict(zip(_all().params, _all().types, strict=True))
+    fn = _fn(text)
+    return settled(checker.filled(checker.applied(fn, type, env, fn)))
 
 
 SOURCES = (
@@ -72,20 +117,21 @@ def program(random: Random, cuts: int = 3) -> Case:
     """A random program of at most so many cuts: each makes the lengths below it longer."""
     while True:
         text = random.choice(SOURCES)
-        made = parsed(text)
+        type = _source(text)
         for _ in range(random.randrange(1, 6)):
             for _ in range(8):
-                longer = f"{text} :>> {_function(random, made.result, 0)}"
+                step = _function(random, type, 0)
+                longer = f"{text} :>> {step}"
                 if len(re.findall(r"split\(|slide\(", longer)) > cuts:
                     continue
                 try:
-                    made = parsed(longer)
+                    type = _after(type, step)
                 except PatternError:
                     continue
                 text = longer
                 break
-        if not _is_mixed(made.result):
-            return Case(text, made)
+        if not _is_mixed(type):
+            return Case(text, parsed(text))
 
 
 def _function(random: Random, type: Type, depth: int) -> str:

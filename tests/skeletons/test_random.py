@@ -18,10 +18,11 @@ from openwork.program.interpret.interpret import interpret
 from openwork.program.simplify.simplify import simplify
 from openwork.program.verify import verify
 from openwork.skeletons.evaluate import evaluate
-from openwork.skeletons.run.kernel import Kernel, out_of_range
+from openwork.skeletons.program import Rewrite
+from openwork.skeletons.run.kernel import Kernel, out_of_range, shaped
 
 FUZZ = int(os.environ.get("OPENWORK_FUZZ_CASES", "0"))
-INTERPRETED, PER_SEED = 200, 40  # 50 ms each; `fuzz` runs many more
+INTERPRETED, PER_SEED = 1000, 125  # about 6 ms each; `fuzz` runs many more
 K = TypeVar("K", bound=Kernel)
 SUMS = ("closed", "prefix", "loop")
 
@@ -47,11 +48,12 @@ class Interpreted(Kernel):
         if status == BROKEN_BOUND:
             raise out_of_range()
         assert status == 0
-        return self.made(made, bound)
+        return shaped(made, bound.shapes)
 
 
-def interpreted(p: sk.Program, sums: str) -> Interpreted:
-    lowered = p._lowered(sums, "cpu")
+def interpreted(p: sk.Program, sums: str = "closed", target: str = "cpu") -> Interpreted:
+    """A kernel without a compiler: loops for units of a GPU run one iteration after the other."""
+    lowered = p._lowered(sums, target)
     loops = p._program(lowered)
     verify(loops)
     kernel = Interpreted(p.signature, p.result, lowered, "", None)  # type: ignore[arg-type]
@@ -88,16 +90,24 @@ def _drawn(random: Random, make: Callable[[sk.Program], K], cuts: int = 3) -> tu
             assert error.code == "E710", case  # joined rows have no index
 
 
-def _run(seed: int, count: int, cuts: int = 3) -> None:
-    random = Random(seed)
-    for k in range(count):
-        case, kernel = _drawn(random, lambda p, k=k: interpreted(p, SUMS[k % 3]), cuts)  # type: ignore[misc]
-        _check(case, kernel, data(random))
+def _run(seed: int, count: int, cuts: int = 3) -> set[str]:
+    """So many programs, one in eight of them for a GPU."""
+    random, seen = Random(seed), set[str]()
+    while len(seen) < count:
+        k = len(seen)
+        ways = (SUMS[k % 3], "cuda-emulated" if k % 8 == 5 else "cpu")
+        # Each cut makes lengths longer, and a program with three takes four times as long.
+        most = cuts if k % 5 == 0 else min(cuts, 1)
+        case, kernel = _drawn(random, lambda p, ways=ways: interpreted(p, *ways), most)  # type: ignore[misc]
+        if case.text not in seen:
+            _check(case, kernel, data(random))
+            seen.add(case.text)
+    return seen
 
 
 @pytest.mark.parametrize("seed", range(INTERPRETED // PER_SEED))
 def test_interpreted(seed: int) -> None:
-    _run(seed, PER_SEED)
+    assert len(_run(seed, PER_SEED)) == PER_SEED
 
 
 CENTERED = "fun(r => r :>> reduce(+, 0) :>> fun(s => r :>> map(fun(e => e - s))))"
@@ -125,17 +135,12 @@ def test_many_interpreted() -> None:
     _run(1000, FUZZ, cuts=8)
 
 
-def test_compiled() -> None:
+@pytest.mark.parametrize(("target", "count"), [("cpu", 10), ("cuda-emulated", 6)])
+def test_compiled(target: str, count: int) -> None:
+    """A part of them as C and as CUDA."""
     random = Random(5)
-    for k in range(15):
-        case, kernel = _drawn(random, lambda p, k=k: p.compile(sums=SUMS[k % 3]))  # type: ignore[misc]
-        _check(case, kernel, data(random))
-
-
-def test_under_the_emulator() -> None:
-    random = Random(6)
-    for _ in range(10):
-        case, kernel = _drawn(random, lambda p: p.compile(target="cuda-emulated"))
+    for k in range(count):
+        case, kernel = _drawn(random, lambda p, k=k: p.compile(target, SUMS[k % 3]))  # type: ignore[misc]
         _check(case, kernel, data(random))
 
 
@@ -146,20 +151,36 @@ def test_printed_programs_are_read_back() -> None:
         assert sk.parse(made.text) == made
 
 
+UNITS = ("Global", "Workgroup", "Local", "Warp", "Lane")
+STEPS = 12  # of each program
+
+
+def _target(step: Rewrite) -> str:
+    return "cuda-emulated" if any(f"map{unit}(" in step.after for unit in UNITS) else "cpu"
+
+
+def _parallel(step: Rewrite) -> bool:
+    return step.rule in ("mapGlobal", "mapWorkgroup", "mapLocal")
+
+
 def test_rewrites_keep_types_and_meaning() -> None:
-    random, seen = Random(9), set[str]()
-    for _ in range(16):
-        case, given = program(random), data(random)
-        for step in case.program.rewrites(size=2):
+    """Each step is interpreted, and of those for a GPU one in 25 runs under the emulator."""
+    random, seen, on_gpu = Random(9), set[str](), 0
+    for _ in range(24):
+        case, given = program(random, cuts=2), data(random)
+        steps = case.program.rewrites(size=2)
+        for step in random.sample(steps, min(STEPS, len(steps))):
             assert step.program.result == case.program.result
             seen.add(step.rule)
-            if any(unit in step.after for unit in ("Global", "Work", "Local", "Warp", "Lane")):
-                continue
             again = Case(f"{case}\n{step}", step.program)
             try:
-                kernel = interpreted(step.program, "closed")
+                kernel: Kernel = interpreted(step.program, "closed", _target(step))
             except PatternError as error:
                 assert error.code in ("E708", "E710"), again  # a reduction in order around
                 continue
             _check(again, kernel, given)
+            on_gpu += _parallel(step)
+            if _parallel(step) and on_gpu % 25 == 1:
+                _check(again, step.program.compile("cuda-emulated"), given)
     assert len(seen) >= 12
+    assert on_gpu > 50

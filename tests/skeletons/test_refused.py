@@ -52,6 +52,13 @@ ILL_TYPED = {
     # naturals
     "x :>> split(0)": "E707", "x :>> slide(0)": "E707", "x :>> slide(2, 0)": "E707",
     "generate(toNat(s), nFun(i => 1))": "E707", "generate(toNat(x), nFun(i => 1))": "E707",
+    # sums that may go down
+    "generate(n, nFun(i => nat(sum(k, n, m, k))))": "E707", "x :>> split(1 + sum(k, 2, 1, k))":
+    "E707", "generate(n, nFun(i => nat(sum(k, i, m, k))))": "E707", "nat(sum(k, 0 - 1, n, k))":
+    "E707", "generate(n, nFun(i => nat(sum(k, i, n, sum(l, k, 3, l)))))": "E707",
+    "(x : [float]_{m + sum(k, m, n, 1)})": "E707",
+    "generate(sum(l, toNat(o@0), n, 1), nFun(i => i))": "E707",
+    "x :>> fun(r: [float]_{m + sum(k, m, n, 1)} => r)": "E707",
     # arrays are not reduced
     "A :>> reduce(+, 0)": "E710", "A :>> reduceSeq(fun(a => fun(r => a)), 0)": "E710",
 }  # fmt: skip

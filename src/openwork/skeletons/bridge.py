@@ -22,6 +22,7 @@ from openwork.skeletons.formulas import refuse
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.names import tidied
 from openwork.skeletons.language.nodes import ArrayType, Expr, Nat, Scalar, Signature, Type
+from openwork.skeletons.matrices import leaf_of, rows_of
 from openwork.skeletons.program import Program
 from openwork.tensor.statement import Statement
 
@@ -150,8 +151,10 @@ class _FromStatement:
             if isinstance(a, index.Access) and a.tensor.name in self.sparse and a not in held:
                 if a.vars[-1] != e.var or a.vars[0] not in env:
                     continue
-                if not isinstance(without(e.expr, [a]), index.Absent):
-                    refuse(f"{e.expr} is more than nothing where {a} has no entry")
+                left = without(e.expr, [a])
+                if not (isinstance(left, index.Absent) and
+                        left.value == e.op.identity_of(left.typed)):  # fmt: skip
+                    refuse(f"{e} is more than nothing where {a} has no entry")
                 entry = n.Var(f"e_{e.var.name}")
                 inner = self.expr(
                     e.expr, {**env, e.var: n.Part(entry, 1)}, {**held, a: n.Part(entry, 2)}
@@ -211,11 +214,11 @@ def format_of(type: object) -> Format:
     known = as_type(type)
     if isinstance(known, n.PairType):
         one, other = known.first, known.second
-        found = _rows_of(one), _rows_of(other)
-        if found[0] is not None and found[0] == found[1] and _leaf(one) == Scalar("int32"):
+        found = _rows(one), _rows(other)
+        if found[0] is not None and found[0] == found[1] and leaf_of(one) == Scalar("int32"):
             return found[0]
     elif isinstance(known, ArrayType):
-        found_format, leaf = _rows_of(known), _leaf(known)
+        found_format, leaf = _rows(known), leaf_of(known)
         packed = isinstance(leaf, n.PairType) and leaf.first == Scalar("int32")
         if found_format is not None and packed and isinstance(leaf, n.PairType):
             tiles = _tiles(leaf.second)
@@ -228,10 +231,9 @@ def format_of(type: object) -> Format:
     refuse(f"{known} is the type of no format", "[[T]_m]_n, rows of (int, T) by offsets or lengths")
 
 
-def _leaf(type: Type) -> Type:
-    while isinstance(type, ArrayType):
-        type = type.element
-    return type
+def _rows(type: Type) -> Format | None:
+    found = rows_of(type)
+    return None if found is None else found[0]
 
 
 def _dense_order(type: Type) -> int | None:
@@ -249,22 +251,3 @@ def _tiles(type: Type) -> tuple[int, int] | None:
             if high.constant and wide.constant:
                 return high.constant, wide.constant
     return None
-
-
-def _rows_of(type: Type) -> Format | None:
-    """CSR or LIL, by the lengths of the rows."""
-    if not isinstance(type, ArrayType) or not type.var or not isinstance(type.element, ArrayType):
-        return None
-    length, i = type.element.length, n.named(type.var)
-    reads = [a.expr for a in length.atoms if isinstance(a, n.ToNat) and isinstance(a.expr, n.At)]
-    names = {str(e.array) for e in reads}
-    if len(names) != 1:
-        return None
-    (name,) = names
-
-    def at(k: Nat) -> Nat:
-        return n.to_nat(n.At(n.Var(name), n.OfNat(k)))
-
-    if length == at(i + 1) - at(i):
-        return CSR
-    return LIL if length == at(i) else None

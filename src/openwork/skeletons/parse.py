@@ -58,12 +58,14 @@ def parse(text: str) -> Program:
     """
     for symbol, ascii in _SYMBOLS.items():
         text = text.replace(symbol, ascii)
-    reader = _Reader(text)
+    reader = Reader(text)
     signature = reader.program()
     return Program(tidied(signature))
 
 
-class _Reader:
+class Reader:
+    """Reads a program, and checks nothing but its grammar and its names."""
+
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.tokens = self._tokens()

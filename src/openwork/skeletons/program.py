@@ -12,7 +12,8 @@ from openwork.pipeline import to_c
 from openwork.program import nodes as p
 from openwork.program.show import show_program
 from openwork.program.verify import verify
-from openwork.skeletons.formulas import statement_of
+from openwork.skeletons.by_data import ByData
+from openwork.skeletons.formulas import Formula, statement_of
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.check import HOLE, Checker
 from openwork.skeletons.language.names import tidied
@@ -20,9 +21,10 @@ from openwork.skeletons.language.nodes import Signature, Type
 from openwork.skeletons.lower.lower import Lowering
 from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.lower.units import nests
-from openwork.skeletons.rules import RULES, for_gpu, rewritten
+from openwork.skeletons.rules import RULES, for_gpu, has_units, rewritten
+from openwork.skeletons.run.cpu import CpuKernel
 from openwork.skeletons.run.gpu import GpuKernel
-from openwork.skeletons.run.kernel import CpuKernel, Kernel
+from openwork.skeletons.run.kernel import Kernel
 from openwork.tensor.statement import Statement
 from openwork.trace import Trace
 
@@ -82,6 +84,8 @@ class Program:
 
         Args:
             target: "cpu", "cuda", or "cuda-emulated".
+                On a GPU a program without units that is a statement gets the schedule that index
+                notation chooses by the data of each `bind`, and others get `with_units()`.
             sums: how sums of lengths are removed: "closed" forms where there are any, "prefix" sums
                 that the host computes, or a "loop" wherever one is needed. What has no closed form
                 gets prefix sums, and what these cannot express a loop.
@@ -102,8 +106,23 @@ class Program:
         for note in lowered.notes:
             trace.decide(note)
         if target != "cpu":
-            return GpuKernel(self.signature, self.result, lowered, program, target, trace)
+            usual = GpuKernel(self.signature, self.result, lowered, program, target, trace)
+            formula = self._formula if sums == "closed" else None
+            return usual if formula is None else ByData(usual, formula, target)
         return CpuKernel(self.signature, self.result, lowered, *to_c(program, trace), trace)
+
+    @cached_property
+    def _formula(self) -> Formula | None:
+        """The program as a statement, if it is one, and has no units of its own."""
+        if has_units(self.signature.body):
+            return None
+        made = Formula(self.signature, self.result)
+        try:
+            made.statement({})
+        except PatternError:
+            return None
+        known = made.columns.keys() == made.matrices.keys()  # else nothing tells the columns
+        return made if known else None
 
     def __call__(self, **data: Any) -> Any:
         """The result for this data, on the CPU."""
@@ -162,17 +181,17 @@ class Program:
 
     def _lowered(self, sums: str, target: str, spelled: str = "") -> Lowered:
         gpu = target != "cpu"
-        signature = self._for_gpu() if gpu else self.signature
+        signature = self.with_units().signature if gpu else self.signature
         work = Lowering(signature, self.result, sums, gpu, spelled)
         return work.lowered()
 
-    def _for_gpu(self) -> Signature:
-        """The program with units, if it has none."""
-        made = tidied(replace(self.signature, body=for_gpu(self.signature.body)))
+    def with_units(self) -> Program:
+        """The program with units of a GPU, if it has none: a warp for each row with a sum."""
         try:
-            return made if Checker(made).program() == self.result else self.signature
+            made = Program(tidied(replace(self.signature, body=for_gpu(self.signature.body))))
         except PatternError:
-            return self.signature
+            return self
+        return made if made.result == self.result else self
 
     def _program(self, lowered: Lowered) -> p.Program:
         arguments = [

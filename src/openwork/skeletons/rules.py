@@ -215,10 +215,15 @@ def _source(node: Node) -> Node | None:
 ROWS_PER_WORKGROUP, LANES, THREADS = 8, 32, 256
 
 
+def has_units(body: Expr) -> bool:
+    """Whether some map is parallel already."""
+    return any(isinstance(f, n.Map) and f.how not in ("", "Seq") for f in n.walk_all(body))
+
+
 def for_gpu(body: Expr) -> Expr:
     """A program without units for a GPU: a warp for each row with a sum, else a thread for each
     element; sums of everything by the threads of one block."""
-    if any(isinstance(f, n.Map) and f.how not in ("", "Seq") for f in n.walk_all(body)):
+    if has_units(body):
         return body
     chain, wrap = _pipeline(body)
     done: list[Fn] = []

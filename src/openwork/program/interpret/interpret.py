@@ -2,8 +2,9 @@
 
 It is slow and has the semantics of the C text, but checks bounds of every access, reads of
 uninitialized memory, overflow of int64 index arithmetic, and the promises of loops: the iterations
-of a `simd` loop and the parts of a parallel one run in a random order, and no part may access what
-another has written. A violation is an `InternalError` that names the array.
+of a `simd` loop, or of one for units of a GPU, and the parts of a parallel one run in a random
+order, and no part may access what another has written. A violation is an `InternalError` that names
+the array.
 """
 
 from __future__ import annotations
@@ -177,9 +178,10 @@ class _Statements:
 
     def _for(self, s: p.For) -> Action:
         begin, end, body, var = self.m.index(s.begin), self.m.index(s.end), self.stmt(s.body), s.var
+        step = self.m.index(p.Value(1) if s.step is None else s.step)
 
         def shuffled() -> None:
-            order = list(range(begin(), end()))
+            order = list(range(begin(), end(), step()))
             self.m.random.shuffle(order)
             for self.m.scalars[var.name] in order:
                 body()
@@ -189,9 +191,9 @@ class _Statements:
             while at < end():  # evaluated again each time, as in C
                 self.m.scalars[var.name] = at
                 body()
-                at += 1
+                at += step()
 
-        return shuffled if s.simd else lambda: _until_left(run)
+        return shuffled if s.simd or s.by is not None else lambda: _until_left(run)
 
     def _sum_lanes(self, name: p.Name, array: p.Array, count: int) -> Action:
         """Add the elements in order; C may choose another one."""

@@ -28,7 +28,7 @@ from openwork.skeletons.language.nodes import (
     names_of,
     nat,
     substituted,
-    summed,
+    sum_over,
     walk_all,
 )
 from openwork.tree import Node
@@ -41,6 +41,8 @@ def mentions(node: Node, name: str) -> bool:
 
 def closed(value: Nat) -> Nat:
     """A natural whose sums have closed forms, as far as there are any."""
+    if not any(isinstance(a, Sum) for a in walk_all(value)):
+        return value
 
     def change(node: Node) -> Node:
         new = changed(node, change)
@@ -72,12 +74,8 @@ def closed_sum(s: Sum) -> Nat:
         inner = tuple(a for a in monomial if mentions(a, s.var))
         free = Nat(((tuple(a for a in monomial if a not in inner), times),))
         body = Nat(((inner, 1),))
-        total += free * _renamed(s, body)
+        total += free * sum_over(s.var, s.low, s.high, body)
     return total
-
-
-def _renamed(s: Sum, body: Nat) -> Nat:
-    return summed(s.low, s.high, lambda k: _at(body, s.var, k))
 
 
 def _at(value: Nat, var: str, index: Nat) -> Nat:
@@ -230,6 +228,37 @@ def _is_natural(a: Atom, bounds: Mapping[str, Nat], facts: Sequence[Nat], tries:
                 and proves(nat(0), body, inner, facts, tries - 1)
             )
     return False
+
+
+def falling_sum(value: Nat, bounds: Mapping[str, Nat], facts: Sequence[Nat] = ()) -> Sum | None:
+    """A sum in a natural of which nothing proves that it goes up: `0 <= low <= high`.
+
+    Closed forms are those of such sums: for others they would be less than no terms.
+    """
+
+    def within(part: Nat, *more: Nat, **inner: Nat) -> Sum | None:
+        return falling_sum(part, {**bounds, **inner}, (*facts, *more))
+
+    for a in value.atoms:
+        found = None
+        match a:
+            case Sum(var=var, low=low, high=high, body=body):
+                if not (proves(nat(0), low, bounds, facts) and proves(low, high, bounds, facts)):
+                    return a
+                mine = atom(Named(var))
+                found = within(low) or within(high) or within(body, mine - low, **{var: high})
+            case Choice(condition=c, then=then, otherwise=otherwise):
+                (_, holds), (_, fails) = _cases(a)
+                found = within(c.left) or within(c.right)
+                found = found or within(then, holds) or within(otherwise, fails)
+            case Quotient(left=left, right=right):
+                found = within(left) or within(right)
+            case ToNat(expr=expr):
+                inside = (part for part in walk_all(expr) if isinstance(part, Nat))
+                found = next(filter(None, map(within, inside)), None)
+        if found is not None:
+            return found
+    return None
 
 
 def _cases(a: Choice) -> tuple[tuple[Nat, Nat], tuple[Nat, Nat]]:

@@ -14,7 +14,13 @@ from typing import cast
 from openwork.algebra.types import SUPPORTED, Kind
 from openwork.errors import OpenworkError, PatternError, Span
 from openwork.skeletons.language import nodes as n
-from openwork.skeletons.language.algebra import closed, difference, mentions, proves
+from openwork.skeletons.language.algebra import (
+    closed,
+    difference,
+    falling_sum,
+    mentions,
+    proves,
+)
 from openwork.skeletons.language.nodes import (
     ArrayType,
     Expr,
@@ -211,6 +217,14 @@ class Checker:
                     self.refuse(f"toNat needs an integer, not {found}", "E707", str(node))
         if (value.constant or 0) < 0:
             self.refuse(f"{value} is no natural, in the type of {name}", "E707", str(value))
+        falling = falling_sum(value, self.bounds)
+        if falling is not None:
+            low, high = falling.low, falling.high
+            self.refuse(
+                f"cannot show that 0 <= {low} <= {high}, from where to where {falling} goes, "
+                f"in the type of {name}", "E707", str(falling),
+                f"up to ({low} < {high} ? {high} : {low}), which never is below {low}",
+            )  # fmt: skip
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -257,6 +271,7 @@ class Checker:
                 return n.array_type(self.infer(body, env), length, var)
             case n.Noted(expr=inner, type=type):
                 found = self.infer(inner, env)
+                self.well_formed(type, env, "an annotation")
                 self.expect(found, type, "an annotation does not fit", e)
                 return type
             case n.Call(fn=fn, arg=arg):
@@ -329,6 +344,7 @@ class Checker:
         match fn:
             case n.Fun(param=param, body=body, type=type):
                 if type is not None:
+                    self.well_formed(type, env, param)
                     self.expect(arg, type, f"{param} is annotated otherwise", at)
                     arg = type
                 if isinstance(body, Fn):

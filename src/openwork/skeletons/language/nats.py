@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
+from operator import is_
 from typing import Any
 
 from openwork.tree import Node, children, map_children
@@ -41,12 +42,19 @@ class Nat(Node):
     def __add__(self, other: Nat | int) -> Nat:
         if not isinstance(other, Nat | int):
             return NotImplemented
-        return _gathered([*self.terms, *nat(other).terms])
+        more = nat(other).terms
+        if not (self.terms and more):
+            return Nat(self.terms or more)
+        return _gathered([*self.terms, *more])
 
     def __mul__(self, other: Nat | int) -> Nat:
         if not isinstance(other, Nat | int):
             return NotImplemented
-        pairs = [(a, m, b, n) for a, m in self.terms for b, n in nat(other).terms]
+        others = nat(other)
+        if others.constant is not None:
+            factor = others.constant
+            return Nat(tuple([(a, m * factor) for a, m in self.terms] if factor else ()))
+        pairs = [(a, m, b, n) for a, m in self.terms for b, n in others.terms]
         return _gathered([(_product(a, b), m * n) for a, m, b, n in pairs])
 
     __radd__ = __add__
@@ -90,8 +98,12 @@ class Nat(Node):
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
-        """The atoms of all monomials, each once."""
-        return tuple(dict.fromkeys(a for monomial, _ in self.terms for a in monomial))
+        """The atoms of all monomials, each once; cached on the node."""
+        known: tuple[Atom, ...] | None = self.__dict__.get("_atoms")
+        if known is None:
+            found = dict.fromkeys(a for monomial, _ in self.terms for a in monomial)
+            known = self.__dict__["_atoms"] = tuple(found)
+        return known
 
     def __str__(self) -> str:
         first = sorted(self.terms, key=lambda term: (term[1] < 0, not term[0]))
@@ -192,6 +204,8 @@ def named(name: str) -> Nat:
 
 
 def _product(one: Monomial, other: Monomial) -> Monomial:
+    if not (one and other):
+        return one or other
     return tuple(sorted((*one, *other), key=lambda a: a.key))
 
 
@@ -200,6 +214,8 @@ def _gathered(terms: Iterable[tuple[Monomial, int]]) -> Nat:
     for monomial, times in terms:
         found[monomial] = found.get(monomial, 0) + times
     left = [(m, n) for m, n in found.items() if n]
+    if len(left) < 2:
+        return Nat(tuple(left))
     return Nat(tuple(sorted(left, key=lambda term: [a.key for a in term[0]])))
 
 
@@ -293,16 +309,20 @@ def lesser(one: Nat | int, other: Nat | int) -> Nat:
 
 
 def summed(low: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
-    """A sum as it stands, whose variable has a name that follows from the rest of it."""
+    """A sum as it stands: of `body(k)` for `k` from `low` up to `high`, which is excluded."""
     mine = f"${next(_SUMS)}"
-    inner = body(named(mine))
-    if not inner.terms:
-        return inner
-    taken = names_of(inner) | {a.var for a in walk_all(inner) if isinstance(a, Sum)}
-    var = "k'"  # which no user writes
-    while var in taken:
-        var += "'"
-    return atom(Sum(var, low, high, _renamed(inner, mine, var)))
+    return sum_over(mine, low, high, body(named(mine)))
+
+
+def sum_over(var: str, low: Nat, high: Nat, body: Nat) -> Nat:
+    """A sum over a variable, which gets a name that follows from the rest: equal sums are equal."""
+    if not body.terms:
+        return body
+    taken = (names_of(body) - {var}) | {a.var for a in walk_all(body) if isinstance(a, Sum)}
+    name = "k'"  # which no user writes
+    while name in taken:
+        name += "'"
+    return atom(Sum(name, low, high, body if name == var else _renamed(body, var, name)))
 
 
 def _renamed(value: Nat, old: str, new: str) -> Nat:
@@ -331,6 +351,9 @@ def changed(node: Node, change: Callable[[Node], Node]) -> Node:
         terms: list[tuple[Monomial, int]] = []
         for monomial, times in node.terms:
             parts = [table[a] for a in monomial]
+            if all(map(is_, parts, monomial)):
+                terms.append((monomial, times))
+                continue
             alone = sorted((a for a in parts if isinstance(a, Atom)), key=lambda a: a.key)
             made = Nat(((tuple(alone), times),))
             for part in parts:

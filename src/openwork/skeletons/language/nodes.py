@@ -33,6 +33,7 @@ from openwork.skeletons.language.nats import (
     names_of as names_of,
     nat as nat,
     remainder as remainder,
+    sum_over as sum_over,
     summed as summed,
     walk_all as walk_all,
 )
@@ -329,10 +330,12 @@ def mentioned(node: Node) -> frozenset[str]:
 
 
 def _with_another_sum(s: Sum, nats: Mapping[str, Nat], exprs: Mapping[str, Expr]) -> Nat:
-    ends = [cast(Nat, substituted(end, nats, exprs)) for end in (s.low, s.high)]
-    return summed(
-        ends[0], ends[1], lambda k: cast(Nat, substituted(s.body, {**nats, s.var: k}, exprs))
-    )
+    low, high = (cast(Nat, substituted(end, nats, exprs)) for end in (s.low, s.high))
+    if s.var in nats or any(s.var in mentioned(v) for v in (*nats.values(), *exprs.values())):
+        return summed(
+            low, high, lambda k: cast(Nat, substituted(s.body, {**nats, s.var: k}, exprs))
+        )
+    return sum_over(s.var, low, high, cast(Nat, substituted(s.body, nats, exprs)))
 
 
 def _with_another_variable(type: ArrayType, nats: Mapping[str, Nat]) -> ArrayType:

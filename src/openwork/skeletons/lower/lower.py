@@ -181,7 +181,7 @@ class Lowering:
             self.probing -= 1
         if not mentions(one, var):
             return one * high
-        whole = n.summed(nat(0), high, lambda k: cast(Nat, n.substituted(one, {var: k})))
+        whole = n.sum_over(var, nat(0), high, one)
         if self.spelled == "sums":
             return whole
         pieces = pieces_before(whole, within=high != count)

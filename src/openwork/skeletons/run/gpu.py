@@ -21,7 +21,7 @@ from openwork.runtime.gpu.steps import Device, Run
 from openwork.runtime.host.launch import BoundBroken
 from openwork.skeletons.language.nodes import Signature, Type
 from openwork.skeletons.lower.lowered import Lowered
-from openwork.skeletons.run.kernel import Bound, Kernel, out_of_range
+from openwork.skeletons.run.kernel import Bound, Kernel, out_of_range, shaped
 from openwork.trace import Trace
 
 _DEVICES: dict[str, type[Device]] = {"cuda": Cuda, "cuda-emulated": Emulator}
@@ -103,7 +103,7 @@ class GpuKernel(Kernel):
             self._device.download(memory)[: count * b.dtype.itemsize].view(b.dtype)
             for b, count, memory in zip(self.lowered.outputs, bound.counts, outputs, strict=True)
         ]
-        return self.made(whole, bound)
+        return shaped(whole, bound.shapes)
 
 
 def _viewed(array: Any, type: str) -> Any:

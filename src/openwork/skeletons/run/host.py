@@ -114,32 +114,34 @@ class Host:
     def count(self, type: Type, path: tuple[int, ...], name: str) -> int:
         """How many records a value has in one of its buffers; every length is checked."""
         at: dict[str, Any] = {}
-        places = 1
+        places, each = 1, 1  # rows that may differ, and the elements that each has all over
         while not is_record(type):
             if isinstance(type, n.PairType):
                 type, path = (type.first if path[0] == 1 else type.second), path[1:]
                 continue
             array = cast(ArrayType, type)
-            lengths = self.nat(array.length, at) + np.zeros(places, _INT)
-            if places and lengths.min() < 0:
+            lengths = np.asarray(self.nat(array.length, at))
+            if places and lengths.min(initial=0) < 0:
                 where = int(np.argmin(lengths))
                 raise DataError(
-                    f"row {where} of {name} has {lengths[where]} elements: "
+                    f"row {where} of {name} has {lengths.flat[where]} elements: "
                     f"{array.length} must not be negative",
                     code="E516",
                     hint="offsets must not fall",
                 )
-            if is_record(array.element):
-                return int(lengths.sum())
-            at = {key: np.repeat(value, lengths) for key, value in at.items()}
-            before = np.cumsum(lengths) - lengths
+            type = array.element
+            if not array.var and not lengths.ndim:
+                each *= int(lengths)
+                continue
+            lengths = np.broadcast_to(lengths, (places,))
             total = int(lengths.sum())
-            var = array.var or "?"
-            at = {**at, var: np.arange(total) - np.repeat(before, lengths)}
-            type, places = array.element, total
-            if not array.var:
-                at.pop("?", None)
-        return places
+            if not is_record(type):
+                at = {key: np.repeat(value, lengths) for key, value in at.items()}
+                if array.var:
+                    before = np.cumsum(lengths) - lengths
+                    at[array.var] = np.arange(total) - np.repeat(before, lengths)
+            places = total
+        return places * each
 
     def begins_at_zero(self, name: str) -> None:
         """The first element of offsets is 0."""

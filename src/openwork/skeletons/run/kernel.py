@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import DataError, ShapeError
-from openwork.program.nodes import Program
-from openwork.render.c.c import render
-from openwork.runtime.host.launch import BoundBroken, Executable
-from openwork.runtime.host.library import load
-from openwork.runtime.memory import address, allocate
-from openwork.skeletons.language.algebra import closed
-from openwork.skeletons.language.nodes import Nat, Signature, Type, nat, summed
+from openwork.skeletons.language.nodes import Nat, Signature, Type
 from openwork.skeletons.lower.lowered import Lowered
-from openwork.skeletons.lower.memory import Buffer, size
+from openwork.skeletons.lower.memory import Buffer
 from openwork.skeletons.run.data import Array, as_buffers, leading, solved, wrong_count
 from openwork.skeletons.run.host import Host
 from openwork.skeletons.run.tensors import unpacked
@@ -35,13 +29,19 @@ class Bound:
         self.kernel, self.inputs, self.host, self.extra = kernel, inputs, host, extra
         host.pieces_have_elements(kernel.signature)
         self.sizes = [int(host.sizes[name]) for name in kernel.signature.nats]
-        self.counts = [kernel.count(b, host) for b in kernel.lowered.outputs]
+        self.counts = [
+            host.count(kernel.result, b.path, "the result") for b in kernel.lowered.outputs
+        ]
         self.shapes = [kernel.shape(b, host) for b in kernel.lowered.outputs]
         self.ready = kernel.prepared(self)
 
     def __call__(self) -> Any:
         """The result."""
         return self.kernel.run(self)
+
+    def explain(self) -> str:
+        """The decisions that were made, those that depend on the data included."""
+        return self.kernel.explained(self)
 
 
 class Kernel(ABC):
@@ -51,7 +51,7 @@ class Kernel(ABC):
         self, signature: Signature, result: Type, lowered: Lowered, source: str, trace: Trace
     ) -> None:
         self.signature, self.result, self.lowered = signature, result, lowered
-        self.source, self._trace = source, trace
+        self.source, self.trace = source, trace
 
     def __call__(self, **data: Any) -> Any:
         """The result for these arguments, by name; naturals follow from the shapes of arrays.
@@ -73,7 +73,15 @@ class Kernel(ABC):
 
     def explain(self) -> str:
         """The decisions that were made, in order."""
-        return "\n".join(["decisions:", *(f"  {each}" for each in self._trace.decisions)])
+        return "\n".join(["decisions:", *(f"  {each}" for each in self.trace.decisions)])
+
+    def explained(self, bound: Bound) -> str:
+        """The decisions for a call."""
+        return self.explain()
+
+    def decide(self, told: str) -> None:
+        """Add a decision."""
+        self.trace.decide(told)
 
     def _checked(self, data: Mapping[str, Any], keep: bool) -> tuple[list[Array], Host]:
         s, names = self.signature, (*self.signature.params, *self.signature.nats)
@@ -124,28 +132,10 @@ class Kernel(ABC):
         for fact in low.indices:
             host.in_range(fact, *named[fact.buffer])
 
-    def count(self, buffer: Buffer, host: Host) -> int:
-        """How many records a buffer of the result has."""
-
-        def total(_: Nat, high: Nat, body: Any) -> Nat:
-            return closed(summed(nat(0), high, body))
-
-        return int(host.nat(size(self.result, buffer.path, total)))
-
     def shape(self, buffer: Buffer, host: Host) -> tuple[int, ...] | None:
         """The shape of an array of the result; None for rows of different lengths."""
         lengths, regular = leading(self.result, buffer.path)
         return tuple(int(host.nat(length)) for length in lengths) if regular else None
-
-    def made(self, arrays: Sequence[Array], bound: Bound) -> Any:
-        """The result as the user gets it."""
-        shaped: list[Any] = []
-        for shape, array in zip(bound.shapes, arrays, strict=True):
-            if shape is None or len(shape) == 1:
-                shaped.append(array)
-            else:
-                shaped.append(array.reshape(shape) if shape else array[0])
-        return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
     @abstractmethod
     def prepared(self, bound: Bound) -> Any:
@@ -156,44 +146,15 @@ class Kernel(ABC):
         """The result of a call."""
 
 
-class CpuKernel(Kernel):
-    """A program as C."""
-
-    def __init__(
-        self, signature: Signature, result: Type, lowered: Lowered, program: Program, source: str,
-        trace: Trace,
-    ) -> None:  # fmt: skip
-        super().__init__(signature, result, lowered, source, trace)
-        self._executable = Executable(program, load(source).kernel)
-        self.program = program
-
-    @property
-    def shown(self) -> str:
-        """The source to read."""
-        return render(self.program, words=self.program.words)
-
-    def prepared(self, bound: Bound) -> tuple[list[int], float]:
-        low = self.lowered
-        pointers = [address(a) for a in bound.extra]
-        for b, a in zip(low.inputs, bound.inputs, strict=True):
-            pointers += [address(a)] * len(b.fields)
-        work = float(sum(a.size for a in bound.inputs) + sum(bound.counts))
-        return pointers, work
-
-    def run(self, bound: Bound) -> Any:
-        pointers, work = bound.ready
-        outputs = [
-            allocate(count, b.dtype)
-            for b, count in zip(self.lowered.outputs, bound.counts, strict=True)
-        ]
-        mine = [
-            address(a) for b, a in zip(self.lowered.outputs, outputs, strict=True) for _ in b.fields
-        ]
-        try:
-            self._executable.run((*pointers, *mine), bound.sizes, work, 0)
-        except BoundBroken:
-            raise out_of_range() from None
-        return self.made(outputs, bound)
+def shaped(arrays: Sequence[Array], shapes: Sequence[tuple[int, ...] | None]) -> Any:
+    """The result as the user gets it: arrays of these shapes, flat ones where there is none."""
+    made: list[Any] = []
+    for shape, array in zip(shapes, arrays, strict=True):
+        if shape is None or len(shape) == 1:
+            made.append(array)
+        else:
+            made.append(array.reshape(shape) if shape else array[0])
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def out_of_range() -> DataError:
