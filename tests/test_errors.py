@@ -436,8 +436,8 @@ def test_a_format_that_contradicts_itself() -> None:
 
 @provokes("E402")
 def test_an_element_type_that_does_not_exist() -> None:
-    with refused("E402", ow.FormatError, "no element type float16", hint="float32"):
-        ow.empty(3, dtype="float16")
+    with refused("E402", ow.FormatError, "no element type float128", hint="float16"):
+        ow.empty(3, dtype="float128")
 
 
 @provokes("E403")

@@ -20,6 +20,7 @@ from openwork.loops.schedule.machines import Cpu, Gpu
 from openwork.loops.schedule.statistics import Statistics
 from openwork.loops.schedule.strides import in_strides
 from openwork.loops.verify import verify_loops
+from openwork.program.chains import in_chains
 from openwork.program.device.batches import with_batches
 from openwork.program.device.block_copies import with_block_copies
 from openwork.program.device.host import on_device, with_statuses, without_unread
@@ -167,6 +168,7 @@ def to_c(program: Program, trace: Trace) -> tuple[Program, str]:
     """A program to its final form, and to C."""
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("vectorized.c", vectorize, program, trace)
+    program = _pass("chains.c", in_chains, program, trace)
     program = _pass("tidied.c", tidy, program, trace)
     return program, trace.run(
         "kernel.c", lambda: render(program), lambda _: render(program, words=program.words)

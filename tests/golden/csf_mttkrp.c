@@ -106,7 +106,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           if (*stop) break;
           const int64_t i = A_crd1[pA1];
           int64_t l_tile = 0;
-          vector_narrow_float64 R_sums4[4 / LANES_narrow_float64];
+          vector_narrow_float64 R_sums4[8 / LANES_narrow_float64];
 #pragma GCC unroll 4
           for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
             R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
@@ -114,8 +114,39 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           // stored k of X
           for (int64_t pA2 = A_pos2[pA1]; pA2 < A_pos2[pA1 + 1]; pA2++) {
             const int64_t j = A_crd2[pA2];
+            int64_t pA3_rest = A_pos3[pA2];
+            if (A_pos3[pA2 + 1] - A_pos3[pA2] >= 16) {
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[(l_tile_at + 4) / LANES_narrow_float64] = -(vector_narrow_float64){0};
+              }
+              pA3_rest = A_pos3[pA2 + 1] - (A_pos3[pA2 + 1] - A_pos3[pA2]) % 2;
+              // in two chains of additions
+              for (int64_t pA3_pair = 0; pA3_pair < (A_pos3[pA2 + 1] - A_pos3[pA2]) / 2; pA3_pair++) {
+#pragma GCC unroll 2
+                for (int64_t pA3_chain = 0; pA3_chain < 2; pA3_chain++) {
+                  const int64_t pA3 = A_pos3[pA2] + pA3_pair * 2 + pA3_chain;
+                  const int64_t k = A_crd3[pA3];
+                  const double A_val = A_vals[pA3];
+#pragma GCC unroll 4
+                  for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                    R_sums4[(pA3_chain * 4 + l_tile_at) / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
+                  }
+                  if (C_far) {
+                    const int64_t k_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
+                    if (k_ahead != k) {
+                      gather_soon(&C_vals[k_ahead * 4 + l_tile]);
+                    }
+                  }
+                }
+              }
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[l_tile_at / LANES_narrow_float64] += R_sums4[(l_tile_at + 4) / LANES_narrow_float64];
+              }
+            }
             // stored l of X
-            for (int64_t pA3 = A_pos3[pA2]; pA3 < A_pos3[pA2 + 1]; pA3++) {
+            for (int64_t pA3 = pA3_rest; pA3 < A_pos3[pA2 + 1]; pA3++) {
               const int64_t k = A_crd3[pA3];
               const double A_val = A_vals[pA3];
 #pragma GCC unroll 4

@@ -12,18 +12,29 @@ typedef int32_t places_float64 __attribute__((vector_size(8 * sizeof(int32_t))))
 typedef unsigned char mask_float64;
 #define LANES_masked_float64 8
 #define SUM_MASKED_float64(name)
-static inline mask_float64 first_lanes_float64(int64_t on) {
-  return on < 8 ? (mask_float64)((1u << on) - 1) : (mask_float64)-1;
+// Whole vectors, and the first `on` lanes of one.
+static inline masked_float64 all_float64(const double *from) {
+  masked_float64 lanes;
+  __builtin_memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+static inline masked_float64 gather_all_float64(const double *from, const int32_t *at) {
+  const masked_float64 none = {0};
+  places_float64 places;
+  __builtin_memcpy(&places, at, sizeof places);
+  return __builtin_ia32_gathersiv8df(none, from, places, (mask_float64)-1, sizeof(double));
 }
 static inline masked_float64 take_float64(const double *from, int64_t on) {
-  return __builtin_ia32_loadupd512_mask(from, (masked_float64){0}, first_lanes_float64(on));
+  const masked_float64 none = {0};
+  return __builtin_ia32_loadupd512_mask(from, none, (mask_float64)((1u << on) - 1));
 }
 static inline masked_float64 gather_float64(const double *from, const int32_t *at, int64_t on) {
-  const mask_float64 mask = first_lanes_float64(on);
-  const places_float64 none = {0};
+  const mask_float64 mask = (mask_float64)((1u << on) - 1);
+  const masked_float64 none = {0};
+  const places_float64 nowhere = {0};
   const places_float64 places =
-      __builtin_ia32_loaddqusi256_mask((const void *)at, none, mask);
-  return __builtin_ia32_gathersiv8df((masked_float64){0}, from, places, mask, sizeof(double));
+      __builtin_ia32_loaddqusi256_mask((const void *)at, nowhere, mask);
+  return __builtin_ia32_gathersiv8df(none, from, places, mask, sizeof(double));
 }
 static inline double sum_masked_float64(masked_float64 lanes) {
   typedef double half __attribute__((vector_size(32)));
@@ -42,6 +53,8 @@ typedef double masked_float64;
 #define LANES_masked_float64 1
 #define PRAGMA_MASKED_float64(text) _Pragma(#text)
 #define SUM_MASKED_float64(name) PRAGMA_MASKED_float64(omp simd reduction(+ : name))
+static inline double all_float64(const double *from) { return *from; }
+static inline double gather_all_float64(const double *from, const int32_t *at) { return from[*at]; }
 static inline double take_float64(const double *from, int64_t on) {
   (void)on;
   return *from;
@@ -107,9 +120,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         masked_float64 R_sum_lanes = {0};
         if (i_group + i_row < i_run_end) {
           const int64_t i = i_group + i_row;
+          const int64_t pA2_whole = A_pos2[i + 1] - ((A_pos2[i + 1] - A_pos2[i]) & (LANES_masked_float64 - 1));
           SUM_MASKED_float64(R_sum_lanes)
-          for (int64_t pA2 = A_pos2[i]; pA2 < A_pos2[i + 1]; pA2 += LANES_masked_float64) {
-            const int64_t pA2_left = A_pos2[i + 1] - pA2;
+          for (int64_t pA2 = A_pos2[i]; pA2 < pA2_whole; pA2 += LANES_masked_float64) {
+            R_sum_lanes += all_float64(&A_vals[pA2]) * gather_all_float64(B_vals, &A_crd2[pA2]);
+          }
+          if (pA2_whole < A_pos2[i + 1]) {
+            const int64_t pA2 = pA2_whole, pA2_left = A_pos2[i + 1] - pA2;
             R_sum_lanes += take_float64(&A_vals[pA2], pA2_left) * gather_float64(B_vals, &A_crd2[pA2], pA2_left);
           }
         }

@@ -285,7 +285,7 @@ def test_faults_of_every_kind_come_together(read: Read) -> None:
         ("y(i) = sum[j]", ["E103"]),
         ("y(i) = cast(x(i))", ["E102"]),
         ("y(i) = cast(3, x(i))", ["E102"]),
-        ("y(i) = cast(float16, x(i))", ["E103"]),
+        ("y(i) = cast(float8, x(i))", ["E103"]),
         ("y(i) = cast(float32 x(i))", ["E102"]),
         ("y(i) = reduce(foo, j, x(j))", ["E103"]),
         ("y(i) = reduce(sub, j, x(j))", ["E111"]),

@@ -308,7 +308,7 @@ class Draw:
         if self.integers is not None and self.integers.random() < 0.7:
             whole = [t for t in SUPPORTED.values() if t.kind in "biu"]
             return self.integers.choice(whole)
-        weights = [30 if name == "float64" else 8 if name == "float32" else 3 for name in SUPPORTED]
+        weights = [30 if name == "float64" else 5 if name == "float32" else 3 for name in SUPPORTED]
         return SUPPORTED[self.rng.choices(list(SUPPORTED), weights)[0]]
 
     def format(self, order: int) -> Format:

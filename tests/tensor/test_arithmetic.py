@@ -11,7 +11,7 @@ from scipy import sparse
 from tests.choices import in_pairs, in_turns
 
 from openwork.algebra import operators as ops
-from openwork.algebra.types import NAMES
+from openwork.algebra.types import NAMES, computed
 from openwork.errors import OpenworkError, ParseError, ShapeError
 from openwork.format.formats import (
     BANDED,
@@ -54,7 +54,7 @@ ELEMENTWISE = (operator.add, operator.sub, operator.mul)
 def agrees(result: Any, expected: Any) -> None:
     assert isinstance(result, Tensor), type(result)
     assert result.shape == expected.shape
-    assert result.dtype == expected.dtype
+    assert result.dtype == computed(expected.dtype)
     np.testing.assert_allclose(result.to_numpy(), expected)
 
 

@@ -70,7 +70,8 @@ def test_every_element_type(name: str) -> None:
         A = tensor(array, format=format)
         assert A.dtype == name
         np.testing.assert_array_equal(A.to_numpy(), array)
-    assert tensor(sparse.csr_array(array)).dtype == name
+    if name != "float16":  # which SciPy has not
+        assert tensor(sparse.csr_array(array)).dtype == name
 
 
 def test_a_sparse_format_drops_zeros_but_no_nan() -> None:
@@ -143,7 +144,7 @@ def test_formats_must_fit() -> None:
     with pytest.raises(FormatError, match="E403"):
         tensor(MATRIX, format="Squeezed(0)")
     with pytest.raises(FormatError, match="E402"):
-        tensor(MATRIX, dtype="float16")
+        tensor(MATRIX, dtype="float128")
     with pytest.raises(FormatError, match="E405"):
         tensor(MATRIX, shape=(3, 4))
 

@@ -1,4 +1,4 @@
-"""Records in half precision: loaded as float32, computed in it, and rounded once when stored."""
+"""Half precision, of numbers and in records: loaded as float32, computed in it, rounded once."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ TARGETS = ["cpu", "cuda-emulated"]
 C16, C32 = entry.complex("float16"), entry.complex("float32")
 
 
-def matrix(kind: Entry, name: str, format: ow.Format = ow.CSR) -> ow.Tensor:
+def matrix(kind: Any, name: str, format: ow.Format = ow.CSR) -> ow.Tensor:
     """Random multiples of a half, which are exact in half precision."""
     rng = np.random.default_rng(ord(name))
     coords = np.argwhere(rng.random((9, 8)) < 0.4).T
-    values = rng.integers(-6, 7, (coords.shape[1], *kind.shape)) / 2.0
+    axes = kind.shape if isinstance(kind, Entry) else ()
+    values = rng.integers(-6, 7, (coords.shape[1], *axes)) / 2.0
     return ow.tensor((coords, values), shape=(9, 8), dtype=kind, format=format, name=name)
 
 
-def vector(kind: Entry, count: int, format: ow.Format | None = None) -> ow.Tensor:
-    values = np.random.default_rng(3).integers(-6, 7, (count, *kind.shape)) / 2.0
+def vector(kind: Any, count: int, format: ow.Format | None = None) -> ow.Tensor:
+    axes = kind.shape if isinstance(kind, Entry) else ()
+    values = np.random.default_rng(3).integers(-6, 7, (count, *axes)) / 2.0
     return ow.tensor(values, dtype=kind, format=format, name="x")
 
 
@@ -178,10 +180,97 @@ def test_many_records_of_few_bytes() -> None:
 def test_refused() -> None:
     with pytest.raises(ow.FormatError, match="no half precision"):
         entry.unit_quaternion("float16")
-    y = ow.empty(4, dtype=C16, name="y")
-    x = ow.tensor(np.ones((4, 2)), dtype=C16, name="x")
-    with pytest.raises(ow.ParseError, match="cannot be updated in place"):
-        ow.parse("y(i) += x(i)", y=y, x=x).compile()
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_stored_in_half_precision_can_be_updated(target: str) -> None:
+    """As a new result that reads the old one: the sum is rounded once."""
+    A = matrix("float64", "A")
+    for kind in (C16, np.dtype("float16")):
+        x, y = vector(kind, 8), ow.tensor(vector(kind, 9).to_numpy(), dtype=kind, name="y")
+        y.to_numpy().flat[0] = 2048  # where half precision has even numbers only
+        kernel = ow.parse("y(i) += A(i,j) * x(j)", y=y, A=A, x=x).compile(target=target)
+        old, more = y.to_numpy().astype(float), A.to_scipy() @ x.to_numpy().astype(float)
+        np.testing.assert_array_equal(kernel().to_numpy(), (old + more).astype(np.float16))
+        once = (old + more).astype(np.float16)
+        kernel(out=y)
+        np.testing.assert_array_equal(y.to_numpy(), once)
+        kernel(out=y)
+        np.testing.assert_array_equal(y.to_numpy(), (once + more).astype(np.float16))
+
+
+PLAIN = ("CSR", "CSC", "COO(2)", "DCSR", "ELL", "SELL(4)", "BSR(2,2)", "DIA", "LIL", "dense(2)",
+         "CSR; packed", "Bitmap, Dense")  # fmt: skip
+NUMBERS = ("y(i) = A(i,j) * x(j)", "y(i) = max(j, A(i,j) + x(j))", "C(i,j) = A(i,j) + B(i,j)",
+           "C(i,j) = A(i,j)", "C(i,j) = select(A(i,j) > B(i,j), A(i,j), sqrt(abs(B(i,j))))",
+           "C(i,j) = 0.1 * A(i,j) * B(i,j)")  # fmt: skip
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize(
+    ("text", "format", "target", "made"), in_pairs(NUMBERS, PLAIN, TARGETS, ["float16", "float32"])
+)
+def test_numbers(text: str, format: str, target: str, made: str) -> None:
+    def result(scalar: str, type: str, target: str) -> ow.Tensor:
+        tensors = {"A": matrix(scalar, "A").to(format), "B": matrix(scalar, "B")}
+        tensors["x"] = vector(scalar, 8)
+        given = {name: each for name, each in tensors.items() if f"{name}(" in text}
+        given["y"] = ow.empty(9, dtype=type, name="y")
+        given["C"] = ow.empty((9, 8), dtype=type, format=ow.CSR, name="C")
+        return ow.parse(text, **given).compile(target=target)()  # type: ignore[no-any-return]
+
+    found, wanted = result("float16", made, target), result("float32", "float32", "cpu")
+    assert found.dtype == made
+    np.testing.assert_array_equal(found.to_numpy(), wanted.to_numpy().astype(made))
+
+
+def test_numbers_in_and_out(tmp_path: Path) -> None:
+    A = matrix("float16", "A")
+    array = A.to_numpy()
+    assert array.dtype == A.to_coo()[1].dtype == np.float16
+    for format in PLAIN:
+        made = A.to(format)
+        assert made.dtype == np.float16
+        assert made.to(ow.CSR).equals(ow.tensor(array, format=ow.CSR))
+    for dtype in ("float32", "float64", "complex64"):
+        assert A.astype(dtype).astype("float16").equals(A)
+    for name in ("a.npz", "a.h5"):
+        ow.write(tmp_path / name, A)
+        assert ow.read(tmp_path / name).dtype == np.float16
+    for name in ("a.npz", "a.h5", "a.mtx", "a.tns", "a.rb"):
+        ow.write(tmp_path / name, A)
+        assert ow.read(tmp_path / name, dtype="float16").equals(A), name
+    assert A.to_scipy().dtype == np.float32  # SciPy has no half precision
+    np.testing.assert_array_equal(A.to_scipy().toarray(), array)
+    assert np.from_dlpack(ow.tensor(array)).dtype == np.float16
+    assert np.shares_memory(ow.tensor(array).to_numpy(), array)
+
+
+def test_results_are_in_single_precision() -> None:
+    """Unless the result is given: what nothing is computed of stays in half precision."""
+    A = matrix("float16", "A")
+    for same in (A.T, A[2:5], A.max(axis=0), np.concatenate([A, A]), A.reshape((8, 9)), A.copy()):
+        assert same.dtype == np.float16
+    for wide in (
+        A + A,
+        A @ A.T,
+        2 * A,
+        -A,
+        abs(A),
+        A.sum(),
+        A.mean(),
+        A / 2,
+        ow.where(A > 0, A, A),
+    ):
+        assert wide.dtype == np.float32
+    assert (A + matrix("int32", "B")).dtype == np.float64  # as NumPy has it
+    assert ow.tensor(np.full(5000, 1, np.float16)).sum().to_numpy() == 5000
+    twice = np.array([[0, 0, 0], [1, 1, 1]])  # 2048 + 1 + 1 is summed before it is rounded
+    for format in (ow.CSR, ow.DCSR, ow.dense(2)):
+        values = np.array([2048, 1, 1], np.float16)
+        made = ow.tensor((twice, values), shape=(2, 2), format=format)
+        assert made.to_numpy()[0, 1] == 2050
 
 
 @pytest.mark.needs_cc

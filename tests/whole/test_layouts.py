@@ -9,17 +9,21 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.choices import in_pairs
+from tests.conftest import QUICK
+from tests.gpu.batch import Batch as GpuBatch
+from tests.random.test_property import Batch as CpuBatch
 
 import openwork as ow
 from openwork.algebra.entries import Entry, product
 from openwork.algebra.types import as_dtype
+from openwork.runtime.gpu import emulator
 
 REPO = Path(__file__).resolve().parents[2]
 entry = ow.entry
@@ -51,6 +55,7 @@ CHOICES = (
     tuple(STATEMENTS), KINDS, LAYOUTS, LAYOUTS[:3], tuple(FORMATS), TARGETS, ("float32", "float64"),
 )  # fmt: skip
 Case = tuple[str, ...]
+Batches = dict[str, Any]
 
 
 def types_of(kind: str, scalar: str) -> tuple[Any, Any]:
@@ -99,11 +104,14 @@ def is_possible(case: Case) -> bool:
     return statement != "A.*B" or kind != "vector"
 
 
-def run(case: Case) -> None:
-    """Compute a case, and compare it with the same in ordinary layouts."""
+def run(case: Case, batches: Batches | None = None) -> Callable[[], None]:
+    """What computes a case, and compares it with the same in ordinary layouts.
+
+    `batches`: where kernels wait to be compiled together, for each target.
+    """
     statement, kind, layout, others, format, target, scalar = case
     left, right = types_of(kind, scalar)
-    stored, dense = FORMATS[format].with_layout(layout), ow.dense(1).with_layout(others)
+    stored = FORMATS[format].with_layout(layout)
     text = STATEMENTS[statement]
     tensors = {"A": tensor_of(left, stored, (9, 8), "A")}
     if "X" in text:
@@ -125,18 +133,33 @@ def run(case: Case) -> None:
     if target in ASSIGNED:
         schedule = ENTRIES if format == "COO" else ROWS
         stmt = stmt.schedule(schedule.format(ASSIGNED[target]))
-    got = stmt.compile(target="cpu" if target == "cpu" else "cuda-emulated")()
-    assert got.format == R.format
     plain = {name: each.to(each.format.with_layout("AoS")) for name, each in tensors.items()}
-    wanted = ow.parse(text, R=R.to(R.format.with_layout("AoS")), **plain).compile(target="cpu")()
-    np.testing.assert_array_equal(got.to_numpy(), wanted.to_numpy())
-    assert got.nnz == wanted.nnz
-    assert dense.layout == others
+    ordinary = ow.parse(text, R=R.to(R.format.with_layout("AoS")), **plain)
+    kernel, other = compiled(stmt, target, batches), compiled(ordinary, "cpu", batches)
+
+    def compare() -> None:
+        got, wanted = kernel(), other()
+        assert got.format == R.format
+        np.testing.assert_array_equal(got.to_numpy(), wanted.to_numpy())
+        assert got.nnz == wanted.nnz
+
+    return compare
+
+
+def compiled(stmt: ow.Statement, target: str, batches: Batches | None) -> Any:
+    """The kernel of a statement, now or together with others."""
+    target = "cpu" if target == "cpu" else "cuda-emulated"
+    if batches is None:
+        return stmt.compile(target=target)
+    kernel = stmt.compile(target=target, loader=batches[target])
+    if target != "cpu":
+        batches[target].expect(kernel._launcher.compiled)
+    return kernel
 
 
 @pytest.mark.parametrize("case", in_pairs(*CHOICES, possible=is_possible), ids="-".join)
 def test_pairs_of_choices(case: Case) -> None:
-    run(case)
+    run(case)()
 
 
 def groups(statement: str, kind: str, format: str) -> Iterator[Case]:
@@ -163,14 +186,20 @@ def test_all_choices(statement: str, kind: str, format: str) -> None:
 
 def main(statement: str, kind: str, format: str) -> int:
     """Run a group; how many cases it had. The message of a failure names its case."""
-    count = 0
-    for case in groups(statement, kind, format):
-        try:
-            run(case)
-        except Exception as error:
-            raise AssertionError("-".join(case)) from error
-        count += 1
-    return count
+    emulator.OPTIMIZE = QUICK
+    batches: Batches = {"cpu": CpuBatch(), "cuda-emulated": GpuBatch()}
+    cases = list(groups(statement, kind, format))
+    for case, compare in [(case, said(case, run, case, batches)) for case in cases]:
+        said(case, compare)
+    return len(cases)
+
+
+def said(case: Case, step: Callable[..., Any], *args: Any) -> Any:
+    """What a step of a case returns; the message of an exception names the case."""
+    try:
+        return step(*args)
+    except Exception as error:
+        raise AssertionError("-".join(case)) from error
 
 
 if __name__ == "__main__":

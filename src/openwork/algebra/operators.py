@@ -20,6 +20,7 @@ from openwork.algebra.types import (
     DType,
     Kind,
     Number,
+    computed,
     number,
     promote,
     resolved_types,
@@ -88,11 +89,11 @@ class Op:
     def result(self, kinds: Sequence[Kind]) -> DType:
         """The element type of the result for arguments of `kinds`."""
         if self.selects:
-            return promote(*kinds[1:])
+            return computed(promote(*kinds[1:]))
         if has_records(kinds):
             return meaning(self.name, tuple(kinds)).result
         if self.typing is None:
-            return promote(*kinds)
+            return computed(promote(*kinds))
         if self.real and any(strong(kind).kind == "c" for kind in kinds):
             raise ParseError(
                 f"{self.name} is not defined for complex numbers",
@@ -108,7 +109,7 @@ class Op:
         if has_records(kinds):
             return meaning(self.name, tuple(kinds)).arguments[position]
         if self.typing in _KEEP_ARGUMENTS:
-            return strong(kinds[position])
+            return computed(strong(kinds[position]))
         if self.compares and self.typing is not None:
             return resolved_types(self.typing, tuple(kinds), self.name)[position]
         return self.result(kinds)

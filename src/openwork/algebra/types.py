@@ -19,25 +19,23 @@ Number = bool | int | float | complex
 
 NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float32", "float64", "complex64", "complex128"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
 )
 SUPPORTED: dict[str, Scalar] = {name: np.dtype(name) for name in NAMES}
 _BY_DTYPE: dict[Scalar, Scalar] = {t: t for t in SUPPORTED.values()}
 
-# Kernels have two more types: for keys of workspaces with very many modes, and for numbers of
-# records, as which they are loaded and stored, and nothing else.
-_KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i", "float16": "f"}
-_BYTES = {name: dtype.itemsize for name, dtype in SUPPORTED.items()} | {"int128": 16, "float16": 2}
+# Kernels have one more type, for keys of workspaces with very many modes.
+_KINDS = {name: dtype.kind for name, dtype in SUPPORTED.items()} | {"int128": "i"}
+_BYTES = {name: dtype.itemsize for name, dtype in SUPPORTED.items()} | {"int128": 16}
 
 BOOL, INT32, INT64 = SUPPORTED["bool"], SUPPORTED["int32"], SUPPORTED["int64"]
 UINT64 = SUPPORTED["uint64"]
-FLOAT32, FLOAT64, COMPLEX128 = SUPPORTED["float32"], SUPPORTED["float64"], SUPPORTED["complex128"]
+FLOAT16, FLOAT32, FLOAT64 = SUPPORTED["float16"], SUPPORTED["float32"], SUPPORTED["float64"]
+COMPLEX128 = SUPPORTED["complex128"]
 _LIMITS: dict[DType, tuple[int, int]] = {
     t: (int(np.iinfo(t).min), int(np.iinfo(t).max)) for t in SUPPORTED.values() if t.kind in "iu"
 }
 _STRONG: dict[type, DType] = {int: INT64, float: FLOAT64, complex: COMPLEX128}
-# Small integers become half precision under NumPy's sqrt, exp, ...; we compute in single instead.
-_NEAREST: dict[DType, DType] = {np.dtype("float16"): FLOAT32}
 
 # Hints where a ufunc does not support the types.
 _BITS = "only integers and bools have bits: {}, or cast to an integer, as in ow.cast('int64', e)"
@@ -135,6 +133,16 @@ def strong(kind: Kind) -> DType:
     return _STRONG[kind] if isinstance(kind, type) else kind
 
 
+def computed(dtype: DType) -> DType:
+    """The type that elements are computed in: another one if they take less memory.
+
+    Half precision is for memory only. Small integers become it under NumPy's sqrt, exp, ..., too.
+    """
+    if isinstance(dtype, Entry):
+        return dtype.decoded
+    return FLOAT32 if dtype == FLOAT16 else dtype
+
+
 def promote(*kinds: Kind) -> DType:
     """The smallest type that holds all of `kinds`, by NumPy's rules.
 
@@ -143,8 +151,9 @@ def promote(*kinds: Kind) -> DType:
     """
     if any(isinstance(kind, Entry) for kind in kinds):
         return _widest_entry(kinds)
-    kind = strong(kinds[0]) if len(kinds) == 1 else kinds[0]
-    for other in kinds[1:]:
+    distinct = dict.fromkeys(kinds)
+    kind, *others = distinct if len(distinct) > 1 else map(strong, distinct)
+    for other in others:
         kind = result_type(np.multiply, (kind, other))
     return strong(kind)
 
@@ -182,7 +191,7 @@ def resolved_types(
             code="E108",
             hint=_HINTS.get(ufunc, "cast an argument first, as in ow.cast('float64', e)"),
         ) from error
-    return tuple(as_dtype(_NEAREST.get(each, each)) for each in dtypes)
+    return tuple(computed(as_dtype(each)) for each in dtypes)
 
 
 def holds(dtype: DType, value: Number) -> bool:

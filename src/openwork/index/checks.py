@@ -233,13 +233,6 @@ def _check_type(assignment: Assignment) -> None:
     lhs, rhs, op = assignment.lhs, assignment.rhs, assignment.op
     value = rhs if op is None else Apply(op, (lhs, rhs))
     kind = _weak_kind(value)
-    if op is not None and isinstance(lhs.dtype, Entry) and lhs.dtype.decoded != lhs.dtype:
-        raise ParseError(
-            f"{lhs.tensor} holds {lhs.dtype}, which cannot be updated in place",
-            code="E108",
-            span=assignment.span,
-            hint=f"compute {lhs.dtype.decoded}, and convert the result: .astype(...)",
-        )
     if _fits(kind, lhs.dtype) and _number_fits(rhs, lhs.dtype):
         return
     text = f"{lhs.dtype} cannot hold {show(rhs)}"

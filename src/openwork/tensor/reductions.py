@@ -17,7 +17,7 @@ import numpy as np
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
-from openwork.algebra.types import BOOL, INT64, DType, Number, as_dtype, number
+from openwork.algebra.types import BOOL, INT64, DType, Number, as_dtype, computed, number
 from openwork.errors import ShapeError
 from openwork.format.formats import dense
 from openwork.format.layouts import AOS
@@ -110,7 +110,7 @@ def _type_of(op: Op, dtype: DType) -> DType:
         return dtype.decoded
     if op in (ops.MIN, ops.MAX):
         return dtype
-    return as_dtype(np.add.reduce(np.empty(0, dtype)).dtype)
+    return computed(as_dtype(np.add.reduce(np.empty(0, dtype)).dtype))
 
 
 def _converted(op: Op, value: Number, kind: DType) -> Number:

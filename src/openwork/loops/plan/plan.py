@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from openwork.algebra.types import DType, computed
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
 from openwork.format.layouts import AOS, PACKED
@@ -87,7 +88,8 @@ def plan(
     """
     written = assignment
     derived: list[Derived] = []
-    if assignment.op is not None and not assignment.lhs.tensor.format.is_dense:
+    tensor = assignment.lhs.tensor
+    if assignment.op is not None and not (tensor.format.is_dense and _is_plain(tensor.dtype)):
         assignment, old = _read_old_value(assignment)
         derived.append(old)
     assignment, selections = with_selections(assignment)
@@ -225,8 +227,13 @@ def names_of(assignment: Assignment) -> frozenset[str]:
     return frozenset(n.name for n in walk(assignment) if isinstance(n, TensorVar))
 
 
+def _is_plain(dtype: DType) -> bool:
+    """Whether elements are stored as they are computed, so that loops can update them."""
+    return computed(dtype) == dtype
+
+
 def _read_old_value(assignment: Assignment) -> tuple[Assignment, Derived]:
-    """`C op= e` into a sparse result  =>  `C = op(C', e)`, where C' is the old value of C."""
+    """`C op= e`  =>  `C = op(C', e)`, where C' is the old value of C, as it was stored."""
     lhs, op = assignment.lhs, assignment.op
     assert op is not None  # noqa: S101 - the caller asked
     old = lhs.tensor.converted("", lhs.tensor.format)

@@ -264,7 +264,7 @@ def _replaced(node: Node, table: dict[Node, Node]) -> Node:
 
 # Element types with a streaming load in CUDA.
 _TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_TYPES |= {"float32", "float64"}
+_TYPES |= {"float16", "float32", "float64"}
 
 
 def with_streamed_loads(device: DeviceProgram) -> DeviceProgram:

@@ -2,9 +2,11 @@
 
     for (p = begin; p < end; p++) sum += A[p] * x[crd[p]];
     =>
-    for (p = begin; p < end; p += LANES) lanes += take(A + p) * gather(x, crd + p);   sum += lanes
+    for (p = begin; p < whole; p += LANES) lanes += all(A + p) * gather_all(x, crd + p);
+    if (whole < end) lanes += take(A + whole, left) * gather(x, crd + whole, left);
+    sum += lanes
 
-`take` and `gather` leave lanes beyond the end at zero: a row shorter than a vector costs one
+`take` and `gather` leave lanes beyond the end at zero: what does not fill a vector costs one
 iteration, without a branch on its length. Compilers write such a loop with a scalar remainder, in
 which short rows spend their time. Without masks there is one lane: the loop above.
 
@@ -51,40 +53,38 @@ class Gathered:
         """Before the loop."""
         return [f"{w.use('masked', self.name.type)} {self.lanes} = {{0}};"]
 
-    def step(self) -> str:
-        """The number of positions in an iteration."""
-        return f"LANES_masked_{self.name.type}"
-
-    def pragma(self) -> str:
-        """What a processor without masks is told."""
-        return f"SUM_MASKED_{self.name.type}({self.lanes})"
-
     def loop(self, w: CWriter, begin: p.Expr, end: p.Expr) -> list[str]:
-        """The lanes of a range of positions."""
-        var = self.var.name
-        more = w.text(p.compare("<", self.var, end))
-        head = f"for (int64_t {var} = {w.text(begin)}; {more}; {var} += {self.step()}) {{"
-        return [head, *indent(self.body(w, end)), "}"]
-
-    def body(self, w: CWriter, end: p.Expr) -> list[str]:
-        """One iteration."""
-        left = f"{self.var.name}_left"
-        factors = [self._factor(load, left) for load in self.factors]
+        """The lanes of a range of positions: whole vectors, then what is left."""
+        var, type = self.var.name, self.name.type
+        whole, left, step = f"{var}_whole", f"{var}_left", f"LANES_masked_{type}"
+        all_of = " * ".join(self._factor(load) for load in self.factors)
+        some = " * ".join(self._factor(load, left) for load in self.factors)
+        number = w.text(end - begin)
         return [
-            f"const int64_t {left} = {w.text(end - self.var)};",
-            f"{self.lanes} += {' * '.join(factors)};",
+            f"const int64_t {whole} = {w.text(end)} - (({number}) & ({step} - 1));",
+            f"SUM_MASKED_{type}({self.lanes})",
+            f"for (int64_t {var} = {w.text(begin)}; {var} < {whole}; {var} += {step}) {{",
+            f"  {self.lanes} += {all_of};",
+            "}",
+            f"if ({w.text(p.compare('<', p.Name(whole), end))}) {{",
+            f"  const int64_t {var} = {whole}, {left} = {w.text(end - self.var)};",
+            f"  {self.lanes} += {some};",
+            "}",
         ]
 
     def end(self) -> list[str]:
         """After the loop."""
         return [f"{self.name.name} += sum_masked_{self.name.type}({self.lanes});"]
 
-    def _factor(self, load: p.Load, left: str) -> str:
+    def _factor(self, load: p.Load, left: str = "") -> str:
+        """A vector of a factor: of the entries that are `left`, or a whole one."""
         type, array, at = self.name.type, load.array.name, self.var.name
         if load.index == self.var:
-            return f"take_{type}(&{array}[{at}], {left})"
+            return f"take_{type}(&{array}[{at}], {left})" if left else f"all_{type}(&{array}[{at}])"
         coordinates = self.coordinates[cast(p.Name, load.index)].array.name
-        return f"gather_{type}({array}, &{coordinates}[{at}], {left})"
+        if left:
+            return f"gather_{type}({array}, &{coordinates}[{at}], {left})"
+        return f"gather_all_{type}({array}, &{coordinates}[{at}])"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,6 @@ class Rows:
         along = self.along
         lanes = [
             *_used(w, self.before, (along,)),
-            self.sums.pragma(),
             *self.sums.loop(w, along.begin, along.end),
         ]
         after = [

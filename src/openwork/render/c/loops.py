@@ -61,14 +61,10 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
 def _masked(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, sums: Gathered) -> list[str]:
     """A loop in masked vectors; a long one checks the flag between strips."""
     if s.polls:
-        loop = _in_runs(w, s, begin, end, RUN, partial(_in_masks, w, sums))
+        loop = _in_runs(w, s, begin, end, RUN, partial(sums.loop, w))
     else:
-        loop = _in_masks(w, sums, begin, end)
+        loop = sums.loop(w, begin, end)
     return ["{", *indent([*sums.begin(w), *loop, *sums.end()]), "}"]
-
-
-def _in_masks(w: CWriter, sums: Gathered, begin: p.Expr, end: p.Expr) -> list[str]:
-    return [sums.pragma(), *sums.loop(w, begin, end)]
 
 
 def _plain(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, polls: bool) -> list[str]:

@@ -60,18 +60,29 @@ typedef int32_t places_$type __attribute__((vector_size($lanes * sizeof(int32_t)
 typedef unsigned $mask mask_$type;
 #define LANES_masked_$type $lanes
 #define SUM_MASKED_$type(name)
-static inline mask_$type first_lanes_$type(int64_t on) {
-  return on < $lanes ? (mask_$type)((1u << on) - 1) : (mask_$type)-1;
+// Whole vectors, and the first `on` lanes of one.
+static inline masked_$type all_$type(const $ctype *from) {
+  masked_$type lanes;
+  __builtin_memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+static inline masked_$type gather_all_$type(const $ctype *from, const int32_t *at) {
+  const masked_$type none = {0};
+  places_$type places;
+  __builtin_memcpy(&places, at, sizeof places);
+  return __builtin_ia32_gathersiv$mode(none, from, places, (mask_$type)-1, sizeof($ctype));
 }
 static inline masked_$type take_$type(const $ctype *from, int64_t on) {
-  return __builtin_ia32_loadu${suffix}512_mask(from, (masked_$type){0}, first_lanes_$type(on));
+  const masked_$type none = {0};
+  return __builtin_ia32_loadu${suffix}512_mask(from, none, (mask_$type)((1u << on) - 1));
 }
 static inline masked_$type gather_$type(const $ctype *from, const int32_t *at, int64_t on) {
-  const mask_$type mask = first_lanes_$type(on);
-  const places_$type none = {0};
+  const mask_$type mask = (mask_$type)((1u << on) - 1);
+  const masked_$type none = {0};
+  const places_$type nowhere = {0};
   const places_$type places =
-      __builtin_ia32_loaddqusi${bits}_mask((const void *)at, none, mask);
-  return __builtin_ia32_gathersiv$mode((masked_$type){0}, from, places, mask, sizeof($ctype));
+      __builtin_ia32_loaddqusi${bits}_mask((const void *)at, nowhere, mask);
+  return __builtin_ia32_gathersiv$mode(none, from, places, mask, sizeof($ctype));
 }
 static inline $ctype sum_masked_$type(masked_$type lanes) {
   typedef $ctype half __attribute__((vector_size(32)));
@@ -90,6 +101,8 @@ typedef $ctype masked_$type;
 #define LANES_masked_$type 1
 #define PRAGMA_MASKED_$type(text) _Pragma(#text)
 #define SUM_MASKED_$type(name) PRAGMA_MASKED_$type(omp simd reduction(+ : name))
+static inline $ctype all_$type(const $ctype *from) { return *from; }
+static inline $ctype gather_all_$type(const $ctype *from, const int32_t *at) { return from[*at]; }
 static inline $ctype take_$type(const $ctype *from, int64_t on) {
   (void)on;
   return *from;

@@ -69,10 +69,11 @@ double rows_masked(const int32_t *pos, const int32_t *crd, const double *values,
   const double start = now();
   for (int64_t i = 0; i < rows; i++) {
     masked_float64 sum = {0};
-    for (int64_t p = pos[i]; p < pos[i + 1]; p += LANES_masked_float64) {
-      const int64_t left = pos[i + 1] - p;
-      sum += take_float64(&values[p], left) * gather_float64(x, &crd[p], left);
-    }
+    const int64_t end = pos[i + 1], whole = end - ((end - pos[i]) & (LANES_masked_float64 - 1));
+    for (int64_t p = pos[i]; p < whole; p += LANES_masked_float64)
+      sum += all_float64(&values[p]) * gather_all_float64(x, &crd[p]);
+    if (whole < end)
+      sum += take_float64(&values[whole], end - whole) * gather_float64(x, &crd[whole], end - whole);
     y[i] = sum_masked_float64(sum);
   }
   return now() - start;

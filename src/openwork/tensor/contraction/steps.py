@@ -9,7 +9,7 @@ from typing import Any
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import DType, promote
+from openwork.algebra.types import DType, computed, promote
 from openwork.format.formats import Format, dense
 from openwork.index.einstein import free_vars, insert_sums
 from openwork.index.nodes import (
@@ -172,7 +172,7 @@ class Cutting:
         if plain and lhs.kind in "fc" and rhs.dtype.kind in "fc":
             wide = promote(rhs.dtype, lhs)
             return wide if wide.kind == rhs.dtype.kind else rhs.dtype
-        return rhs.dtype.decoded if isinstance(rhs.dtype, Entry) else rhs.dtype
+        return computed(rhs.dtype)
 
     def _name(self) -> str:
         number = next(n for n in range(1, 10**6) if f"step{n}" not in self._names)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.meaning import meaning
-from openwork.algebra.types import as_dtype
+from openwork.algebra.types import as_dtype, computed
 from openwork.runtime.storage import Array
 
 _LARGEST_KEY = 2**63 - 1
@@ -121,4 +121,5 @@ def add_up(values: Array, first: Array) -> Array:
             return _add_up_in_turn(values, starts, dtype)
         return dtype.joined([add_up(numbers, first) for numbers in dtype.split(values)])
     with np.errstate(all="ignore"):
-        return cast(Array, np.add.reduceat(values, starts, dtype=values.dtype))
+        sums = np.add.reduceat(values, starts, dtype=cast(Any, computed(dtype)))
+    return cast(Array, sums.astype(dtype, copy=False))

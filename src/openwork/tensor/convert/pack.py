@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import Number, as_dtype, as_element, as_numbers, number
+from openwork.algebra.types import Number, as_dtype, as_element, as_numbers, computed, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.layouts import AOS
@@ -94,7 +94,7 @@ def check_order(format: Format, order: int) -> None:
 def _pack_rows(
     coords: Array, values: Array, shape: tuple[int, ...], format: Format, fill: Number
 ) -> Storage | None:
-    """CSR or CSC, in linear time; None for records with duplicates."""
+    """CSR or CSC, in linear time; None for elements with duplicates that SciPy has not."""
     outer, inner = format.order
     dtype = as_dtype(values.dtype)
     fill = number(fill, dtype)
@@ -103,7 +103,7 @@ def _pack_rows(
     if rows is not None:
         return as_rows(rows, shape, format, fill)
     # There are duplicates, or no compiler: SciPy counts and sums.
-    if isinstance(dtype, Entry):
+    if isinstance(dtype, Entry) or computed(dtype) != dtype:
         return None
     triplets = sparse.coo_array(
         (values, (coords[outer], coords[inner])), shape=(shape[outer], shape[inner])

@@ -151,7 +151,7 @@ def _moving(word: str, place: str, words: int) -> Program:
     known, mixed = _mixed(now[at], at)
     sums = For(
         at, lo, hi, block(*known, Set(found, mixed, ADD)), "fingerprint of the chunk",
-        by=threads, reductions=(Reduction(found, ADD, identity),), unroll=4,
+        by=threads, reductions=(Reduction(found, ADD, identity),), unroll=CHUNK // _THREADS,
     )  # fmt: skip
     moves = For(at, lo, hi, block(Store(moved, to, now[at])), "it has changed", by=threads)
     body = block(

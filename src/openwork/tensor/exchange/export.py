@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Complex, Entry
-from openwork.algebra.types import as_numbers, copied
+from openwork.algebra.types import FLOAT16, FLOAT32, as_numbers, copied
 from openwork.errors import FormatError
 from openwork.format.formats import BSR, CSC, CSR, DIA, Format, dense
 from openwork.format.layouts import AOS
@@ -43,8 +43,10 @@ def to_array(storage: Storage) -> Any:
 def to_scipy(storage: Storage, name: str, share: bool = False) -> Any:
     """`storage` as a SciPy array of the same kind: CSR, CSC, sorted or not, BSR (with blocks that
     divide the shape), DIA; any other matrix as COO. SciPy's methods work in place, so the arrays
-    are copies unless `share`."""
+    are copies unless `share`. SciPy has no half precision: such elements become float32."""
     storage = storage.laid_out(AOS)
+    if storage.dtype == FLOAT16:
+        storage = storage.astype(FLOAT32)
     if isinstance(storage.dtype, Complex):
         storage = storage.astype(as_complex(storage.dtype))
     if len(storage.shape) != 2:

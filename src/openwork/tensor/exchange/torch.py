@@ -115,7 +115,8 @@ def sparse_to_torch(storage: Storage, matrix: Any, name: str) -> Any:
         except RuntimeError as error:
             raise _not_held(name, str(error)) from None
     else:
-        arrays, kind = (matrix.indptr, matrix.indices, matrix.data), matrix.format
+        values = matrix.data.astype(storage.values.dtype, copy=False)  # SciPy has no half precision
+        arrays, kind = (matrix.indptr, matrix.indices, values), matrix.format
     make = getattr(torch, f"sparse_{kind}_tensor")
     parts = [dense_to_torch(a, name) for a in arrays]
     return make(*parts, size=storage.shape, check_invariants=False)

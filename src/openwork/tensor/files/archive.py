@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import SUPPORTED, Number
+from openwork.algebra.types import FLOAT16, SUPPORTED, Number
 from openwork.errors import FormatError
 from openwork.format.formats import parse_format
 from openwork.runtime.memory import check_memory
@@ -187,7 +187,8 @@ def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
     """Check that a tensor can be written, and return its writer."""
     made = BytesIO()  # an archive needs a seekable stream, which a compressed one is not
     entry = source.dtype if isinstance(source.dtype, Entry) else None
-    if source.order == 2 and entry is None and (source.fill == 0 or source.format.is_dense):
+    zeros = source.fill == 0 or source.format.is_dense
+    if source.order == 2 and zeros and entry is None and source.dtype != FLOAT16:
         sparse.save_npz(made, source.to_scipy())
     else:
         storage = source.storage

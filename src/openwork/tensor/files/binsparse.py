@@ -186,8 +186,7 @@ def _type(source: Source, name: str, text: str) -> tuple[Any, tuple[str, ...]]:
     """The stored element type of an array, and its modifiers."""
     match = _TYPE.match(text)
     plain = match and ("uint8" if match[3] == "bint8" else match[3])
-    known = plain in SUPPORTED or plain == "float16"
-    if match is None or not known or plain == "bool":
+    if match is None or plain not in SUPPORTED or plain == "bool":
         raise source.fault(f"the type of {name} is {shown(text.encode())}")
     modifiers = tuple(word for word in match.groups()[:2] if word)
     if "complex" in modifiers and plain not in ("float32", "float64"):

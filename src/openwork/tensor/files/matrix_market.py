@@ -173,4 +173,4 @@ def write_market(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
 
 
 # A float32 is written as its exact value in double, so that it reads the same as either type.
-_WRITTEN = {"bool": "int8", "float32": "float64", "complex64": "complex128"}
+_WRITTEN = {"bool": "int8", "float16": "float64", "float32": "float64", "complex64": "complex128"}

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 from openwork.algebra import operators as ops
-from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Semiring
-from openwork.algebra.types import DType, as_dtype
+from openwork.algebra.types import DType, as_dtype, computed
 from openwork.errors import ParseError, ShapeError, Span
 from openwork.format.formats import Format, as_format, dense
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
@@ -181,11 +180,6 @@ def _check_extents(spec: Spec, tensors: Sequence[Tensor]) -> None:
                 )
 
 
-def _computed(expr: Expr) -> DType:
-    """The type of sums of `expr`."""
-    return expr.dtype.decoded if isinstance(expr.dtype, Entry) else expr.dtype
-
-
 def _assignment(
     spec: Spec,
     operands: Sequence[Operand],
@@ -200,7 +194,7 @@ def _assignment(
         factors.append(access if dtype in (None, access.dtype) else Cast(dtype, access))
     rhs = reduce(lambda left, right: Apply(ops.MUL, (left, right)), factors)
     variables = _variables(spec.result)
-    result = result_of(facts_for(dense(len(variables)), _computed(rhs), 0))
+    result = result_of(facts_for(dense(len(variables)), computed(rhs.dtype), 0))
     assignment = Assignment(Access(result.tensor_var, variables), rhs)
     if semiring is not None:
         assignment = under(semiring, assignment)
@@ -208,5 +202,5 @@ def _assignment(
     rhs = assignment.rhs
     chosen = result_format(rhs, variables, zero) if format is None else format
     check_order(chosen, len(variables))
-    result = result_of(facts_for(chosen, _computed(rhs), zero))
+    result = result_of(facts_for(chosen, computed(rhs.dtype), zero))
     return Assignment(Access(result.tensor_var, variables), rhs)
