@@ -19,7 +19,7 @@ from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.gpu.steps import Device
 from openwork.runtime.gpu.streams import callers_stream
 from openwork.runtime.storage import Storage
-from openwork.tensor.convert.turned import Turned, settle
+from openwork.tensor.convert.turned import Turned
 from openwork.tensor.kernel.binding import Shape
 from openwork.tensor.kernel.gpu_repeat import Repeat
 from openwork.tensor.kernel.kernel import Kernel
@@ -103,7 +103,7 @@ class Transposes:
             made = Turned.of(storage, device)
         except MemoryError:
             return None
-        settle(made.storage)
+        device.settle()
         return made
 
 

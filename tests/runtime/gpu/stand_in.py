@@ -219,7 +219,7 @@ def module() -> types.ModuleType:
         runtime=runtime,
         driver=types.SimpleNamespace(CUDADriverError=Failure),
         memory=types.SimpleNamespace(OutOfMemoryError=Failure),
-        get_current_stream=lambda gpu=-1: types.SimpleNamespace(ptr=0),
+        get_current_stream=lambda gpu=-1: types.SimpleNamespace(ptr=0, synchronize=lambda: None),
         device=types.SimpleNamespace(get_cusparse_handle=lambda: 1),
     )
     return cupy

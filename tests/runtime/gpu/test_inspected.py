@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,52 @@ def test_they_go_with_the_tensor(launched: list[frozenset[str]]) -> None:
     del A, x, kernel
     gc.collect()
     assert len(inspected._found) == before
+
+
+def test_what_was_never_filled_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that ends before its inspector has run leaves nothing for the next one."""
+    matrix = sp.random(300, 200, 0.1, format="csr", random_state=1)
+    A, x = ow.tensor(matrix, name="A"), ow.tensor(np.ones(200), name="x")
+    kernel, launch = spmv(A, x).compile("cuda-emulated"), Emulator.launch
+
+    def interrupted(self: Any, function: Any, grid: Any, kernel: Any, *more: Any) -> Any:
+        if any("_tiles" in name for name in kernel.written):
+            raise KeyboardInterrupt
+        return launch(self, function, grid, kernel, *more)
+
+    monkeypatch.setattr(Emulator, "launch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kernel()
+    monkeypatch.undo()
+    np.testing.assert_allclose(kernel().to_numpy(), matrix @ np.ones(200))
+
+
+def test_another_thread_does_not_read_it_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = sp.random(300, 200, 0.1, format="csr", random_state=2)
+    A, x = ow.tensor(matrix, name="A"), ow.tensor(np.ones(200), name="x")
+    first, second = (spmv(A, x, scale).compile("cuda-emulated") for scale in ("", "2 * "))
+    launch, seen = Emulator.launch, []
+
+    def overtaken(self: Any, function: Any, grid: Any, kernel: Any, *more: Any) -> Any:
+        if not seen:  # before anything is launched, another kernel is called
+            seen.append(kernel)
+            with ThreadPoolExecutor(1) as pool:
+                seen.append(pool.submit(second).result())
+        return launch(self, function, grid, kernel, *more)
+
+    monkeypatch.setattr(Emulator, "launch", overtaken)
+    np.testing.assert_allclose(first().to_numpy(), matrix @ np.ones(200))
+    np.testing.assert_allclose(seen[1].to_numpy(), 2 * (matrix @ np.ones(200)))
+
+
+def test_a_graph_fills_it_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is launched while a graph is recorded runs later, if ever."""
+    matrix = sp.random(300, 200, 0.1, format="csr", random_state=3)
+    A, x = ow.tensor(matrix, name="A"), ow.tensor(np.ones(200), name="x")
+    kernel, launch = spmv(A, x).compile("cuda-emulated"), Emulator.launch
+    monkeypatch.setattr(Emulator, "is_recording", True)
+    monkeypatch.setattr(Emulator, "launch", lambda *given: given[1:])
+    kernel()
+    monkeypatch.undo()
+    assert Emulator.launch is launch
+    np.testing.assert_allclose(kernel().to_numpy(), matrix @ np.ones(200))

@@ -63,7 +63,9 @@ class Streams:
 def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
     made = Streams()
     cupy, torch = module(), types.ModuleType("torch")
-    cupy.cuda.get_current_stream = lambda gpu=-1: types.SimpleNamespace(ptr=made.cupy)
+    cupy.cuda.get_current_stream = lambda gpu=-1: types.SimpleNamespace(
+        ptr=made.cupy, synchronize=lambda: None
+    )
     cupy.cuda.Stream = types.SimpleNamespace(
         from_external=lambda stream: made.external(stream.__cuda_stream__()[1])
     )

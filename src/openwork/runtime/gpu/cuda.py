@@ -258,6 +258,10 @@ class Cuda:
         """Relaunches kernels on a stream, with another array in place of `old`."""
         return Ready(launched, old, stream, self._tried)
 
+    def settle(self) -> None:
+        """Wait for the current stream, so that other streams may read what it has made."""
+        self.cp.cuda.get_current_stream().synchronize()
+
     @property
     def stream(self) -> Callable[[], Any]:
         """A function that returns the current stream of the GPU that is current now.

@@ -231,6 +231,9 @@ class Emulator:
         """Relaunches kernels, with another array in place of `old`."""
         return Ready(self, launched, old)
 
+    def settle(self) -> None:
+        """Wait for the current stream: every launch has ended when it returns."""
+
     def stream(self) -> Any:
         """The current stream: there is only one."""
         return None

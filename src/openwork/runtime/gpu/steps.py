@@ -43,6 +43,7 @@ class Device(Protocol):
     ) -> Any: ...
     def another(self, array: Any) -> Any: ...
     def ready(self, launched: Sequence[Any], old: Any, stream: Any) -> Any: ...
+    def settle(self) -> None: ...
     @property
     def model(self) -> str: ...
     @property
@@ -73,6 +74,7 @@ class Run:
     kept: Kept = field(default_factory=Kept)  # arrays that inspectors filled in earlier calls
     inspected: set[str] = field(default_factory=set)  # arrays that inspectors fill
     ready: set[str] = field(default_factory=set)  # those that are filled already
+    fresh: list[p.Allocate] = field(default_factory=list)  # those that this call fills
     launched: list[Any] = field(default_factory=list)  # what a repeated call launches
     repeats: bool = True
     lengths: dict[int, int] = field(default_factory=dict)  # of allocated arrays, if known
@@ -85,6 +87,17 @@ class Run:
         self.follow(self.program.host)
         if self.program.reports:
             _check(*self._numbers(STATUS.name, 0, 1))
+        if self.fresh:
+            self._share()
+
+    def _share(self) -> None:
+        """Let other calls read what this call's inspectors have filled, now that they have."""
+        if self.device.is_recording:  # they fill it whenever the graph runs
+            self.repeats = False
+            return
+        self.device.settle()
+        for s in self.fresh:
+            self.kept.of(s.array.tensor)[s.kept] = self.arrays[s.array.name]
 
     def follow(self, s: p.Stmt) -> None:
         """Execute one step."""
@@ -102,9 +115,10 @@ class Run:
                 found = self.kept.of(array.tensor)
                 if what in found:
                     self.ready.add(array.name)
+                    self.arrays[array.name] = found[what]
                 else:
-                    found[what] = self._made(s)
-                self.arrays[array.name] = found[what]
+                    self.fresh.append(s)
+                    self.arrays[array.name] = self._made(s)
             case Launch(kernel=kernel):
                 self._launch(self.program.named[kernel])
             case Scan(array=array):

@@ -42,7 +42,7 @@ from openwork.program.nodes import (
 )
 from openwork.program.verify import verify
 from openwork.render.cuda.cuda import render_cuda
-from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, is_on_gpu
+from openwork.runtime.gpu.cuda import Cuda, is_on_gpu
 from openwork.runtime.gpu.steps import Device, Run
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.convert import convert
@@ -117,12 +117,6 @@ class Turned:
 def turned(format: Format) -> Format:
     """The format of a matrix with the same levels, along its other mode first."""
     return Format(format.levels, format.order[::-1])
-
-
-def settle(storage: Storage) -> None:
-    """Wait for the current stream, so that other streams may read what it has made."""
-    if isinstance(storage, DeviceStorage):
-        Cuda().cp.cuda.get_current_stream().synchronize()
 
 
 def _word(itemsize: int) -> str:
