@@ -70,6 +70,13 @@ def test_a_gpu_takes_the_schedule_of_index_notation(name: str) -> None:
     assert "GPUBlock" in bound.explain()
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_sums_of_naturals_and_numbers_as_parameters(target: str) -> None:
+    made = sk.parse("nFun n. fun s: double. iota(n) :>> map(fun(e => e * s)) :>> reduce(+, 0)")
+    assert made.compile(target)(n=11, s=0.5) == 27.5
+    assert made.compile(target)(n=11, s=np.float64(0.5)) == 27.5
+
+
 def test_entries_out_of_order_run_as_patterns() -> None:
     """A statement's matrix has each coordinate once; rows of patterns may repeat it."""
     kernel = sk.parse(TEXTS["csr"]).compile("cuda-emulated")
@@ -91,6 +98,8 @@ def test_entries_out_of_order_run_as_patterns() -> None:
         f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => e.2)) :>> reduce(max, -9.0)))",
         f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => neg(e.2))) :>> reduce(min, 9)))",
         f"nFun n. {OFFSETS} v :>> map(fun(r => r :>> map(fun(e => e.1)) :>> reduce(+, 0)))",
+        # No parameter gives the variable an extent.
+        "nFun n. iota(n) :>> map(fun(e => e % 2)) :>> reduce(+, 0)",
         # Positions are no coordinates, and entries of two matrices have their own.
         f"nFun n. {OFFSETS} v :>> map(map(fun(e => e.2 * 2)))",
         f"nFun n. {OFFSETS} o :>> map(fun(e => e + 1))",

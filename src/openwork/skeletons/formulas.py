@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from openwork.skeletons.language.stored import refuse
 from openwork.skeletons.matrices import Matrix, leaf_of, matrices_in
 from openwork.tensor.create import empty, placeholder
 from openwork.tensor.statement import Statement, assign
+from openwork.tree import walk
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Formula:
             value = self._at(value, used[-1])
         if not isinstance(value, Term):
             refuse("the result of a statement is an array of numbers")
+        _check_extents(value.node, used)
         name = next(k for k in ("y", "result", "r", "out") if k not in s.params)
         dtype = str(leaf_of(self.result))
         if shape is None:
@@ -229,6 +231,15 @@ class Formula:
                     _check_stored(op, body.node, value.stored(var))
                 return Term(index.Reduce(op, var.node, body.node))
         refuse(f"{fn} is nothing that index notation has")
+
+
+def _check_extents(rhs: index.Expr, used: Sequence[Variable]) -> None:
+    """Every variable indexes an operand, which gives it an extent."""
+    summed = [e.var for e in walk(rhs) if isinstance(e, index.Reduce)]
+    told = {v for e in walk(rhs) if isinstance(e, index.Access) for v in e.vars}
+    for var in (*(v.node for v in used), *summed):
+        if var not in told:
+            refuse(f"nothing gives {var} an extent in {show(rhs)}: it indexes no parameter")
 
 
 def _both(one: Any, other: Any) -> Any:

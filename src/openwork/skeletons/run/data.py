@@ -95,7 +95,7 @@ def _of_type(name: str, value: object, buffer: Buffer) -> Array:
         return (
             np.ascontiguousarray(np.asarray(value, wanted)).reshape(len(cast(list[Any], value)))
             if (wanted.names)
-            else np.ascontiguousarray(np.asarray(value, wanted))
+            else np.require(np.asarray(value, wanted), requirements=["C", "A"])
         )
     if value.dtype == wanted:
         return np.require(value, requirements=["C", "A"])
