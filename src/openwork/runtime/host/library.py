@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from openwork.errors import ToolchainError
@@ -69,10 +68,7 @@ def load(
 def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
-    with ThreadPoolExecutor(1) as beside:  # the pool and the kernel are compiled side by side
-        if toolchain.pooled and _started is None and pool.has_threads(source):
-            beside.submit(_pool, toolchain)
-        library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
+    library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
     return _connected(toolchain, source, library)
 
 
