@@ -127,7 +127,7 @@ RECIPES = {
         spmm_float32(128), unroll=8, threads=64, at_once=4, lanes=8
     ),
     "SpMM narrow tiles": lambda: r.spmm_rows(spmm_float32(128), lanes=8),
-    "SpMM positions, narrow tiles": lambda: r.spmm_positions(spmm_float32(128), 16, lanes=8),
+    "float32 positions, narrow tiles": lambda: r.spmm_positions(spmm_float32(128), 16, lanes=8),
     "SpMM shared by threads": lambda: r.spmm_rows(spmm_float32(4), at_once=8),
     "SpMM strips": lambda: r.spmm_rows(spmm(128)),
     "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
