@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests import tinycc
 
 from openwork.runtime.gpu import emulator
 from openwork.runtime.host import launch
@@ -21,14 +22,13 @@ from openwork.runtime.host.library import load
 from openwork.runtime.host.threads import set_num_threads
 from openwork.tensor.eager import KERNELS
 from openwork.tensor.kernel import machine
-from tests import tinycc
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = REPO / "tests" / "golden"
 CACHE = "OPENWORK_CACHE_DIR"
 SANITIZED_THREADS = 3
 # Most of the time goes into compiling kernels, so that only tests marked `optimized` compile them
-# as users do; TinyCC compiles most of the others. `make test-optimized` has gcc compile all of them.
+# as users do; TinyCC compiles most of the others. `make test-optimized` leaves all to gcc.
 QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O0"), "-O3"
 
 # Compiling makes trees, which are no cycles: looking for some as often as Python does by default
