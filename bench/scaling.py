@@ -1,6 +1,6 @@
 """Sparse results, conversions and products against SciPy, on one thread and on all.
 
-    python bench/scaling.py [--quick] [--budget SECONDS] [--out PAGE]
+    python bench/scaling.py [--quick] [--budget SECONDS] [--only OPERATIONS] [--out PAGE]
 
 SciPy has one thread for all of these. Its products leave rows unsorted; ours are measured sorted
 (CSR) and unsorted.
@@ -86,7 +86,7 @@ def on(threads: int, call: Call) -> Call:
     return run
 
 
-def table(quick: bool, budget: float, threads: int) -> str:
+def table(quick: bool, budget: float, threads: int, only: list[str]) -> str:
     """A row for each input and operation, with geometric means below."""
     lines = [
         f"| operation | input | SciPy, ms | 1 thread, ms | x SciPy | {threads} threads, ms "
@@ -96,6 +96,8 @@ def table(quick: bool, budget: float, threads: int) -> str:
     speeds: dict[str, list[tuple[float, float]]] = {}
     for name, matrix in inputs(quick):
         for operation, (theirs, ours) in operations(matrix).items():
+            if only and operation not in only:
+                continue
             calls = {"SciPy": theirs, "one": on(1, ours), "all": on(threads, ours)}
             turns = interleave(calls, budget)
             found = turns.speed("one", "SciPy"), turns.speed("all", "SciPy")
@@ -114,11 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--budget", type=float, default=1.0)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[])
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     ow.set_num_threads(None)
     threads = ow.thread_count()
-    made = table(args.quick, args.budget, threads)
+    made = table(args.quick, args.budget, threads, args.only)
     ow.set_num_threads(None)
     date = datetime.date.today().isoformat()
     page = PAGE.format(threads=threads, date=date, environment=environment(), table=made)

@@ -106,7 +106,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           if (*stop) break;
           const int64_t i = A_crd1[pA1];
           int64_t l_tile = 0;
-          vector_narrow_float64 R_sums4[8 / LANES_narrow_float64];
+          vector_narrow_float64 R_sums4[16 / LANES_narrow_float64];
 #pragma GCC unroll 4
           for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
             R_sums4[l_tile_at / LANES_narrow_float64] = (vector_narrow_float64){0};
@@ -120,12 +120,20 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
                 R_sums4[(l_tile_at + 4) / LANES_narrow_float64] = -(vector_narrow_float64){0};
               }
-              pA3_rest = A_pos3[pA2 + 1] - (A_pos3[pA2 + 1] - A_pos3[pA2]) % 2;
-              // in two chains of additions
-              for (int64_t pA3_pair = 0; pA3_pair < (A_pos3[pA2 + 1] - A_pos3[pA2]) / 2; pA3_pair++) {
-#pragma GCC unroll 2
-                for (int64_t pA3_chain = 0; pA3_chain < 2; pA3_chain++) {
-                  const int64_t pA3 = A_pos3[pA2] + pA3_pair * 2 + pA3_chain;
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[(l_tile_at + 8) / LANES_narrow_float64] = -(vector_narrow_float64){0};
+              }
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[(l_tile_at + 12) / LANES_narrow_float64] = -(vector_narrow_float64){0};
+              }
+              pA3_rest = A_pos3[pA2 + 1] - (A_pos3[pA2 + 1] - A_pos3[pA2]) % 4;
+              // in 4 chains of additions
+              for (int64_t pA3_batch = 0; pA3_batch < (A_pos3[pA2 + 1] - A_pos3[pA2]) / 4; pA3_batch++) {
+#pragma GCC unroll 4
+                for (int64_t pA3_chain = 0; pA3_chain < 4; pA3_chain++) {
+                  const int64_t pA3 = A_pos3[pA2] + pA3_batch * 4 + pA3_chain;
                   const int64_t k = A_crd3[pA3];
                   const double A_val = A_vals[pA3];
 #pragma GCC unroll 4
@@ -139,6 +147,14 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                     }
                   }
                 }
+              }
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[l_tile_at / LANES_narrow_float64] += R_sums4[(l_tile_at + 8) / LANES_narrow_float64];
+              }
+#pragma GCC unroll 4
+              for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
+                R_sums4[(l_tile_at + 4) / LANES_narrow_float64] += R_sums4[(l_tile_at + 12) / LANES_narrow_float64];
               }
 #pragma GCC unroll 4
               for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {

@@ -1,4 +1,4 @@
-"""Sums of long runs in two chains: which loops get them, and that sums are right at any length."""
+"""Sums of long runs in several chains: which loops get them, sums of runs of any length."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 
 import openwork as ow
-from openwork.program.chains import LEAST
+from openwork.program.chains import CHAINS, LEAST
 
 pytestmark = pytest.mark.needs_cc
-CHAINS = "in two chains of additions"
+TEXT = f"in {CHAINS} chains of additions"
 
 
 def rows_of_every_length(dtype: str) -> sparse.csr_array:
@@ -38,12 +38,12 @@ def test_rows_of_every_length(dtype: str, columns: int) -> None:
     matrix = rows_of_every_length(dtype)
     right = np.random.default_rng(1).integers(-9, 10, (6000, columns)).astype(dtype)
     kernel = product(matrix, right)
-    assert CHAINS in kernel.source
+    assert TEXT in kernel.source
     np.testing.assert_array_equal(kernel().to_numpy(), matrix @ right)
 
 
 def test_entries_that_are_absent_add_nothing() -> None:
-    """A row one entry longer than its pairs is followed by infinities, in memory and in B."""
+    """A row one entry longer than its batches is followed by infinities, in memory and in B."""
     lengths = [LEAST + 1, LEAST]
     crd = np.concatenate([np.arange(n) for n in lengths]).astype(np.int32)
     values = np.ones(len(crd))
@@ -57,10 +57,10 @@ def test_entries_that_are_absent_add_nothing() -> None:
 
 def test_more_than_a_vector_of_sums_stays_in_one_chain() -> None:
     matrix = rows_of_every_length("float64")
-    assert CHAINS not in product(matrix, np.ones((6000, 32))).source
+    assert TEXT not in product(matrix, np.ones((6000, 32))).source
 
 
 def test_another_operator_stays_in_one_chain() -> None:
     matrix = rows_of_every_length("float64")
     text = "C(i,k) = min(j, A(i,j) * B(j,k))"
-    assert CHAINS not in product(matrix, np.ones((6000, 4)), text).source
+    assert TEXT not in product(matrix, np.ones((6000, 4)), text).source

@@ -1,14 +1,15 @@
-"""Two chains of additions in place of one that waits for itself.
+"""Several chains of additions in place of one that waits for itself.
 
     for (p = begin; p < end; p++) { j = crd[p];  sums[...] += A[p] * the vector at B[j]; }
     =>
     rest = begin;
     if (LEAST <= end - begin) {
-      sums[1] = 0;
-      rest = end - (end - begin) % 2;
-      for (pair = 0; pair < (end - begin) / 2; pair++)
-        for (chain = 0; chain < 2; chain++) { p = begin + pair * 2 + chain;  into sums[chain] }
-      sums[0] += sums[1];
+      sums[1] = 0;  ...
+      rest = end - (end - begin) % CHAINS;
+      for (batch = 0; batch < (end - begin) / CHAINS; batch++)
+        for (chain = 0; chain < CHAINS; chain++) {
+          p = begin + batch * CHAINS + chain;  ... into sums[chain] }
+      sums[0] += sums[1];  ...
     }
     for (p = rest; p < end; p++) { into sums[0] }
 
@@ -29,30 +30,31 @@ from openwork.program.nodes import Array, Declare, Name, Stmt, Store, Value, blo
 from openwork.program.vectorize import WIDE, InVectors
 from openwork.tree import Node, bottom_up, map_children, replace, walk
 
-LEAST = 16  # entries of a run that is worth two chains
+CHAINS = 4
+LEAST = 16  # entries of a run that is worth so many chains
 _SIZES = {"float32": 4, "float64": 8}
 
 
 def in_chains(program: p.Program) -> p.Program:
-    """`program` with the sums of long runs in two chains, where they fill no more than a vector."""
+    """`program` with long runs summed in several chains, where sums fill no more than a vector."""
     pass_ = _Pass(program)
     body = pass_.node(program.body)
-    if not pass_.doubled:
+    if not pass_.chained:
         return program
 
-    def doubled(node: Node) -> Node | None:
-        if isinstance(node, p.Local) and node.array.name in pass_.doubled:
-            return replace(node, count=2 * node.count)
+    def widened(node: Node) -> Node | None:
+        if isinstance(node, p.Local) and node.array.name in pass_.chained:
+            return replace(node, count=CHAINS * node.count)
         return None
 
-    return replace(program, body=cast(p.Block, bottom_up(doubled)(body)))
+    return replace(program, body=cast(p.Block, bottom_up(widened)(body)))
 
 
 class _Pass:
-    """Rewrites loops; `doubled`: the arrays that got a second chain of sums."""
+    """Rewrites loops; `chained`: the arrays that got more chains of sums."""
 
     def __init__(self, program: p.Program) -> None:
-        self.doubled: set[str] = set()
+        self.chained: set[str] = set()
         self._names = {n.name for n in walk(program) if isinstance(n, (Name, Array))}
 
     def node(self, node: Node) -> Node:
@@ -61,40 +63,51 @@ class _Pass:
             return node
         made = map_children(node, self.node)
         sums = _summed(made) if isinstance(made, p.For) else None
-        return made if sums is None else self._paired(cast(p.For, made), sums)
+        return made if sums is None else self._batched(cast(p.For, made), sums)
 
-    def _paired(self, loop: p.For, sums: InVectors) -> p.Block:
+    def _batched(self, loop: p.For, sums: InVectors) -> p.Block:
         array, count = cast(Store, sums.body).array, sums.count
-        self.doubled.add(array.name)
-        rest, pair, chain = (
+        self.chained.add(array.name)
+        rest, batch, chain = (
             Name(take_name(f"{loop.var.name}_{end}", self._names))
-            for end in ("rest", "pair", "chain")
+            for end in ("rest", "batch", "chain")
         )
         entries = loop.end - loop.begin
-        begins = Declare(loop.var, loop.begin + pair * 2 + chain, fixed=True)
+        begins = Declare(loop.var, loop.begin + batch * CHAINS + chain, fixed=True)
         chains = p.For(
-            chain, Value(0), Value(2), block(begins, _into(loop.body, array, chain * count)),
+            chain, Value(0), Value(CHAINS), block(begins, _into(loop.body, array, chain * count)),
             unrolled=True,
         )  # fmt: skip
-        pairs = p.For(
-            pair, Value(0), entries / 2, chains, "in two chains of additions", polls=loop.polls
-        )
+        batches = p.For(
+            batch, Value(0), entries / CHAINS, chains, f"in {CHAINS} chains of additions",
+            polls=loop.polls,
+        )  # fmt: skip
 
         def each(store: Store) -> InVectors:
             return replace(sums, body=store)
 
         at = sums.var
-        paired = block(
-            each(Store(array, at + count, Value(-0.0, array.type))),  # which a sum does not keep
-            p.Set(rest, loop.end - entries % 2),
-            pairs,
-            each(Store(array, at, array[at + count], ADD)),
+        nothing = Value(-0.0, array.type)  # which a sum does not keep
+        in_chains = block(
+            *(each(Store(array, at + n * count, nothing)) for n in range(1, CHAINS)),
+            p.Set(rest, loop.end - entries % CHAINS),
+            batches,
+            *(
+                each(Store(array, at + n * count, array[at + (n + half) * count], ADD))
+                for half in _halves(CHAINS)
+                for n in range(half)
+            ),
         )
         return block(
             Declare(rest, loop.begin),
-            p.If(compare("<=", Value(LEAST), entries), paired),
+            p.If(compare("<=", Value(LEAST), entries), in_chains),
             replace(loop, begin=rest),
         )
+
+
+def _halves(count: int) -> list[int]:
+    """Half of a power of two, half of that, and so on to 1."""
+    return [1 << n for n in reversed(range(count.bit_length() - 1))]
 
 
 def _into(body: Stmt, array: Array, first: p.Expr) -> Stmt:

@@ -42,6 +42,8 @@ def from_statement(statement: Statement) -> Program:
     Raises:
         PatternError: E709 for other formats, and where a sparse result is more than its operands.
     """
+    if not isinstance(statement, Statement):
+        refuse(f"{statement!r} is no statement", "ow.parse(...), or ow.assign(y[i], ...)")
     written = explicit(check(statement.assignment))
     try:
         return _FromStatement(written).program()
@@ -243,6 +245,8 @@ def sparsify(program: Program, /, result: Format | None = None, **formats: Forma
     Raises:
         PatternError: E709 if the program is no statement, or for formats that rows do not have.
     """
+    if not isinstance(program, Program):
+        refuse(f"{program!r} is no program of patterns", "sk.program(...), or sk.parse(...)")
     for name in formats:
         if name not in program.signature.params:
             refuse(f"there is no parameter {name}")

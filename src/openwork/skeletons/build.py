@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.check import HOLE
 from openwork.skeletons.language.names import tidied
 from openwork.skeletons.language.nodes import Expr, Fn, Nat, Scalar, Signature, Type
-from openwork.skeletons.program import Program
+from openwork.skeletons.program import Program, not_too_deep
 from openwork.tree import Node, children
 
 _numbers = count(1)
@@ -58,6 +58,18 @@ class Term(Overloaded):
         """The expression, annotated with a type."""
         return Term(n.Noted(self.node, as_type(type)))
 
+    def __bool__(self) -> bool:
+        raise PatternError(
+            f"nobody knows yet whether {self.node} holds", code="E706",
+            hint="ow.where(condition, then, otherwise) chooses for each element",
+        )  # fmt: skip
+
+    def __iter__(self) -> NoReturn:
+        raise PatternError(
+            f"nobody knows yet what {self.node} holds", code="E706",
+            hint="x >> sk.map(lambda element: ...), or .first and .second of a pair",
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         return f"<{self.node}>"
 
@@ -95,12 +107,16 @@ class Typed:
 
 def nats(names: str) -> Any:
     """Naturals: `N, M = sk.nats("N M")`; a single one for a single name."""
-    words = names.replace(",", " ").split()
+    words = str(names).replace(",", " ").split() or [""]
     for name in words:
-        if not name.isidentifier():
-            raise PatternError(f"{name!r} is no name", code="E702", hint="letters and digits")
+        _is_name(name)
     found = [n.named(name) for name in words]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _is_name(name: object) -> None:
+    if not (isinstance(name, str) and name.isidentifier()):
+        raise PatternError(f"{name!r} is no name", code="E702", hint="letters and digits")
 
 
 def array(*arguments: object) -> Typed:
@@ -220,7 +236,18 @@ def program(
     >>> print(program(types, lambda x, y: zip(x, y) >> map(lambda t: t.first * t.second)).type)
     nFun n. (x: [float64]_n) -> (y: [float64]_n) -> [float64]_n
     """
+    if not isinstance(params, Mapping):
+        raise PatternError(f"{params!r} are no parameters", code="E706", hint="types by name")
     names = list(params)
+    for name in names:
+        _is_name(name)
+    with not_too_deep():
+        return _program(names, params, _taking(fn, len(names)), nats)
+
+
+def _program(
+    names: list[str], params: Mapping[str, object], fn: Callable[..., object], nats: str | None
+) -> Program:
     keys = {t.key: n.Var(name) for name, t in params.items() if isinstance(t, Typed)}
     types = [cast(Type, n.substituted(as_type(t), {}, keys)) for t in params.values()]
     body = as_expr(fn(*(Term(n.Var(name)) for name in names)))
@@ -244,6 +271,16 @@ def _names(node: Node) -> list[str]:
         return [node.name]
     below = node.atoms if isinstance(node, Nat) else children(node)
     return [name for child in below for name in _names(child)]
+
+
+def _taking(fn: object, count: int) -> Callable[..., object]:
+    """A function of so many arguments."""
+    try:
+        inspect.signature(cast(Callable[..., object], fn)).bind(*range(count))
+    except (TypeError, ValueError) as error:
+        message = f"{fn!r} is no function of {count} terms: {error}"
+        raise PatternError(message, code="E706") from None
+    return cast(Callable[..., object], fn)
 
 
 def _parameters(fn: object, wanted: int) -> list[str]:

@@ -17,7 +17,7 @@ from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.check import HOLE
 from openwork.skeletons.language.names import tidied
 from openwork.skeletons.language.nodes import Expr, Fn, Nat, Scalar, Signature, Type
-from openwork.skeletons.program import Program
+from openwork.skeletons.program import Program, not_too_deep
 
 _SYMBOLS = {
     "⇒": "=>", "↦": "->", "→": "->", "·": "*", "\u00d7": "*", "≤": "<=", "≥": ">=",
@@ -56,11 +56,12 @@ def parse(text: str) -> Program:
     >>> parse("nFun n. fun x: [float]_n. x :>> reduce(+, 0)").type
     'nFun n. (x: [float32]_n) -> float32'
     """
+    if not isinstance(text, str):
+        raise PatternError(f"{text!r} is no text", code="E701")
     for symbol, ascii in _SYMBOLS.items():
         text = text.replace(symbol, ascii)
-    reader = Reader(text)
-    signature = reader.program()
-    return Program(tidied(signature))
+    with not_too_deep():
+        return Program(tidied(Reader(text).program()))
 
 
 class Reader:

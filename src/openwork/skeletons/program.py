@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -34,6 +36,22 @@ _SPELLED = (("loops", "nested"), ("flat", "sums"), ("closed", "closed"), ("refin
 TARGETS = ("cpu", "cuda", "cuda-emulated")
 
 
+@contextmanager
+def not_too_deep() -> Iterator[None]:
+    """Programs that are nested deeper than Python's stack are refused.
+
+    Raises:
+        PatternError: E701 for such a program.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise PatternError(
+            "the program is nested too deeply", code="E701",
+            hint="cut it into several programs, or raise sys.setrecursionlimit",
+        ) from None  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Rewrite:
     """One step: the rule, what it replaces and by what, and the program after it."""
@@ -60,8 +78,9 @@ class Program:
     def __init__(self, signature: Signature, origin: Origin | None = None) -> None:
         self._origin = origin or Origin()
         checker = Checker(signature)
-        result = checker.program()
-        self.signature, self.result = _without_holes(signature, result, checker)
+        with not_too_deep():
+            result = checker.program()
+            self.signature, self.result = _without_holes(signature, result, checker)
 
     @property
     def text(self) -> str:
@@ -102,6 +121,10 @@ class Program:
         """
         _known(target, TARGETS, "target")
         _known(sums, SUMS, "sums")
+        with not_too_deep():
+            return self._compiled(target, sums)
+
+    def _compiled(self, target: str, sums: str) -> Kernel:
         trace = Trace()
         for name, text in self._texts(sums, target):
             trace.run(name, lambda text=text: text)  # type: ignore[misc]
@@ -133,7 +156,7 @@ class Program:
         known = made.columns.keys() == made.matrices.keys()  # else nothing tells the columns
         return made if known else None
 
-    def __call__(self, **data: Any) -> Any:
+    def __call__(self, /, **data: Any) -> Any:
         """The result for this data, on the CPU."""
         return self._own(**data)
 
@@ -147,6 +170,8 @@ class Program:
         In order: the patterns, loops over nested arrays, flat accesses with sums, the sums closed,
         offsets refined, and `toNat` inlined, which is the program.
         """
+        _known(target, TARGETS, "target")
+        _known(sums, SUMS, "sums")
         lowered = self._lowered(sums, target)
         program = self._program(lowered)
         return dict(self._texts(sums, target)) | {"program": show_program(program)}

@@ -117,7 +117,8 @@ def plan(
             assignment, converted_assembly, order
         ):
             assembly = converted_assembly
-    stored = _stored(assignment, sizes or {}, (*derived, *more))
+    replaced = (*derived, *more)
+    stored = _stored(assignment, sizes or {}, replaced)
     loops = _built(assignment, assembly, order, stored, selections)
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
@@ -125,15 +126,9 @@ def plan(
         order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
         loops = _built(assignment, assembly, order, stored, selections)
     _note(assembly, assignment, trace)
+    result, blocks, native = assignment.lhs.tensor, tiled.blocks, tiled.native
     return Plan(
-        assignment,
-        loops,
-        assembly,
-        (*derived, *more),
-        assignment.lhs.tensor,
-        written,
-        blocks=tiled.blocks,
-        native=tiled.native,
+        assignment, loops, assembly, replaced, result, written, blocks=blocks, native=native
     )
 
 

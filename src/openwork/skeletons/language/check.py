@@ -34,7 +34,12 @@ from openwork.skeletons.language.nodes import (
 from openwork.tree import Node
 
 HOLE = "?"
+MOST = 2**53  # no array has so many elements
 _WEAK: dict[str, type] = {"~int": int, "~float": float}
+_INTEGERS = ("int32", "int64", "~int")
+_LIMITS: dict[Type, tuple[int, int]] = {
+    Scalar(f"int{bits}"): (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (32, 64)
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,13 @@ class Checker:
         """The type of the body."""
         s = self.signature
         self.text = str(s)
+        names = (*s.nats, *s.params)
+        for name in names:
+            if names.count(name) > 1:
+                self.refuse(
+                    f"there are two things called {name}", "E702", name,
+                    "naturals and parameters have names of their own",
+                )  # fmt: skip
         env = dict(zip(s.params, s.types, strict=True))
         for name, type in env.items():
             self.well_formed(type, env, name)
@@ -203,18 +215,7 @@ class Checker:
 
     def natural(self, value: Nat, env: Mapping[str, Type], name: str) -> None:
         """A natural whose variables are known."""
-        for node in n.walk_all(value):
-            if isinstance(node, n.Named):
-                bound = node.name in self.bounds or {*".'"} & {*node.name} or node.name[0] in "?$"
-                if node.name not in self.known and not bound:
-                    self.refuse(
-                        f"{node.name} is no natural of this program, in the type of {name}",
-                        "E702", str(value), f"nFun {node.name}. ..., or sk.nats",
-                    )  # fmt: skip
-            elif isinstance(node, n.ToNat):
-                found = self.infer(node.expr, env)
-                if not (isinstance(found, Scalar) and found.name in ("int32", "int64", "~int")):
-                    self.refuse(f"toNat needs an integer, not {found}", "E707", str(node))
+        self._atoms(value, env, name)
         if (value.constant or 0) < 0:
             self.refuse(f"{value} is no natural, in the type of {name}", "E707", str(value))
         falling = falling_sum(value, self.bounds)
@@ -224,6 +225,48 @@ class Checker:
                 f"cannot show that 0 <= {low} <= {high}, from where to where {falling} goes, "
                 f"in the type of {name}", "E707", str(falling),
                 f"up to ({low} < {high} ? {high} : {low}), which never is below {low}",
+            )  # fmt: skip
+
+    def _atoms(self, value: Nat, env: Mapping[str, Type], name: str) -> None:
+        """The variables, integers and divisors in a natural."""
+        if any(abs(times) > MOST for _, times in value.terms):
+            self.refuse(f"{value} is larger than any array, in the type of {name}", "E707", name)
+        for a in value.atoms:
+            match a:
+                case n.Named(name=var):
+                    bound = var in self.bounds or {*".'"} & {*var} or var[0] in "?$"
+                    if var not in self.known and not bound:
+                        self.refuse(
+                            f"{var} is no natural of this program, in the type of {name}",
+                            "E702", str(value), f"nFun {var}. ..., or sk.nats",
+                        )  # fmt: skip
+                case n.ToNat(expr=expr):
+                    found = self.infer(expr, env)
+                    if not (isinstance(found, Scalar) and found.name in _INTEGERS):
+                        self.refuse(f"toNat needs an integer, not {found}", "E707", str(a))
+                case n.Choice(condition=c, then=then, otherwise=otherwise):
+                    for part in (c.left, c.right, then, otherwise):
+                        self._atoms(part, env, name)
+                case n.Quotient(left=left, right=right):
+                    self._atoms(left, env, name)
+                    self._atoms(right, env, name)
+                    self._divisor(right, a)
+                case n.Sum(var=var, low=low, high=high, body=body):
+                    self._atoms(low, env, name)
+                    self._atoms(high, env, name)
+                    outside = self.bounds
+                    self.bounds = {k: v for k, v in outside.items() if k != var} | {var: high}
+                    self._atoms(body, env, name)
+                    self.bounds = outside
+
+    def _divisor(self, value: Nat, at: n.Quotient) -> None:
+        """What naturals are divided by is positive: proved here, or checked by each call."""
+        s = self.signature
+        checked = n.mentioned(value) <= {*s.nats, *s.params} and value.terms
+        if not checked and not proves(n.nat(1), self.nat(value), self.bounds):
+            self.refuse(
+                f"cannot show that {at} divides by a positive number", "E707", str(at),
+                "divide by a number, or by a natural, which each call checks",
             )  # fmt: skip
 
     # -- expressions ----------------------------------------------------------------------------
@@ -240,6 +283,7 @@ class Checker:
                 return env[name]
             case n.Literal(value=value, type=type):
                 weak = "bool" if isinstance(value, bool) else f"~{_python(value)}"
+                self._fits(e, Scalar(type or "int64"))
                 return Scalar(type or weak)
             case n.OfNat(nat=value):
                 self.natural(value, env, "a number")
@@ -253,7 +297,12 @@ class Checker:
                 pairs = cast(PairType, found)
                 return pairs.first if which == 1 else pairs.second
             case n.Apply(op=op, args=args):
-                return self.scalar(op, [self.infer(a, env) for a in args], e)
+                types = [self.infer(a, env) for a in args]
+                found = self.scalar(op, types, e)
+                kinds = [kind_of(cast(Scalar, t)) for t in types]
+                for k, each in enumerate(args):
+                    self._fits(each, Scalar(str(op.argument_type(kinds, k))))
+                return found
             case n.At():
                 return self._at(e, env)
             case n.Zip(first=first, second=second):
@@ -273,10 +322,19 @@ class Checker:
                 found = self.infer(inner, env)
                 self.well_formed(type, env, "an annotation")
                 self.expect(found, type, "an annotation does not fit", e)
+                self._fits(inner, type)
                 return type
             case n.Call(fn=fn, arg=arg):
                 return self.applied(fn, self.infer(arg, env), env, e)
         raise PatternError(f"{e} is a function where a value is needed", code="E706")
+
+    def _fits(self, e: Expr, type: Type) -> None:
+        """A whole number of a program must be one of the type that it takes."""
+        if not isinstance(e, n.Literal) or type not in _LIMITS or not isinstance(e.value, int):
+            return
+        low, high = _LIMITS[type]
+        if not low <= e.value <= high:
+            self.refuse(f"{e.value} is no {type}: these go from {low} to {high}", "E703", e)
 
     def scalar(self, op: n.Op, types: list[Type], at: Node) -> Type:
         """The type of an operator's result."""
@@ -404,6 +462,7 @@ class Checker:
                 f"reduce combines numbers and pairs of them, not {self.filled(element)}", "E710",
                 at, "transpose, and reduce each column",
             )  # fmt: skip
+        self._fits(fn.init, held)
         if fn.how != "Seq":
             self.expect(init, element, "reduce starts from another type than it combines", at)
         found = self.both(fn.fn, held, element, env, at)

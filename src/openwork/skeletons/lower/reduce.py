@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
 from openwork.algebra.operators import Op
@@ -12,31 +10,26 @@ from openwork.program import nodes as p
 from openwork.program.elements import converted
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import Fn, Nat
+from openwork.skeletons.lower.context import Context
+from openwork.skeletons.lower.loops import each
 from openwork.skeletons.lower.values import Env, Late, Number, Two, Value, View
 
 
 class Low(Protocol):
     """What reductions need of a lowering."""
 
-    out: list[p.Stmt]
+    context: Context
 
-    def fresh(self, base: str) -> str: ...
-    def trial(self) -> AbstractContextManager[None]: ...
-    def variable(self, var: p.Name) -> Nat: ...
     def number(self, value: Value) -> Number: ...
     def pair(self, value: Value) -> Two: ...
     def applied(self, op: Op, args: list[Number]) -> Number: ...
     def called(self, fn: Fn, value: Value, env: Env) -> Value: ...
     def bound(self, value: Value) -> Value: ...
-    def each(
-        self, view: View, body: Callable[[Nat, Value], None],
-        reductions: tuple[p.Reduction, ...] | None = None, indexed: bool = True,
-    ) -> None: ...  # fmt: skip
 
 
 def reduced(low: Low, late: Late) -> Value:
     """The value of a reduction, in variables that hold it from here on."""
-    with low.trial():
+    with low.context.trial():
         element = _settled(low, late.view.at(_probe(low, late.view)))
     start = _like(low, late.init, element)
     state = _state(low, start)
@@ -44,19 +37,19 @@ def reduced(low: Low, late: Late) -> Value:
     if op is not None and isinstance(state, Number):
         _accumulate(low, cast(p.Name, state.expr), op, late)
     else:
-        low.each(late.view, lambda _, v: _step(low, late, state, v), (), indexed=False)
+        each(low.context, late.view, lambda _, v: _step(low, late, state, v), (), indexed=False)
     return state
 
 
 def _probe(low: Low, view: View) -> Nat:
-    var = low.variable(p.Name(low.fresh("i")))
+    var = low.context.variable(p.Name(low.context.fresh("i")))
     return view.begin + var if view.begin.terms else var
 
 
 def _settled(low: Low, value: Value) -> Value:
     """An element, of which only the types matter."""
     if isinstance(value, Late):
-        with low.trial():
+        with low.context.trial():
             inner = _settled(low, value.view.at(_probe(low, value.view)))
         return _like(low, value.init, inner)
     if isinstance(value, Two):
@@ -79,8 +72,8 @@ def _state(low: Low, start: Value) -> Value:
     if isinstance(start, Two):
         return Two(_state(low, start.first), _state(low, start.second))
     expr = low.number(start).expr
-    name = p.Name(low.fresh("sum"), expr.type)
-    low.out.append(p.Declare(name, expr))
+    name = p.Name(low.context.fresh("sum"), expr.type)
+    low.context.out.append(p.Declare(name, expr))
     return Number(name)
 
 
@@ -97,9 +90,9 @@ def _accumulate(low: Low, name: p.Name, op: Op, late: Late) -> None:
             _accumulate(low, name, op, inner)
             return
         found = converted(low.number(value).expr, name.type)
-        low.out.append(p.Set(name, found, op))
+        low.context.out.append(p.Set(name, found, op))
 
-    low.each(late.view, body, reductions, indexed=False)
+    each(low.context, late.view, body, reductions, indexed=False)
 
 
 def _goes_on(low: Low, inner: Late, name: p.Name, op: Op) -> bool:
@@ -107,7 +100,7 @@ def _goes_on(low: Low, inner: Late, name: p.Name, op: Op) -> bool:
         return False
     if inner.how == "Seq" or not isinstance(inner.init, Number):
         return False
-    with low.trial():
+    with low.context.trial():
         element = _settled(low, inner.view.at(_probe(low, inner.view)))
     start = low.number(_like(low, inner.init, element)).expr
     same = isinstance(start, p.Value) and start.type == name.type
@@ -138,8 +131,8 @@ def _named_all(low: Low, value: Value, state: Value) -> Value:
             _named_all(low, both.first, state.first), _named_all(low, both.second, state.second)
         )
     expr = low.number(value).expr
-    name = p.Name(low.fresh("v"), cast(Number, state).expr.type)
-    low.out.append(p.Declare(name, converted(expr, name.type), fixed=True))
+    name = p.Name(low.context.fresh("v"), cast(Number, state).expr.type)
+    low.context.out.append(p.Declare(name, converted(expr, name.type), fixed=True))
     return Number(name)
 
 
@@ -150,4 +143,4 @@ def _set(low: Low, state: Value, new: Value) -> None:
         _set(low, state.second, both.second)
         return
     name = cast(p.Name, cast(Number, state).expr)
-    low.out.append(p.Set(name, cast(Number, new).expr))
+    low.context.out.append(p.Set(name, cast(Number, new).expr))

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 from openwork.program import nodes as p
 from openwork.program.elements import converted
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Type
+from openwork.skeletons.lower.context import Context
+from openwork.skeletons.lower.loops import each
 from openwork.skeletons.lower.memory import Buffer, Path, is_record
+from openwork.skeletons.lower.naturals import code, place_of
 from openwork.skeletons.lower.values import Number, Two, Value, View
 
 
 class Low(Protocol):
     """What storing needs of a lowering."""
 
-    out: list[p.Stmt]
+    context: Context
 
-    def place(self, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat: ...
-    def code(self, value: Nat) -> p.Expr: ...
     def number(self, value: Value) -> Number: ...
     def pair(self, value: Value) -> Two: ...
-    def each(self, view: View, body: Callable[[Nat, Value], None]) -> None: ...
 
 
 def write(
@@ -30,14 +30,15 @@ def write(
 ) -> None:  # fmt: skip
     """Store a value where the result has it."""
     if is_record(type):
-        return store(low, value, type, places[path], low.place(chain, path), ())
+        return store(low, value, type, places[path], place_of(low.context, chain, path), ())
     if isinstance(type, PairType):
         both = cast(Two, value)
         write(low, both.first, type.first, chain, (*path, 1), places)
         write(low, both.second, type.second, chain, (*path, 2), places)
         return None
     array, view = cast(ArrayType, type), cast(View, value)
-    return low.each(
+    return each(
+        low.context,
         view,
         lambda i, v: write(low, v, array.at(i), [*chain, (array, i)], path, places),
     )
@@ -51,4 +52,4 @@ def store(low: Low, value: Value, type: Type, buffer: Buffer, place: Nat, path: 
         return
     at = buffer.fields[path]
     stored = converted(low.number(value).expr, at.array.type)
-    low.out.append(p.Store(at.array, at.place(low.code(place)), stored))
+    low.context.out.append(p.Store(at.array, at.place(code(low.context, place)), stored))

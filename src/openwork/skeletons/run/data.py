@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -30,12 +31,21 @@ def leading(type: Type, path: tuple[int, ...]) -> tuple[list[Nat], bool]:
     return lengths, regular
 
 
-def as_buffers(
-    name: str, value: object, type: Type, buffers: Sequence[Buffer]
-) -> tuple[list[Array], list[Equation]]:
-    """The buffers of an argument, and what its shape says about lengths."""
-    found: list[Array] = []
-    equations: list[Equation] = []
+@dataclass(frozen=True)
+class Given:
+    """One buffer of an argument, and what its shape says about lengths.
+
+    `rows`: of nested lists, the lengths of all rows, for each level below the outermost.
+    """
+
+    array: Array
+    lengths: Sequence[tuple[Nat, int]] = ()
+    rows: Sequence[list[int]] = ()
+
+
+def as_buffers(name: str, value: object, type: Type, buffers: Sequence[Buffer]) -> list[Given]:
+    """The buffers of an argument."""
+    found: list[Given] = []
     for buffer in buffers:
         part: Any = value
         for step in buffer.path:
@@ -45,58 +55,77 @@ def as_buffers(
                     hint=f"{name}=(first, second)",
                 )  # fmt: skip
             part = part[step - 1]
-        array, lengths = _flat(name, part, type, buffer)
-        found.append(array)
-        equations += [(name, length, count) for length, count in lengths]
-    return found, equations
+        found.append(_given(name, part, type, buffer))
+    return found
 
 
-def _flat(
-    name: str, value: object, type: Type, buffer: Buffer
-) -> tuple[Array, list[tuple[Nat, int]]]:
-    """One buffer, and the lengths that its shape gives."""
+def _given(name: str, value: object, type: Type, buffer: Buffer) -> Given:
     lengths, regular = leading(type, buffer.path)
-    if isinstance(value, list) and len(lengths) > 1 and not _is_rectangle(value):
-        rows = [np.asarray(row, buffer.dtype).reshape(-1) for row in value]
-        flat = np.concatenate(rows) if rows else np.empty(0, buffer.dtype)
-        return flat, [(lengths[0], len(rows))] if len(lengths) > 1 else []
-    try:
-        array = _of_type(name, value, buffer)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(
-            f"{name} has the type {type}, and {_kind(value)} cannot become that: {error}",
-            code="E202",
-        ) from error
+    rows = list[list[int]]()
+    nested = isinstance(value, list) and len(lengths) > 1
+    if nested and not (regular and _is_rectangle(cast(list[Any], value), len(lengths))):
+        value = cast(list[Any], value)
+        count = len(value)
+        for _ in lengths[1:]:
+            inner = [_row(name, row, type) for row in value]
+            rows.append([len(row) for row in inner])
+            value = [each for row in inner for each in row]
+        array = _of_type(name, value, type, buffer)
+        return Given(_one_dimension(name, array, type), [(lengths[0], count)], rows)
+    array = _of_type(name, value, type, buffer)
     if array.ndim == len(lengths) and regular:
-        return array.reshape(-1), list(zip(lengths, array.shape, strict=True))
-    if array.ndim == 1 and lengths:
-        return array, []
+        return Given(array.reshape(-1), list(zip(lengths, array.shape, strict=True)))
+    return Given(_one_dimension(name, array, type) if lengths else _refused(name, array, type))
+
+
+def _one_dimension(name: str, array: Array, type: Type) -> Array:
+    return array if array.ndim == 1 else _refused(name, array, type)
+
+
+def _refused(name: str, array: Array, type: Type) -> NoReturn:
     raise ShapeError(
         f"{name} has the type {type}, and the array has {array.ndim} dimensions", code="E202",
-        hint="rows of different lengths are given one after the other, in a flat array",
+        hint="rows of different lengths are lists, or lie one after the other in a flat array",
     )  # fmt: skip
 
 
-def _is_rectangle(value: list[Any]) -> bool:
-    sizes = {len(row) if hasattr(row, "__len__") else -1 for row in value}
-    return len(sizes) == 1 and bool(value) and not isinstance(value[0], tuple)
+def _row(name: str, row: object, type: Type) -> list[Any]:
+    if isinstance(row, np.ndarray):
+        return list(row)
+    if not isinstance(row, list):
+        raise ShapeError(f"{name} has the type {type}, and {row!r} is no row of it", code="E202")
+    return row
+
+
+def _is_rectangle(value: list[Any], depth: int) -> bool:
+    """Whether so many levels of lists are those of an array."""
+    for _ in range(depth - 1):
+        sizes = {len(row) if isinstance(row, list | np.ndarray) else -1 for row in value}
+        if len(sizes) != 1 or sizes == {-1}:
+            return False
+        value = [each for row in value for each in row]
+    return True
 
 
 def _kind(value: object) -> str:
     return f"{value.dtype} data" if isinstance(value, np.ndarray) else type(value).__name__
 
 
-def _of_type(name: str, value: object, buffer: Buffer) -> Array:
+def _of_type(name: str, value: object, type: Type, buffer: Buffer) -> Array:
     """An array of the buffer's type; integers may change their width, where they fit."""
-    wanted = buffer.dtype
+    try:
+        return _converted(name, value, buffer.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ShapeError(
+            f"{name} has the type {type}, and {_kind(value)} cannot become that: {error}",
+            code="E202",
+        ) from error
+
+
+def _converted(name: str, value: object, wanted: np.dtype[Any]) -> Array:
     if not isinstance(value, np.ndarray):
-        if wanted.names and isinstance(value, list):
-            value = [_tuples(each) for each in value]
-        return (
-            np.ascontiguousarray(np.asarray(value, wanted)).reshape(len(cast(list[Any], value)))
-            if (wanted.names)
-            else np.require(np.asarray(value, wanted), requirements=["C", "A"])
-        )
+        given = _records(value, wanted) if wanted.names else value
+        return np.require(np.asarray(given, wanted), requirements=["C", "A"])
     if value.dtype == wanted:
         return np.require(value, requirements=["C", "A"])
     if value.dtype.kind in "iu" and wanted.kind == "i":
@@ -111,8 +140,29 @@ def _of_type(name: str, value: object, buffer: Buffer) -> Array:
     )  # fmt: skip
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+def _records(value: Any, wanted: np.dtype[Any]) -> Any:
+    """Lists of pairs, as NumPy wants them: a tuple is a pair, and so is a list of two numbers."""
+    if isinstance(value, list) and not _is_pair(value, wanted):
+        return [_records(each, wanted) for each in value]
+    return _pair(value, wanted)
+
+
+def _is_pair(value: object, wanted: np.dtype[Any]) -> bool:
+    if not wanted.fields or not isinstance(value, list | tuple) or len(value) != 2:
+        return wanted.fields is None and not isinstance(value, list | tuple)
+    fields = (wanted.fields["first"][0], wanted.fields["second"][0])
+    return all(_is_pair(part, field) for part, field in zip(value, fields, strict=True))
+
+
+def _pair(value: Any, wanted: np.dtype[Any]) -> Any:
+    if not wanted.fields:
+        return value
+    if isinstance(value, np.void):
+        return value
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{value!r} is no pair")
+    parts = zip(("first", "second"), value, strict=True)
+    return tuple(_pair(part, wanted.fields[name][0]) for name, part in parts)
 
 
 def solved(names: Sequence[str], given: Mapping[str, int], equations: list[Equation]) -> dict[

@@ -22,6 +22,7 @@ from openwork.runtime.host.launch import BoundBroken
 from openwork.skeletons.language.nodes import Signature, Type
 from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.run.kernel import Bound, Kernel, out_of_range, shaped
+from openwork.skeletons.run.reach import reach
 from openwork.trace import Trace
 
 _DEVICES: dict[str, type[Device]] = {"cuda": Cuda, "cuda-emulated": Emulator}
@@ -65,12 +66,27 @@ class GpuKernel(Kernel):
         for b, a in zip(low.inputs, bound.inputs, strict=True):
             for f in b.fields.values():
                 arrays[f.array.name] = self._device.upload(np.ravel(_viewed(a, f.array.type)))
-        longest = max([*(a.size for a in arrays.values()), *bound.counts, *bound.sizes, 0])
-        text = self._text(longest < _NARROW and True in self._texts)
+        text = self._text(True in self._texts and self._fits(bound))
         key = (self._device.current, text.narrow)
         if key not in self._functions:
             self._functions[key] = self._device.load(text.source, text.device.kernels)
         return arrays, text, self._functions[key]
+
+    def _fits(self, bound: Bound) -> bool:
+        """Whether all indices of a call, and what they are computed from, fit 32 bits."""
+        longest = max([*(a.size for a in bound.inputs), *bound.counts, *bound.sizes, 0])
+        held = {
+            f.array.name: _viewed(a, f.array.type)[f.shift :: f.scale]
+            for b, a in zip(self.lowered.inputs, bound.inputs, strict=True)
+            for f in b.fields.values()
+        }
+
+        def largest(name: str) -> int:
+            values = held[name]
+            return max(int(values.max(initial=0)), -int(values.min(initial=0)))
+
+        sizes = {n.name: size for n, size in zip(self._program.sizes, bound.sizes, strict=True)}
+        return max(longest, reach(self._program, sizes, largest)) < _NARROW
 
     def _text(self, narrow: bool) -> Text:
         found = self._texts.get(narrow)
@@ -84,7 +100,8 @@ class GpuKernel(Kernel):
         arrays, text, functions = bound.ready
         made, arrays = [], dict(arrays)
         for b, count in zip(self.lowered.outputs, bound.counts, strict=True):
-            memory = self._device.empty(count * b.dtype.itemsize, np.dtype("uint8"))
+            size = max(count, 1) * b.dtype.itemsize  # so that it can be seen as any of the fields
+            memory = self._device.empty(size, np.dtype("uint8"))
             made.append(memory)
             for f in b.fields.values():
                 arrays[f.array.name] = _viewed(memory, f.array.type)
@@ -108,4 +125,4 @@ class GpuKernel(Kernel):
 
 def _viewed(array: Any, type: str) -> Any:
     """The memory of an array as numbers of a type; what is left over at its end is not seen."""
-    return array.view(np.dtype(type)) if array.size else array.astype(type)
+    return array.view(np.dtype(type)) if array.size else np.empty(0, type)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import DataError, ShapeError
+from openwork.skeletons.language.check import MOST
 from openwork.skeletons.language.nodes import Nat, Signature, Type
 from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.lower.memory import Buffer
-from openwork.skeletons.run.data import Array, as_buffers, leading, solved, wrong_count
-from openwork.skeletons.run.host import Host
+from openwork.skeletons.run.data import Array, Given, as_buffers, leading, solved, wrong_count
+from openwork.skeletons.run.host import Host, facts_in
 from openwork.skeletons.run.tensors import Origin, unpacked
 from openwork.trace import Trace
 
@@ -27,7 +28,7 @@ class Bound:
 
     def __init__(self, kernel: Kernel, inputs: list[Array], host: Host, extra: list[Array]) -> None:
         self.kernel, self.inputs, self.host, self.extra = kernel, inputs, host, extra
-        host.pieces_have_elements(kernel.signature)
+        host.possible(kernel.facts)
         self.sizes = [int(host.sizes[name]) for name in kernel.signature.nats]
         self.counts = [
             host.count(kernel.result, b.path, "the result") for b in kernel.lowered.outputs
@@ -53,8 +54,9 @@ class Kernel(ABC):
         self.signature, self.result, self.lowered = signature, result, lowered
         self.source, self.trace = source, trace
         self.origin = Origin()
+        self.facts = facts_in(signature)
 
-    def __call__(self, **data: Any) -> Any:
+    def __call__(self, /, **data: Any) -> Any:
         """The result for these arguments, by name; naturals follow from the shapes of arrays.
 
         Rows of different lengths are given one after the other in a flat array, or as a tensor;
@@ -65,11 +67,14 @@ class Kernel(ABC):
             ShapeError: E202 to E204 if arguments do not fit their types.
             DataError: E516 if data breaks what the types assume.
         """
-        return self.origin.made(self.bind(_keep=False, **data)(), data)
+        return self.origin.made(self._bound(data, keep=False)(), data)
 
-    def bind(self, *, _keep: bool = True, **data: Any) -> Bound:
+    def bind(self, /, **data: Any) -> Bound:
         """The kernel with its data, which is checked once; call it without arguments."""
-        inputs, host = self._checked(data, _keep)
+        return self._bound(data, keep=True)
+
+    def _bound(self, data: Mapping[str, Any], keep: bool) -> Bound:
+        inputs, host = self._checked(data, keep)
         extra = [host.prefix(prefix) for prefix in self.lowered.prefixes]
         return Bound(self, inputs, host, extra)
 
@@ -95,28 +100,29 @@ class Kernel(ABC):
                 )  # fmt: skip
         whole = self.origin.with_pattern(data)
         given = unpacked(s, {k: v for k, v in whole.items() if k in s.params})
-        inputs: list[Array] = []
+        parts: list[Given] = []
         equations: list[tuple[str, Nat, int]] = []
         for name, type in zip(s.params, s.types, strict=True):
             if name not in given:
                 raise ShapeError(f"the argument {name} is missing", code="E203")
             mine = [b for b in self.lowered.inputs if b.owner == name]
-            arrays, facts = as_buffers(name, given[name], type, mine)
-            for buffer, array in zip(mine, arrays, strict=True):
+            found = as_buffers(name, given[name], type, mine)
+            facts = [(name, length, count) for part in found for length, count in part.lengths]
+            for buffer, part in zip(mine, found, strict=True):
                 lengths, _ = leading(type, buffer.path)
                 if len(lengths) == 1 and not facts:
-                    facts.append((name, lengths[0], array.size))
-            inputs += arrays
+                    facts.append((name, lengths[0], part.array.size))
+            parts += found
             equations += facts
         told = {k: _natural(k, v) for k, v in data.items() if k in s.nats}
         sizes = {**self.origin.naturals(data), **told}
         host = Host(solved(s.nats, sizes, equations), {})
-        self._check(inputs, host, keep)
-        return inputs, host
+        return self._safe(parts, host, keep), host
 
-    def _check(self, inputs: list[Array], host: Host, keep: bool) -> None:
-        """Whatever loops rely on: nothing else in the data can lead a kernel astray."""
-        low = self.lowered
+    def _safe(self, parts: Sequence[Given], host: Host, keep: bool) -> list[Array]:
+        """The buffers, after checks of what loops rely on: nothing else in the data can lead a
+        kernel astray."""
+        low, inputs = self.lowered, [part.array for part in parts]
         buffers = low.inputs
         kept = {fact.buffer for fact in low.indices} | {
             b.name for b in buffers if b.dtype.kind == "i" and not b.path
@@ -126,8 +132,8 @@ class Kernel(ABC):
                 inputs[k] = inputs[k].copy()
         host.data = {b.owner: a for b, a in zip(buffers, inputs, strict=True) if not b.path}
         types = dict(zip(self.signature.params, self.signature.types, strict=True))
-        for b, array in zip(buffers, inputs, strict=True):
-            wanted = host.count(types[b.owner], b.path, b.owner)
+        for b, array, part in zip(buffers, inputs, parts, strict=True):
+            wanted = host.count(types[b.owner], b.path, b.owner, part.rows)
             if wanted != array.size:
                 raise wrong_count(b.owner, types[b.owner], array.size, wanted)
         for name in sorted(low.offsets):
@@ -135,6 +141,7 @@ class Kernel(ABC):
         named = {b.name: (b, a) for b, a in zip(buffers, inputs, strict=True)}
         for fact in low.indices:
             host.in_range(fact, *named[fact.buffer])
+        return inputs
 
     def shape(self, buffer: Buffer, host: Host) -> tuple[int, ...] | None:
         """The shape of an array of the result; None for rows of different lengths."""
@@ -172,4 +179,6 @@ def out_of_range() -> DataError:
 def _natural(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise ShapeError(f"{name} is a natural number, not {value!r}", code="E205")
+    if value > MOST:
+        raise ShapeError(f"{name} is {value}, and no array is so large", code="E205")
     return int(value)

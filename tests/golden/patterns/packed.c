@@ -1,0 +1,79 @@
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+// How many of a thread's shares are taken; in cache lines of its own.
+typedef struct {
+  int64_t count;
+} __attribute__((aligned(128))) taken_shares;
+
+// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
+static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
+                                 int64_t *turn) {
+  const int64_t each = shares / threads;
+  for (; *turn < threads; ++*turn) {
+    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
+    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
+    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
+    if (n < each) return owner * each + n;
+  }
+  return -1;
+}
+
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// Where part `part` of `parts` of [begin, end) begins, if all have equally many rows and entries.
+static int64_t cut_int32(const int32_t *pos, int64_t begin, int64_t end, int64_t part,
+                         int64_t parts) {
+  if (begin >= end) return begin;
+  const int64_t first = pos[begin] + begin, work = pos[end] + end - first;
+  const int64_t rest = work % parts;
+  const int64_t goal = first + work / parts * part + (part < rest ? part : rest);
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (pos[middle] + middle < goal) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
+// patterns
+int32_t kernel(void **arrays, int64_t *sizes) {
+  const volatile int32_t *stop = arrays[0];
+  const int64_t threads = sizes[0];
+  const int64_t shares = threads > 1 ? 8 * threads : 1;
+  const int64_t n0_size = sizes[2];
+  const int32_t *restrict a0 = arrays[1];
+  const int32_t *restrict a1_f0 = arrays[2];
+  const float *restrict a1_f1 = arrays[3];
+  const float *restrict a2 = arrays[4];
+  float *restrict r = arrays[5];
+  {
+    taken_shares i_taken[threads];
+    for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
+    // threads take contiguous shares with equal work
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+      int64_t i_turn = 0, i_share;
+      while ((i_share = next_share(i_taken, threads, shares, part, &i_turn)) >= 0) {
+        const int64_t i_first = cut_int32(a0, 0, n0_size, i_share, shares);
+        const int64_t i_limit = cut_int32(a0, 0, n0_size, i_share + 1, shares);
+        for (int64_t i_run = i_first; i_run < i_limit; i_run += 512) {
+          if (*stop) break;
+          const int64_t i_run_end = lesser(i_run + 512, i_limit);
+          for (int64_t i = i_run; i < i_run_end; i++) {
+            float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t i_2 = a0[i]; i_2 < a0[i + 1]; i_2++) {
+              const int64_t j = a1_f0[i_2 * 2];
+              sum += a1_f1[i_2 * 2 + 1] * a2[j];
+            }
+            r[i] = sum;
+          }
+        }
+      }
+    }
+  }
+  return *stop ? 2 : 0;
+}

@@ -1,0 +1,32 @@
+typedef int int32_t;
+typedef int index_t;
+
+// NaN wins, as in NumPy.
+static __device__ float max_float32(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+
+// patterns
+extern "C" __global__ void __launch_bounds__(256) kernel_1(
+    const index_t n0_size,
+    const int32_t *__restrict__ a0,
+    const float *__restrict__ a1,
+    float *__restrict__ r
+) {
+  const index_t lane = threadIdx.x;
+  const index_t b = blockIdx.x;
+  const index_t t = lane;
+  if (b * 256 + t < n0_size) {
+    float sum = -__int_as_float(0x7f800000);
+    for (index_t i = a0[b * 256 + t]; i < a0[b * 256 + t + 1]; i++) {
+      sum = max_float32(sum, a1[i]);
+    }
+    float sum_2 = 0.0f;
+    for (index_t i_2 = a0[b * 256 + t]; i_2 < a0[b * 256 + t + 1]; i_2++) {
+      sum_2 += expf(a1[i_2] - sum);
+    }
+    for (index_t i_3 = a0[b * 256 + t]; i_3 < a0[b * 256 + t + 1]; i_3++) {
+      r[i_3] = expf(a1[i_3] - sum) / sum_2;
+    }
+  }
+}
