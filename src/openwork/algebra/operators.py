@@ -47,6 +47,7 @@ class Op:
     left_annihilator: Number | None = None
     commutes: bool = False
     associates: bool = False
+    idempotent: bool = False  # x op x == x
     selects: bool = False  # the first argument picks between the other two
     compares: bool = False  # compares numbers exactly, across types
     when_less: bool = False  # of a comparison: its value for `smaller op larger`
@@ -200,6 +201,7 @@ def _compare(
 
 
 _MONOID: dict[str, Any] = {"commutes": True, "associates": True, "cheap": True}
+_LATTICE: dict[str, Any] = {**_MONOID, "idempotent": True}
 
 ADD = Op(
     "add", 2, identity=0, symbol="+", ufunc=np.add, typing=np.add, adds=True, lanewise=True,
@@ -227,26 +229,26 @@ REMAINDER = Op(
     "remainder", 2, left_annihilator=0, symbol="%", ufunc=np.remainder, typing=np.remainder
 )
 POW = Op("pow", 2, right_identity=1, symbol="**", ufunc=_power, typing=np.power, natural=1)
-MIN = Op("min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, **_MONOID)
-MAX = Op("max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, **_MONOID)
+MIN = Op("min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, **_LATTICE)
+MAX = Op("max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, **_LATTICE)
 # Logic: every element counts as true or false, and the result is a bool.
 AND = Op(
     "and", 2, identity=True, annihilator=False, ufunc=np.logical_and, typing=np.logical_and,
-    **_MONOID,
+    **_LATTICE,
 )  # fmt: skip
 OR = Op(
     "or", 2, identity=False, annihilator=True, ufunc=np.logical_or, typing=np.logical_or,
-    **_MONOID,
+    **_LATTICE,
 )  # fmt: skip
 XOR = Op("xor", 2, identity=False, ufunc=np.logical_xor, typing=np.logical_xor, **_MONOID)
 # Bits of integers, and truth values; -1 has all bits set, in any type.
 BITWISE_AND = Op(
     "bitwise_and", 2, identity=-1, annihilator=0, symbol="&", ufunc=np.bitwise_and,
-    typing=np.bitwise_and, **_MONOID,
+    typing=np.bitwise_and, **_LATTICE,
 )  # fmt: skip
 BITWISE_OR = Op(
     "bitwise_or", 2, identity=0, annihilator=-1, symbol="|", ufunc=np.bitwise_or,
-    typing=np.bitwise_or, **_MONOID,
+    typing=np.bitwise_or, **_LATTICE,
 )  # fmt: skip
 BITWISE_XOR = Op(
     "bitwise_xor", 2, identity=0, symbol="^", ufunc=np.bitwise_xor, typing=np.bitwise_xor,

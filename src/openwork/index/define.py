@@ -34,6 +34,7 @@ def operator(
     left_annihilator: Number | None = None,
     commutative: bool = False,
     associative: bool = False,
+    idempotent: bool = False,
     domain: Sequence[Number] = NUMBERS,
 ) -> Op:
     """Define an operator by an expression over its arguments.
@@ -50,6 +51,7 @@ def operator(
         left_annihilator: `z` with `f(z, x) == z`.
         commutative: `f(x, y) == f(y, x)`.
         associative: `f(f(x, y), z) == f(x, f(y, z))`; reductions need it.
+        idempotent: `f(x, x) == x`; a reduction then combines all absent entries at once.
         domain: numbers the laws are tested on, if they do not hold for all numbers.
 
     Raises:
@@ -78,6 +80,7 @@ def operator(
         left_annihilator=left_annihilator,
         commutes=commutative,
         associates=associative,
+        idempotent=idempotent,
         definition=definition,
         ufunc=partial(_defined, definition),
     )
@@ -210,7 +213,8 @@ def _definition(name: str, function: Callable[..., Any]) -> Expr:
 def _check_laws(op: Op, domain: Sequence[Number]) -> None:
     """Test every law that `op` declares on the numbers of `domain`."""
     given = (op.identity, op.annihilator, op.right_identity, op.left_annihilator)
-    declared = op.commutes or op.associates or any(law is not None for law in given)
+    declared = op.commutes or op.associates or op.idempotent
+    declared |= any(law is not None for law in given)
     if not declared:
         return
     if op.arity != 2:
@@ -238,6 +242,8 @@ def _check_laws(op: Op, domain: Sequence[Number]) -> None:
     a, b, c = (axis.ravel() for axis in np.meshgrid(x, x, x))
     if op.commutes:
         _compare(op, "commutative law", (a, b), op.ufunc(a, b), op.ufunc(b, a))
+    if op.idempotent:
+        _compare(op, "idempotent law", (x, x), op.ufunc(x, x), x)
     if op.associates:
         left, right = op.ufunc(op.ufunc(a, b), c), op.ufunc(a, op.ufunc(b, c))
         _compare(op, "associative law", (a, b, c), left, right)

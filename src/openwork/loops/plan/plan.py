@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from openwork.algebra.types import DType, computed
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
-from openwork.format.layouts import AOS, PACKED
+from openwork.format.layouts import AOS, WITH_COORDINATES
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
@@ -99,7 +99,7 @@ def plan(
     tiled = tile(assignment, trace)
     assignment = tiled.assignment
     derived += [Derived(new, old.name) for old, new in tiled.flat]
-    if assignment.lhs.tensor.format.layout == PACKED:
+    if assignment.lhs.tensor.format.layout in WITH_COORDINATES:
         assignment = _with_records_in_order(assignment, trace)
     assembly = choose_assembly(assignment)
     if not isinstance(assembly, Shared):
@@ -117,7 +117,8 @@ def plan(
             assignment, converted_assembly, order
         ):
             assembly = converted_assembly
-    stored = _stored(assignment, sizes or {}, (*derived, *more))
+    replaced = (*derived, *more)
+    stored = _stored(assignment, sizes or {}, replaced)
     loops = _built(assignment, assembly, order, stored, selections)
     if isinstance(assembly, Shared) and not _walks(loops, assembly, assignment.lhs):
         assembly = Append()
@@ -125,15 +126,9 @@ def plan(
         order = _order(assignment, assembly, sizes or {}, wanted, tiled.blocks, by_rows)
         loops = _built(assignment, assembly, order, stored, selections)
     _note(assembly, assignment, trace)
+    result, blocks, native = assignment.lhs.tensor, tiled.blocks, tiled.native
     return Plan(
-        assignment,
-        loops,
-        assembly,
-        (*derived, *more),
-        assignment.lhs.tensor,
-        written,
-        blocks=tiled.blocks,
-        native=tiled.native,
+        assignment, loops, assembly, replaced, result, written, blocks=blocks, native=native
     )
 
 

@@ -42,6 +42,7 @@ from openwork.program.lower.result.gpu_pieces import pieces_of
 from openwork.program.lower.result.gpu_table import Table
 from openwork.program.lower.walk.branchless import Choice, choose
 from openwork.program.lower.walk.cases import Cases, cases_of
+from openwork.program.lower.walk.missing import counted
 from openwork.program.lower.walk.presence import (
     Lowered,
     Valued,
@@ -366,7 +367,8 @@ class Lowering:
 def _shaped(shape: Shape, drivers: list[frozenset[Access]], walked: set[Access]) -> p.Block:
     """The shape of a loop, by which operands have to be walked in each of its cases."""
     if not all(drivers):
-        return shape.dimension(walked)
+        made = counted(shape, drivers, walked)
+        return shape.dimension(walked) if made is None else made
     if len(set(drivers)) == 1 and len(drivers[0]) == 1:
         return shape.position(next(iter(drivers[0])))
     return shape.merge(walked)

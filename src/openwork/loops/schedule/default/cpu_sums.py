@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
+from openwork.loops.absent import restrict
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.plan.nest import Path, paths
 from openwork.loops.schedule.default.cpu_dot import REDUCED, vars_of
@@ -43,7 +44,11 @@ def _summed(path: Path) -> Access | None:
     named = sum(isinstance(node, IndexVar) for node in walk(assign.rhs))
     last = access.tensor.format.levels[-1]
     runs = last.full or (last.compact and not last.strided and not last.locates)
-    return access if named == within and vars_of(access) and runs else None
+    if named != within or not vars_of(access) or not runs:
+        return None
+    # Absent entries that take part are counted row by row.
+    full = all(level.full for level in access.tensor.format.levels)
+    return access if full or restrict(assign, [access]) is None else None
 
 
 def _along_positions(draft: Draft, access: Access, cpu: Cpu) -> Draft:

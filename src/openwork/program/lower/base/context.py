@@ -79,13 +79,17 @@ class Context:
         assembly = self.plan.assembly
         return uses_gpu(self.plan.loops) or (isinstance(assembly, Append) and assembly.lanes > 0)
 
+    def note(self, note: str) -> None:
+        """Record, once, what `explain()` tells."""
+        self.notes += [note] if note not in self.notes else []
+
     def note_many(self, var: IndexVar, operands: int) -> None:
         """Record that a loop has too many operands to tell all cases apart."""
         note = (
             f"{var}: {operands} operands may be absent, too many for a case each: they are merged "
             "in one loop, which asks at each coordinate which are present"
         )
-        self.notes += [note] if note not in self.notes else []
+        self.note(note)
         self.merged = max(self.merged, operands)
 
     def is_result(self, access: Access) -> bool:

@@ -81,9 +81,7 @@ class Tracked:
         parents, before, scope = self.first_parents(
             loop.body, driver, window, scope, looks_up, self._stored_starts(driver, loop)
         )
-        total: list[p.Stmt] = []
-        if summed is not None:
-            total, scope = summed.start(self.ctx, scope)
+        total, scope = ([], scope) if summed is None else summed.start(self.ctx, scope)
         if summed is not None and self.segments is not None and apart:
             body = self.segments(self, loop, driver, summed).lower(parents, position, window, scope)
             return block(*code, *before, *total, body)
@@ -324,15 +322,17 @@ class Tracked:
         return code
 
     def keeps_parents(self, driver: Driver, chooser: int = -1) -> bool:
-        """Whether the parent of each position is cached with the operand, and looked up.
+        """Whether the parent of each position of nested segments is looked up.
 
-        This is so on a GPU for nested segments, which are usually short: otherwise each step would
-        wait for the previous one, which determines where the next segment begins. The exception is
-        where the level above selects the entry: its segments are traversed one by one.
+        That is so on a GPU where the schedule has parents stored. Such segments are usually short:
+        tracked, each step would wait for the previous one, which determines where the next segment
+        begins. The exception is where the level above selects the entry: its segments are traversed
+        one by one.
         """
         last, boundaries = driver.last, driver.kinds[-1].boundaries
         apart = last > 1 and driver.first + chooser < last - 1
-        return self.ctx.on_gpu and apart and boundaries is not None
+        stored = self.ctx.on_gpu and driver.stored(self.ctx.provenance)
+        return stored and apart and boundaries is not None
 
     def _look_up(self, driver: Driver, chain: list[Expr | None], position: Expr) -> list[p.Stmt]:
         """Look up the parents of `position`, which an inspector has found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from openwork.algebra.operators import ADD
 from openwork.errors import InternalError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.absent import followers
@@ -24,7 +25,7 @@ from openwork.program.lower.walk.walkers import (
     take_steps,
     without_walk,
 )
-from openwork.program.nodes import Declare, Expr, Value, block, every
+from openwork.program.nodes import Declare, Expr, Name, Set, Value, block, every
 from openwork.program.remarks import named
 from openwork.tree import replace, walk
 
@@ -36,6 +37,7 @@ class Cases:
     """A loop being lowered: its lattice, its participating operands, and the scope around it.
 
     Without a lattice, one piece of code serves all cases, and asks which operands are present.
+    `tally` counts the coordinates where one of the cases applies.
     """
 
     ctx: Context
@@ -44,6 +46,7 @@ class Cases:
     lattice: Lattice | None
     parts: list[Participant]
     scope: Scope
+    tally: Name | None = None
 
     @property
     def var(self) -> IndexVar:
@@ -166,12 +169,12 @@ class Cases:
             tests[-1] = None
             choice = as_choice([point.body for point in cases], tests)
             if choice is not None:
-                return self._case(choice, scope)
+                return self._tallied(choice, scope)
         result: p.Stmt | None = None
         for point, test in zip(reversed(cases), reversed(tests), strict=True):
             absent = set(conditions) - point.present - certain
             here = scope.without(absent) if absent else scope
-            body = block() if point.body is None else self._case(point.body, here)
+            body = block() if point.body is None else self._tallied(point.body, here)
             result = body if test is None else p.If(test, body, result)
         return result
 
@@ -190,6 +193,11 @@ class Cases:
         singles = {frozenset([access]) for access in walked}
         apart = len(walkers) == 2 and sets == singles  # two disjoint walkers
         return apart or (len(sets) == 2 ** len(walkers) - 1 and all(sets))
+
+    def _tallied(self, body: Stmt, scope: Scope) -> p.Block:
+        """The body of a case, which is counted if the loop asks for that."""
+        count = None if self.tally is None else Set(self.tally, Value(1), ADD)
+        return block(count, self._case(body, scope))
 
     def _case(self, body: Stmt, scope: Scope) -> p.Block:
         """The body of a case, with the result's level reached and committed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openwork.index.nodes import Access
@@ -90,6 +91,10 @@ class Shape:
 
     def position(self, driver: Access) -> p.Block:
         """for (p = pos[parent]; p < pos[parent + 1]; p++) { j = crd[p]; body }"""
+        return self._along(driver)[0]
+
+    def _along(self, driver: Access) -> tuple[p.Block, Range | None]:
+        """A loop over a segment, and its positions; None where several share a coordinate."""
         cases, ctx = self.cases, self.cases.ctx
         part = next(part for part in cases.parts if part.access == driver)
         scope = cases.completeness(ctx.writes_all_of(cases.lhs, driver))
@@ -97,7 +102,7 @@ class Shape:
         (walker,), scope = self._walkers([part], scope, declared=not unique)
         if walker.segment is not None:
             room = self._reserve([(walker.position, walker.end)])
-            return block(*walker.declare(), *room, merge_loop(cases, [walker], scope))
+            return block(*walker.declare(), *room, merge_loop(cases, [walker], scope)), None
         code, values, scope = self._positions(walker, scope)
         counter, values, recovered, scope = self._count_fixed(walker.position, values, scope)
         header = Header.of(ctx, cases.loop, counter, values, scope)
@@ -116,7 +121,28 @@ class Shape:
         comment = f"stored {cases.said} of {ctx.names.said(driver.tensor)}"
         counted = None if walker.confined else balance(ctx, [part])
         made = header.finish(body, comment, counted=counted, run=True)
-        return block(*code, *self._reserve([(values.lo, values.hi)]), made)
+        return block(*code, *self._reserve([(values.lo, values.hi)]), made), values
+
+    def stored(
+        self, met: Name, drivers: Sequence[frozenset[Access]], walked: set[Access]
+    ) -> tuple[p.Block, Expr]:
+        """The loop over stored entries, and how many coordinates have one.
+
+        `met` counts them where the length of a segment does not tell.
+        """
+        cases = self.cases
+        one = next(iter(drivers[0])) if len(set(drivers)) == 1 and len(drivers[0]) == 1 else None
+        if one is not None:
+            part = next(part for part in cases.parts if part.access == one)
+            alone = [p for p in cases.parts if p.sparse] == [part] and not part.searched
+            if alone and one.tensor.format.levels[part.walk or 0].unique:
+                made, values = self._along(one)
+                if values is not None:
+                    return made, values.size
+        tallied = replace(cases, tally=met, loop=replace(cases.loop, tag=None))
+        shape = replace(self, cases=tallied)
+        made = shape.merge(walked) if one is None else shape.position(one)
+        return block(Declare(met, Value(0)), made), met
 
     def _positions(self, walker: Walker, scope: Scope) -> tuple[list[p.Stmt], Range, Scope]:
         """The positions to traverse; a confined segment is searched for before the loop."""
