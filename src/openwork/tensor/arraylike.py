@@ -524,16 +524,18 @@ class Arraylike(Closed, Operand):
     # Scalars
 
     def item(self) -> Number | tuple[float, ...]:
-        """The value of a tensor without modes, as a Python number; a tuple of those of a record.
+        """The value of a tensor of one element, as a Python number; a tuple of those of a record.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([1.0, 2.5]).sum().item()
         3.5
         """
-        if self.order:
+        if self.size != 1:
             raise ShapeError(
                 f"{self.name} has {self.order} modes and is not one number", code="E204"
             )
+        if self.order:
+            return self.reshape(()).item()
         value: Number | tuple[float, ...] = self.storage.elements.item()
         if isinstance(self.dtype, Complex) and isinstance(value, tuple):
             return complex(*value)
@@ -555,7 +557,7 @@ class Arraylike(Closed, Operand):
         return complex(self.item())  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
-        if self.order:
+        if self.size != 1:
             raise ParseError(
                 f"{self.name} has no truth value",
                 code="E112",
