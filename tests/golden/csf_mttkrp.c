@@ -105,7 +105,6 @@ int32_t kernel(void **arrays, int64_t *sizes) {
         for (int64_t pA1 = pA1_first; pA1 < pA1_limit; pA1++) {
           if (*stop) break;
           const int64_t i = A_crd1[pA1];
-          int64_t l_tile = 0;
           vector_narrow_float64 R_sums4[16 / LANES_narrow_float64];
 #pragma GCC unroll 4
           for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
@@ -138,12 +137,12 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   const double A_val = A_vals[pA3];
 #pragma GCC unroll 4
                   for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-                    R_sums4[(pA3_chain * 4 + l_tile_at) / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
+                    R_sums4[(pA3_chain * 4 + l_tile_at) / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile_at];
                   }
                   if (C_far) {
                     const int64_t k_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
                     if (k_ahead != k) {
-                      gather_soon(&C_vals[k_ahead * 4 + l_tile]);
+                      gather_soon(&C_vals[k_ahead * 4]);
                     }
                   }
                 }
@@ -167,25 +166,25 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               const double A_val = A_vals[pA3];
 #pragma GCC unroll 4
               for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-                R_sums4[l_tile_at / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile + l_tile_at];
+                R_sums4[l_tile_at / LANES_narrow_float64] += A_val * *(const near_narrow_float64 *)&B_vals[j * 4 + l_tile_at] * *(const near_narrow_float64 *)&C_vals[k * 4 + l_tile_at];
               }
               if (C_far) {
                 const int64_t k_ahead = A_crd3[lesser(pA3 + 8, A3_size - 1)];
                 if (k_ahead != k) {
-                  gather_soon(&C_vals[k_ahead * 4 + l_tile]);
+                  gather_soon(&C_vals[k_ahead * 4]);
                 }
               }
             }
             if (B_far) {
               const int64_t j_ahead = A_crd2[lesser(pA2 + 8, A2_size - 1)];
               if (j_ahead != j) {
-                gather_soon(&B_vals[j_ahead * 4 + l_tile]);
+                gather_soon(&B_vals[j_ahead * 4]);
               }
             }
           }
 #pragma GCC unroll 4
           for (int64_t l_tile_at = 0; l_tile_at < 4; l_tile_at += LANES_narrow_float64) {
-            *(near_narrow_float64 *)&R_vals[i * 4 + l_tile + l_tile_at] = R_sums4[l_tile_at / LANES_narrow_float64];
+            *(near_narrow_float64 *)&R_vals[i * 4 + l_tile_at] = R_sums4[l_tile_at / LANES_narrow_float64];
           }
         }
       }

@@ -259,6 +259,16 @@ def unusual_format(modes: list[int], rng: random.Random) -> Format:
     return Format(levels, order, tiles)
 
 
+def sometimes_ternary(data: Operand, rng: random.Random | None) -> Operand:
+    """An operand, or one with -1, 0 and 1 in the bits of its coordinates."""
+    format, dtype = data.format, data.dtype
+    can = not isinstance(dtype, Entry) and dtype.kind in "if" and format.packed_array
+    if rng is None or not can or data.fill not in (-1, 0, 1) or rng.random() < 0.8:
+        return data
+    signs = np.sign(np.nan_to_num(data.values)).astype(dtype)
+    return data._replace(values=signs, format=format.with_layout("ternary"))
+
+
 def with_some_layout(format: Format, dtype: DType, rng: random.Random | None) -> Format:
     """A format in one of the layouts that it has for elements of a type."""
     if rng is None or rng.random() < 0.7:
@@ -344,6 +354,7 @@ class Draw:
             fill = self.rng.choice((0, self.semiring.zero))
         shape = tuple(self.extents[v] for v in variables)
         data = self.data(shape, self.format(len(variables)), dtype, number(fill, dtype))
+        data = sometimes_ternary(data, self.other)
         self.tensors[name] = data
         return Access(TensorVar(name, data.format, dtype, data.fill, shape), variables)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from openwork.algebra.entries import Entry
 from openwork.errors import FormatError, Span
-from openwork.format.layouts import AOS, PACKED, check_layout
+from openwork.format.layouts import AOS, TERNARY, WITH_COORDINATES, check_layout
 from openwork.format.levels import (
     LEVELS,
     ArrayFact,
@@ -87,11 +87,12 @@ class Format:
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "tiles", tiles)
         object.__setattr__(self, "layout", AOS if layout == AOS else check_layout(layout))
-        if self.layout == PACKED and self.packed_array is None:
+        if self.layout in WITH_COORDINATES and self.packed_array is None:
             raise FormatError(
-                f"{self.with_layout(AOS)!r} cannot be packed: its last level stores no coordinates",
+                f"{self.with_layout(AOS)!r} cannot be {self.layout}: its last level stores no "
+                "coordinates",
                 code="E401",
-                hint="packed is for ow.CSR, ow.ELL, ow.COO(2) and their like",
+                hint=f"{self.layout} is for ow.CSR, ow.ELL, ow.COO(2) and their like",
             )
 
     def with_layout(self, layout: str) -> Format:
@@ -100,7 +101,8 @@ class Format:
         Args:
             layout: "AoS" has record after record; "SoA" an array for each number of a record;
                 "AoSoA(8)" such arrays for each 8 records; "packed" record after record, each
-                after its coordinate on the last level.
+                after its coordinate on the last level; "ternary", for -1, 0 and 1, has the number
+                in the first two bits of that coordinate.
 
         >>> SELL(32).with_layout("SoA"), CSR.with_layout("SoA").layout
         (ow.SELL(32).with_layout('SoA'), 'SoA')
@@ -108,9 +110,20 @@ class Format:
         return Format(self.levels, self.order, self.tiles, layout)
 
     def of(self, dtype: object) -> Format:
-        """The format for elements of a type: numbers have no other layouts than AoS and packed."""
+        """The format for elements of a type: numbers have no arrays for each of several numbers.
+
+        Raises:
+            FormatError: E401 if records, or numbers without a sign, should be ternary.
+        """
         single = not isinstance(dtype, Entry) or dtype.size == 1
-        return self.with_layout(AOS) if single and self.layout not in (AOS, PACKED) else self
+        if self.layout == TERNARY and not (isinstance(dtype, np.dtype) and dtype.kind in "if"):
+            raise FormatError(
+                f"{dtype} has no ternary layout",
+                code="E401",
+                hint="it is for float32, float64, int8 and other numbers that may be -1, 0 and 1",
+            )
+        ordinary = self.layout in (AOS, *WITH_COORDINATES)
+        return self.with_layout(AOS) if single and not ordinary else self
 
     @cached_property
     def packed_array(self) -> str | None:

@@ -3,7 +3,8 @@
 Levels give each record a place. A layout turns the place, and the number's index in its record,
 into an address. `AoS` keeps records together, `SoA` has an array for each number, and `AoSoA(k)`
 has groups of `k` records with an array for each number. `packed` records begin with the coordinate
-of the last level. The formulas are ordinary Python: over integers, arrays, or expressions of the
+of the last level. `ternary` numbers, which are -1, 0 and 1, are the first two bits of that
+coordinate. The formulas are ordinary Python: over integers, arrays, or expressions of the
 program representation.
 """
 
@@ -17,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.operators import BITWISE_AND, RIGHT_SHIFT, Op
 from openwork.errors import FormatError, Span
 
 Array = np.ndarray[Any, Any]
 
-AOS, SOA, PACKED = "AoS", "SoA", "packed"
+AOS, SOA, PACKED, TERNARY = "AoS", "SoA", "packed", "ternary"
+WITH_COORDINATES = (PACKED, TERNARY)  # layouts of values and coordinates together
 _GROUPS = re.compile(r"AoSoA\s*\(\s*(\d+)\s*\)$")
 _MOST_LANES = 1 << 10
 
@@ -136,6 +139,44 @@ class Grouped(Placement):
         return numbers.reshape(-1, self.size, self.lanes).swapaxes(1, 2)
 
 
+@dataclass(frozen=True)
+class Bits(Placement):
+    """Integers whose first two bits are a number, -1, 0 or 1, and whose others are a coordinate.
+
+    `words`: their type. `number`: whether it is the number that is read, or the coordinate.
+    """
+
+    words: str
+    number: bool = True
+
+    @property
+    def shift(self) -> int:
+        """By how many bits the number is shifted."""
+        return 8 * np.dtype(self.words).itemsize - 2
+
+    @property
+    def mask(self) -> int:
+        """The bits of the coordinate."""
+        return (1 << self.shift) - 1
+
+    @property
+    def read(self) -> tuple[Op, int]:
+        """What gives the bits: an operator, and its second argument."""
+        return (RIGHT_SHIFT, self.shift) if self.number else (BITWISE_AND, self.mask)
+
+    def at(self, place: Any, number: int, stride: Any) -> Any:
+        return place
+
+    def room(self, count: Any) -> Any:
+        return count
+
+    def steps(self, stride: int) -> tuple[int, int, int, int, int]:
+        return _UNENDING, 0, 1, 1, 0
+
+    def apart(self, numbers: Array) -> Array:
+        return numbers.reshape(-1, 1)
+
+
 def moved(source: Array, of: Placement, made: Array, to: Placement, count: int) -> None:
     """Copy the first `count` records of an array to where they belong in another layout."""
     to.scatter(of.gathered(source, count), made)
@@ -148,7 +189,7 @@ def check_layout(text: str) -> str:
     >>> check_layout("AoSoA( 8 )")
     'AoSoA(8)'
     """
-    if text in (AOS, SOA, PACKED):
+    if text in (AOS, SOA, PACKED, TERNARY):
         return text
     groups = _GROUPS.match(text)
     if groups is not None and 2 <= int(groups[1]) <= _MOST_LANES:
@@ -157,7 +198,7 @@ def check_layout(text: str) -> str:
         f"{text!r} is not a layout",
         code="E403",
         span=Span(text, 0, len(text)),
-        hint="'AoS', 'SoA', 'AoSoA(8)' with the records of a group, or 'packed'",
+        hint="'AoS', 'SoA', 'AoSoA(8)' with the records of a group, 'packed', or 'ternary'",
     )
 
 
@@ -178,6 +219,8 @@ def placement(layout: str, size: int, width: int, beside: int = 0) -> Placement:
     """
     if layout == SOA:
         return Apart(size)
+    if layout == TERNARY:
+        return Bits(size, f"int{8 * beside}")
     if layout == PACKED:
         return Together(size, _packed_bytes(size, width, beside) // width, -(-beside // width))
     lanes = lanes_of(layout)
@@ -185,8 +228,10 @@ def placement(layout: str, size: int, width: int, beside: int = 0) -> Placement:
 
 
 @lru_cache(maxsize=256)
-def coordinate_placement(size: int, width: int, beside: int) -> Placement:
-    """Where the coordinates of packed records lie, counted in coordinates."""
+def coordinate_placement(layout: str, size: int, width: int, beside: int) -> Placement:
+    """Where coordinates lie that are packed with records, counted in coordinates."""
+    if layout == TERNARY:
+        return Bits(1, f"int{8 * beside}", number=False)
     return Together(1, _packed_bytes(size, width, beside) // beside)
 
 

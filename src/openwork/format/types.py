@@ -16,7 +16,7 @@ from typing import Any
 
 from openwork.algebra.entries import Entry
 from openwork.errors import FormatError
-from openwork.format.layouts import AOS, PACKED, SOA
+from openwork.format.layouts import AOS, PACKED, SOA, TERNARY, WITH_COORDINATES
 from openwork.format.levels.base import Level
 from openwork.format.levels.width import index_dtype
 
@@ -162,9 +162,8 @@ def spelled_entry(entry: object, layout: str) -> Spelled:
     """The spelling of entries in a layout; an array for each number only if these are known."""
     if layout == SOA and isinstance(entry, Entry):
         return Spelled(entry.scalar, entry.size)
-    return Spelled(
-        str(entry), packed=layout == PACKED, note="" if layout in (AOS, PACKED) else layout
-    )
+    packed, element = layout in WITH_COORDINATES, "int2" if layout == TERNARY else str(entry)
+    return Spelled(element, packed=packed, note="" if layout in (AOS, PACKED) else layout)
 
 
 def dependent_type(

@@ -39,6 +39,10 @@ HELPERS: dict[str, Facts] = {
     "search_every": _SEARCH,
     "lower_bound_every": _SEARCH,
     "gallop_every": _SEARCH,
+    # searches in some bits of each element: the next argument has them
+    "search_masked": _SEARCH,
+    "lower_bound_masked": _SEARCH,
+    "gallop_masked": _SEARCH,
     # workspaces that list their keys, found by flags or a hash table
     "note": Facts(typed_by=1),
     "order_keys": Facts(typed_by=0),

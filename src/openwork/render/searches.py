@@ -109,6 +109,16 @@ def _every(template: str) -> str:
     return re.sub(r"\b(crd|array)\[([^\]]+)\]", r"\1[(\2) * every]", named)
 
 
+def _masked(template: str) -> str:
+    """A search in the bits of an array's elements that `mask` has."""
+    named = re.sub(
+        r"(\w+)_\$type\(const \$ctype \*(\w+)",
+        r"\1_masked_$type(const $ctype *\2, $int mask",
+        template,
+    )
+    return re.sub(r"\b((?:crd|array)\[[^\]]+\])", r"(\1 & mask)", named)
+
+
 SEARCHES = {
     "search": _SEARCH,
     "lower_bound": _LOWER_BOUND,
@@ -119,4 +129,7 @@ SEARCHES = {
     "search_every": _every(_SEARCH),
     "lower_bound_every": _every(_LOWER_BOUND),
     "gallop_every": _every(_GALLOP),
+    "search_masked": _masked(_SEARCH),
+    "lower_bound_masked": _masked(_LOWER_BOUND),
+    "gallop_masked": _masked(_GALLOP),
 }

@@ -14,9 +14,19 @@ import numpy as np
 from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number, numbers_of
-from openwork.errors import FormatError
+from openwork.errors import DataError, FormatError, InternalError
 from openwork.format.formats import Format
-from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, moved, placement
+from openwork.format.layouts import (
+    AOS,
+    PACKED,
+    TERNARY,
+    WITH_COORDINATES,
+    Bits,
+    Placement,
+    coordinate_placement,
+    moved,
+    placement,
+)
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address, zeros
 
@@ -32,7 +42,8 @@ class Storage:
     `levels[l]` maps the array names of level `l` ("pos", "crd") to one-dimensional, contiguous
     arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
     Where elements are records, `values` has their numbers, as kernels address them: `placement`
-    says where. Packed coordinates are a view of the same memory.
+    says where. Packed coordinates are a view of the same memory; ternary ones are a copy of their
+    bits, which kernels do not read.
     The arrays are trusted here: arrays from outside are validated first. `borrowed`: the index
     arrays belong to a caller, who may change them after the call; results copy them.
     """
@@ -71,7 +82,7 @@ class Storage:
     @property
     def _beside(self) -> np.dtype[Any] | None:
         """The type of coordinates that are packed with the values."""
-        packed = self.format.layout == PACKED and self.format.packed_array
+        packed = self.format.layout in WITH_COORDINATES and self.format.packed_array
         return self.levels[-1][packed].dtype if packed else None
 
     @property
@@ -82,6 +93,8 @@ class Storage:
     @cached_property
     def places(self) -> int:
         """The number of elements that there is memory for, without padding for a layout."""
+        if self.format.layout == TERNARY:
+            return int(self.values.size)
         if self.format.layout not in (AOS, PACKED):
             return self.positions(len(self.format.levels) - 1)
         size = self.dtype.size if isinstance(self.dtype, Entry) else 1
@@ -93,6 +106,10 @@ class Storage:
         format = self.format.with_layout(layout).of(self.dtype)
         if format == self.format:
             return self
+        if self.format.layout == TERNARY:
+            return replace(self._without_bits(), format=format.with_layout(AOS)).laid_out(layout)
+        if format.layout == TERNARY:
+            return self.laid_out(AOS)._with_bits(format)
         beside, levels = self._beside, self.levels
         if format.layout == PACKED and format.packed_array is not None:
             beside = levels[-1][format.packed_array].dtype
@@ -106,18 +123,51 @@ class Storage:
         laid.levels = laid.with_packed(laid.levels, values)
         return laid
 
+    def _with_bits(self, format: Format) -> Self:
+        """Numbers, which are -1, 0 and 1, in the first two bits of their coordinates.
+
+        Raises:
+            DataError: E505 if there are others.
+        """
+        name, values, levels = format.packed_array or "", self.values, self.levels
+        crd = self.levels[-1][name]
+        if len(crd) != len(values):
+            raise _unpaired(self.format, len(crd), len(values), TERNARY)
+        if not bool(((values == 0) | (abs(values) == 1)).all()):
+            raise DataError(
+                "the tensor has elements other than -1, 0 and 1",
+                code="E505",
+                hint=f"tensor.to({self.format!r}) has all numbers",
+            )
+        narrow = crd.dtype.itemsize == 4 and max(self.shape, default=0) <= 1 << 30
+        if not narrow:
+            crd = crd.astype("int64")
+            levels = (*levels[:-1], {**levels[-1], name: crd})
+        laid = replace(self, format=format, levels=levels)
+        where = laid._bits
+        laid.values = (values.astype(where.words) << where.shift) | (crd & where.mask)
+        return laid
+
+    def _without_bits(self) -> Self:
+        """The numbers of a ternary layout as an array of their own."""
+        numbers = (self.values >> self._bits.shift).astype(self.dtype)
+        return replace(self, values=numbers)
+
+    @property
+    def _bits(self) -> Bits:
+        """Which bits of `values` the numbers of a ternary layout are."""
+        if not isinstance(self.placement, Bits):
+            raise InternalError(f"{self.format!r} is not ternary")
+        return self.placement
+
     def with_packed(self, levels: Levels, values: Array) -> Levels:
         """The index arrays, with the packed coordinates moved to where they belong in `values`."""
         name, beside = self.format.packed_array, self._beside
-        if name is None or beside is None:
+        if name is None or beside is None or self.format.layout == TERNARY:
             return levels
         crd = coordinates_in(values, beside, self.dtype)
         if len(crd) != len(levels[-1][name]):
-            raise FormatError(
-                f"{self.format!r} cannot be packed: it has {len(levels[-1][name])} coordinates and "
-                f"{len(crd)} values",
-                code="E401",
-            )
+            raise _unpaired(self.format, len(levels[-1][name]), len(crd), PACKED)
         crd[...] = levels[-1][name]
         return (*levels[:-1], {**levels[-1], name: _read_only(crd)})
 
@@ -129,7 +179,7 @@ class Storage:
     def addressed(self) -> list[Array]:
         """All arrays as kernels address them: index arrays level by level, and then the values."""
         arrays = [each[name] for each in self.levels for name in sorted(each)]
-        if self.format.layout == PACKED and self._beside is not None:
+        if self._beside is not None:
             names = sorted(self.levels[-1])
             last = len(arrays) - len(names) + names.index(self.format.packed_array or "")
             arrays[last] = self.values.view(self._beside)
@@ -173,8 +223,8 @@ class Storage:
         """
         if dtype == self.dtype:
             return self
-        if self.format.layout == PACKED:  # the numbers of a packed record depend on their size
-            return self.laid_out(AOS).astype(dtype).laid_out(PACKED)
+        if self.format.layout in WITH_COORDINATES:  # which depend on the size of the numbers
+            return self.laid_out(AOS).astype(dtype).laid_out(self.format.layout)
         if isinstance(dtype, Entry) or isinstance(self.dtype, Entry):
             return self._with_records(dtype)
         drops = self.values.dtype.kind == "c" and dtype.kind not in "cb"
@@ -360,8 +410,15 @@ def room_of(format: Format, dtype: DType, count: int) -> tuple[int, np.dtype[Any
 def coordinates_in(values: Array, beside: np.dtype[Any], dtype: DType) -> Array:
     """The coordinates of packed records, as a view of the array that holds them."""
     size, scalar = numbers_of(1, dtype)
-    where = coordinate_placement(size, scalar.itemsize, beside.itemsize)
+    where = coordinate_placement(PACKED, size, scalar.itemsize, beside.itemsize)
     return where.apart(values.view(beside)).reshape(-1)
+
+
+def _unpaired(format: Format, coordinates: int, values: int, layout: str) -> FormatError:
+    return FormatError(
+        f"{format!r} cannot be {layout}: it has {coordinates} coordinates and {values} values",
+        code="E401",
+    )
 
 
 def _read_only(array: Array) -> Array:

@@ -82,6 +82,20 @@ def test_common_statements(name: str, target: str) -> None:
     assert text or serial or assembled, f"{name} has a default that is not said"
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [(ow.entry.quaternion("float32"),) * 2, (ow.entry.block(3, 3), ow.entry.vector(3))],
+)
+def test_interleaved_rows_of_records_are_no_lanes(left: Any, right: Any) -> None:
+    """Written out for 32 rows, large records took compilers minutes."""
+    format = ow.SELL(32).with_layout("SoA")
+    S = ow.placeholder("S", order=2, format=format, dtype=left)
+    x = ow.placeholder("x", order=1, dtype=right)
+    stmt = ow.parse("y(i) = S(i,j) * x(j)", y=ow.empty(90, dtype=right, name="y"), S=S, x=x)
+    assert "CPUVector" not in stmt.default_schedule()
+    assert "CPUVector" in COMMON["SELL SpMV"].default_schedule()
+
+
 @pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
 def test_random_statements(target: str) -> None:
     texts = [same(statement_of(mixed_case_of(seed)), target) for seed in range(40)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from openwork.algebra.types import DType, computed
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
-from openwork.format.layouts import AOS, PACKED
+from openwork.format.layouts import AOS, WITH_COORDINATES
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
@@ -99,7 +99,7 @@ def plan(
     tiled = tile(assignment, trace)
     assignment = tiled.assignment
     derived += [Derived(new, old.name) for old, new in tiled.flat]
-    if assignment.lhs.tensor.format.layout == PACKED:
+    if assignment.lhs.tensor.format.layout in WITH_COORDINATES:
         assignment = _with_records_in_order(assignment, trace)
     assembly = choose_assembly(assignment)
     if not isinstance(assembly, Shared):

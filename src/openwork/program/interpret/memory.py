@@ -66,6 +66,10 @@ class Memory:
         """One of `every` elements, of an operand."""
         return Memory(self.name, self.data[::every], self.known[::every], self.constant)
 
+    def masked(self, mask: int) -> Memory:
+        """Some bits of each element, of an operand."""
+        return Memory(self.name, self.data & mask, self.known, self.constant)
+
     def check(self, index: int) -> int:
         """`index` itself, which must lie within the array."""
         if not 0 <= index < len(self.data):
@@ -207,6 +211,18 @@ def lower_bound_every(
     return lower_bound(part, array.thinned(every), begin, end, value)
 
 
+def search_masked(part: int | None, crd: Memory, mask: int, begin: int, end: int, key: int) -> int:
+    """As `search`, in some bits of each element."""
+    return search(part, crd.masked(mask), begin, end, key)
+
+
+def lower_bound_masked(
+    part: int | None, array: Memory, mask: int, begin: int, end: int, value: int
+) -> int:
+    """As `lower_bound`, in some bits of each element."""
+    return lower_bound(part, array.masked(mask), begin, end, value)
+
+
 def last_at_most(part: int | None, array: Memory, begin: int, end: int, value: int) -> int:
     """The last position that holds `value` or less, else `begin`."""
     run = _sorted_run(part, array, begin, end)
@@ -328,6 +344,9 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "search_every": search_every,
     "lower_bound_every": lower_bound_every,
     "gallop_every": lower_bound_every,
+    "search_masked": search_masked,
+    "lower_bound_masked": lower_bound_masked,
+    "gallop_masked": lower_bound_masked,
     "last_at_most": last_at_most,
     "balanced_cut": balanced_cut,
     "cut": cut,

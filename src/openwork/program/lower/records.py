@@ -18,7 +18,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import is_record, named
 from openwork.errors import InternalError, ScheduleError
-from openwork.format.layouts import Placement, Together
+from openwork.format.layouts import Bits, Placement, Together
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import converted
@@ -67,6 +67,8 @@ def _argument(argument: p.Argument) -> p.Argument:
 def _flat(array: p.Array) -> p.Array:
     """An array of elements as the array of their numbers."""
     type = NAMED[array.type].scalar if is_record(array.type) else array.type
+    if isinstance(array.placement, Bits):
+        type = array.placement.words
     return replace(array, type=type, placement=None)
 
 
@@ -150,11 +152,18 @@ class _Expansion:
         match e:
             case p.Apply(args=args) if any(is_record(arg.type) for arg in args):
                 return self._applied(e, code)[0]
+            case Load(array=p.Array(placement=Bits() as where)):
+                op, other = where.read
+                word = self.places(e, code)[0]
+                return converted(p.Apply(op, (word, Value(other, word.type)), word.type), e.type)
             case Load(array=array) if array.placement is not None:
                 return self.places(e, code)[0]
             case p.Helper(args=(p.Array(placement=Together() as where) as array, *rest)):
                 given = (cast(Expr, self._node(each, code)) for each in rest)
                 return p.Helper(f"{e.name}_every", (_flat(array), Value(where.step), *given))
+            case p.Helper(args=(p.Array(placement=Bits() as where) as array, *rest)):
+                given = (cast(Expr, self._node(each, code)) for each in rest)
+                return p.Helper(f"{e.name}_masked", (_flat(array), Value(where.mask), *given))
             case p.Apply() if e.op.selects:
                 code = None
             case p.Binary(sign="&&" | "||"):

@@ -19,6 +19,7 @@ from openwork.algebra.entries import Entry
 from openwork.algebra.types import FLOAT16, SUPPORTED, Number
 from openwork.errors import FormatError
 from openwork.format.formats import parse_format
+from openwork.format.layouts import AOS, TERNARY
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import from_arrays
@@ -192,6 +193,8 @@ def write_archive(source: Tensor, symmetry: str) -> Callable[[IO[bytes]], None]:
         sparse.save_npz(made, source.to_scipy())
     else:
         storage = source.storage
+        if storage.format.layout == TERNARY:  # whose arrays do not tell the type of the elements
+            storage = storage.laid_out(AOS)
         arrays: dict[str, Any] = {
             f"level{n}.{name}": array
             for n, level in enumerate(storage.levels)

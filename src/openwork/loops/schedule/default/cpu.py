@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from openwork.algebra.entries import Entry
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.loops.nodes import (
@@ -53,10 +54,16 @@ def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
 
 
 def _side_by_side(draft: Draft, cpu: Cpu) -> Draft:
-    """Vectorize over rows whose runs are interleaved."""
+    """Vectorize over rows whose runs are interleaved.
+
+    Not those of records: their sums fill registers already. Written out for several rows they are
+    slower, up to three times, and compilers take a minute or more for large records.
+    """
     (path, *more) = paths(draft.plan.loops)
     lhs = path.assign.lhs
     if more or len(path.loops) != 2 or not lhs.tensor.format.is_dense or draft.plan.blocks:
+        return draft
+    if isinstance(lhs.dtype, Entry):
         return draft
     row, along = path.variables
     for access in accesses_of(path.assign.rhs):

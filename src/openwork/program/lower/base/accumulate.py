@@ -118,15 +118,17 @@ class Accumulators:
         columns = self.ctx.everything(column, scope)
         exact = promised_extents(self.ctx.provenance).get(column) or columns.count.fixed
         widths = _widths(_power_below(_TILE_BYTES // each), exact or columns.count.most)
-        first, scope = scope.fresh(f"{self.ctx.names.variables[column]}_tile", lasting=True)
+        base = f"{self.ctx.names.variables[column]}_tile"
+        if exact is not None and exact in widths:
+            all_columns = Tile(column, Value(0), exact, f"{base}_at")
+            return self._one_tile(loop, lhs, [*block_tiles, all_columns], scope)
+        first, scope = scope.fresh(base, lasting=True)
         code: list[p.Stmt] = [Declare(first, Value(0))]
 
         def one(width: int) -> p.Block:
             tile = Tile(column, first, width, f"{first.name}_at")
             return self._one_tile(loop, lhs, [*block_tiles, tile], scope)
 
-        if exact is not None and exact in widths:
-            return block(*code, one(exact))
         wide = _power_below(_WIDE_TILE_BYTES // each)
         if not self.ctx.on_gpu and (lhs.tensor.shape[lhs.vars.index(column)] or 0) >= wide:
             widths = (wide, *widths)

@@ -13,7 +13,13 @@ from types import SimpleNamespace
 
 from openwork.algebra.types import numbers_of, size_of
 from openwork.errors import InternalError
-from openwork.format.layouts import AOS, PACKED, Placement, coordinate_placement, placement
+from openwork.format.layouts import (
+    AOS,
+    WITH_COORDINATES,
+    Placement,
+    coordinate_placement,
+    placement,
+)
 from openwork.format.levels import ArrayFact
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.fresh import fresh_name
@@ -184,7 +190,7 @@ class Names:
     def _beside(self, tensor: TensorVar) -> int:
         """The bytes of the coordinate that is packed with each value of a tensor; 0 for none."""
         level, name = len(tensor.format.levels) - 1, tensor.format.packed_array
-        if tensor.format.layout != PACKED or name is None:
+        if tensor.format.layout not in WITH_COORDINATES or name is None:
             return 0
         return size_of(self.facts.width(tensor.name, level, name))
 
@@ -200,10 +206,10 @@ class Names:
     ) -> Array:
         """An index array of `tensor`, or of `base` in its place."""
         width, format, where = self.facts.width(tensor.name, level, fact.name), tensor.format, None
-        packed = format.layout == PACKED and level + 1 == len(format.levels)
+        packed = format.layout in WITH_COORDINATES and level + 1 == len(format.levels)
         if packed and fact.name == format.packed_array:
             size, scalar = numbers_of(1, tensor.dtype)
-            where = coordinate_placement(size, scalar.itemsize, size_of(width))
+            where = coordinate_placement(format.layout, size, scalar.itemsize, size_of(width))
         return index_array(base or self.of(tensor), level, fact, width, where)
 
     def view(self, access: Access, level: int) -> SimpleNamespace:
