@@ -532,7 +532,7 @@ class Arraylike(Closed, Operand):
         """
         if self.size != 1:
             raise ShapeError(
-                f"{self.name} has {self.order} modes and is not one number", code="E204"
+                f"{self.name} has {self.size} elements and is not one number", code="E204"
             )
         if self.order:
             return self.reshape(()).item()
@@ -541,12 +541,21 @@ class Arraylike(Closed, Operand):
             return complex(*value)
         return value
 
+    def _number(self) -> Any:
+        """The number that a tensor without modes stands for."""
+        if self.order:
+            raise ShapeError(
+                f"{self.name} has {self.order} modes and is not one number",
+                code="E204",
+                hint="of one element: A.item()",
+            )
+        return self.item()
+
     def __float__(self) -> float:
-        value = self.item()
-        return float(value)  # type: ignore[arg-type]  # Python refuses complex numbers itself
+        return float(self._number())  # Python refuses complex numbers itself
 
     def __int__(self) -> int:
-        return int(self.item())  # type: ignore[arg-type]
+        return int(self._number())
 
     def __index__(self) -> int:
         if self.order or self.dtype.kind not in "iu":
@@ -554,10 +563,10 @@ class Arraylike(Closed, Operand):
         return int(self)
 
     def __complex__(self) -> complex:
-        return complex(self.item())  # type: ignore[arg-type]
+        return complex(self._number())
 
     def __bool__(self) -> bool:
-        if self.size != 1:
+        if self.order:
             raise ParseError(
                 f"{self.name} has no truth value",
                 code="E112",
